@@ -25,20 +25,20 @@ NAMES = (
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_known_by_its_beginning_wherever_it_stands(key: str) -> None:
+def test_key_prefix_is_detected_anywhere_in_a_text(key: str) -> None:
     for text in (key, f"my key is {key}, yes", f"https://example.org/?key={key}"):
         assert has_key_prefix(text)
         assert looks_like_key(text)
 
 
 @pytest.mark.parametrize("key", RANDOM)
-def test_long_random_words_count_only_where_no_talk_is(key: str) -> None:
+def test_long_random_word_looks_like_a_key_without_a_prefix(key: str) -> None:
     assert looks_like_key(key)
     assert not has_key_prefix(key)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_and_addresses_are_none(name: str) -> None:
+def test_names_and_addresses_are_not_keys(name: str) -> None:
     assert not looks_like_key(name)
     assert not has_key_prefix(name)
 
@@ -55,5 +55,5 @@ def test_names_and_addresses_are_none(name: str) -> None:
         (f"it is {RANDOM[0]}", True),
     ],
 )
-def test_lines_that_hold_a_key_or_a_code_are_not_kept(line: str, kept: bool) -> None:
+def test_lines_with_a_key_or_an_invite_code_are_secret(line: str, kept: bool) -> None:
     assert is_secret_line(line) is not kept

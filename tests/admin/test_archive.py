@@ -64,7 +64,7 @@ def manifest_of(content: bytes, **changes: Any) -> bytes:
     return json.dumps(told | changes).encode()
 
 
-async def test_a_backup_while_people_talk_is_one_moment(
+async def test_backup_during_writes_is_consistent(
     world: World, alice: Someone, tmp_path: Path
 ) -> None:
     await do(alice, "/put note = kept")
@@ -98,7 +98,9 @@ async def test_a_backup_while_people_talk_is_one_moment(
     await again.close()
 
 
-def test_a_round_trip_is_the_same_database(database: Path, made: Path, tmp_path: Path) -> None:
+def test_backup_and_restore_give_the_same_database(
+    database: Path, made: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "new"
     restore_backup(made, target)
     assert sizes(target / "world.db") == sizes(database)
@@ -108,7 +110,7 @@ def test_a_round_trip_is_the_same_database(database: Path, made: Path, tmp_path:
     assert target.stat().st_mode & 0o777 == 0o700
 
 
-def test_no_key_is_in_a_backup(database: Path, tmp_path: Path) -> None:
+def test_backup_contains_no_private_keys(database: Path, tmp_path: Path) -> None:
     for name in ("ssh_host_ed25519_key", "operator_ed25519"):
         (database.parent / name).write_text("PRIVATE")
     write_backup(database, tmp_path / "b.tar.gz")
@@ -116,7 +118,7 @@ def test_no_key_is_in_a_backup(database: Path, tmp_path: Path) -> None:
         assert tar.getnames() == ["manifest.json", "world.db"]
 
 
-def test_a_backup_overwrites_nothing(database: Path, made: Path, tmp_path: Path) -> None:
+def test_backup_refuses_to_overwrite_a_file(database: Path, made: Path, tmp_path: Path) -> None:
     before = made.read_bytes()
     with pytest.raises(FileExistsError):
         write_backup(database, made)
@@ -126,7 +128,7 @@ def test_a_backup_overwrites_nothing(database: Path, made: Path, tmp_path: Path)
     assert not (tmp_path / "c.tar.gz").exists()
 
 
-def test_a_restore_replaces_a_world_only_if_told_and_keeps_it(database: Path, made: Path) -> None:
+def test_restore_over_a_world_needs_force_and_keeps_the_old_one(database: Path, made: Path) -> None:
     with closing(sqlite3.connect(database)) as opened:
         opened.execute("UPDATE things SET description = 'newer' WHERE id = 'lobby'")
         opened.commit()
@@ -143,7 +145,7 @@ def test_a_restore_replaces_a_world_only_if_told_and_keeps_it(database: Path, ma
         assert opened.execute(query).fetchone() == ("newer",)
 
 
-def test_a_restore_under_a_running_server_is_refused(database: Path, made: Path) -> None:
+def test_restore_is_refused_while_a_server_runs(database: Path, made: Path) -> None:
     with (
         control_socket.lock_data_dir(database.parent),
         pytest.raises(control_socket.DataDirInUseError),
@@ -192,7 +194,7 @@ HOSTILE: dict[str, list[tuple[str | tarfile.TarInfo, bytes]]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+def test_invalid_backup_is_refused_and_writes_nothing(tmp_path: Path, name: str) -> None:
     bad = write(tmp_path / "bad.tar.gz", *HOSTILE[name])
     target = tmp_path / "deep" / "data"
     with pytest.raises(InvalidBackupError, match=r"bad\.tar\.gz"):
@@ -201,7 +203,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
 
 
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+def test_backup_of_a_foreign_database_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as opened:
         opened.execute("CREATE TABLE cookies (crumbs)")
@@ -231,7 +233,7 @@ def test_a_damaged_archive_is_refused(made: Path, tmp_path: Path, where: float, 
     assert not (tmp_path / "new" / "world.db").exists()
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"hello", gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
         bad = tmp_path / "bad.tar.gz"
         bad.write_bytes(content)
@@ -241,7 +243,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         restore_backup(tmp_path / "nowhere.tar.gz", tmp_path / "new")
 
 
-def test_a_database_that_is_not_the_one_written_is_refused(database: Path, tmp_path: Path) -> None:
+def test_wrong_database_checksum_is_refused(database: Path, tmp_path: Path) -> None:
     content = database.read_bytes()
     told = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
     bad = write(tmp_path / "bad.tar.gz", ("manifest.json", told), ("world.db", content))

@@ -29,7 +29,7 @@ def every_command(
 COMMANDS = dict(every_command())
 
 
-def test_the_commands_are_these() -> None:
+def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "serve", "keys add", "keys list", "keys remove", "agents list", "agents role",
         "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
@@ -63,7 +63,7 @@ def test_every_command_has_help_and_the_common_options(
         (["doctor", "--verbose"], "No such option"),
     ],
 )
-def test_wrong_usage_is_status_2_and_said_on_stderr(
+def test_usage_error_exits_2_and_prints_to_stderr(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
@@ -97,7 +97,7 @@ def key(tmp_path: Path) -> Path:
     ["keys", "add", "ann", "KEY"], ["keys", "list"], ["agents", "list"], ["invite"],
     ["token", "new", "ann", "--label", "a"], ["backup", "OUT"],
 ])  # fmt: skip
-def test_a_directory_without_a_world_is_refused_and_not_made_into_one(
+def test_commands_refuse_a_data_dir_without_a_world(
     words: list[str], key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = tmp_path / "none"
@@ -112,7 +112,7 @@ def test_a_directory_without_a_world_is_refused_and_not_made_into_one(
     assert not empty.exists()
 
 
-def test_an_invite_is_refused_unless_the_server_uses_codes(
+def test_invite_is_refused_unless_registration_mode_is_invite(
     data: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["invite", *data]) == 1
@@ -139,7 +139,7 @@ def test_an_invite_is_refused_unless_the_server_uses_codes(
     (["restore", "/nosuch", "--force"], "/nosuch not found."),
     (["restore", "BINARY"], "world.db already exists. --force replaces it."),
 ])  # fmt: skip
-def test_an_error_of_the_system_is_a_sentence(
+def test_os_error_is_printed_as_a_sentence(
     words: list[str], said: str, data: list[str], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -170,7 +170,7 @@ def test_lists_have_aligned_columns(
     assert first.index("member") == second.index("member")
 
 
-def test_an_operation_without_a_server_works_on_the_database(
+def test_operation_without_a_running_server_uses_the_database(
     data: list[str], key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["keys", "add", "ann", str(key), "--role", "admin", *data]) == 0

@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_flags_win_over_the_environment_over_the_file_over_defaults(
+def test_flags_override_environment_file_and_defaults(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSHWARMA_SSH__LOGIN_SECONDS", "6")
@@ -50,12 +50,12 @@ def test_flags_win_over_the_environment_over_the_file_over_defaults(
     assert found.motd == "from the file"
 
 
-def test_a_file_is_read_for_one_load_only(file: Path) -> None:
+def test_settings_file_applies_to_one_load_only(file: Path) -> None:
     assert load_settings(file).motd == "from the file"
     assert load_settings().motd == ""
 
 
-def test_the_file_is_looked_for_here_and_then_in_the_config_home(
+def test_settings_file_is_found_in_cwd_then_config_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / ".config" / "sshwarma"
@@ -71,7 +71,9 @@ def test_the_file_is_looked_for_here_and_then_in_the_config_home(
     assert load_settings().motd == ""
 
 
-def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_dir_follows_xdg_data_home_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert load_settings().data_dir == tmp_path / ".local" / "share" / "sshwarma"
     monkeypatch.setenv("XDG_DATA_HOME", "/srv")
     assert load_settings().data_dir == Path("/srv/sshwarma")
@@ -119,7 +121,7 @@ A_MODEL = '[[models]]\nname = "qwen"\n'
     ('[[mcp]]\nname = "files"\ncommand = "npx"',
      'mcp 1 (files): command: must be a list, such as ["npx", "-y"]'),
 ])  # fmt: skip
-def test_a_wrong_setting_is_named(
+def test_invalid_setting_is_reported_by_name(
     tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bad.toml"
@@ -132,7 +134,7 @@ def test_a_wrong_setting_is_named(
     assert f"  {said}\n" in capsys.readouterr().err
 
 
-def test_a_value_in_a_table_is_not_repeated_since_it_may_be_a_key(
+def test_invalid_value_in_a_table_is_not_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = "sk-abcdefghijklmnop1234567"
@@ -159,7 +161,7 @@ def test_a_value_in_a_table_is_not_repeated_since_it_may_be_a_key(
     ("SSHWARMA_MODELS", "x", "SSHWARMA_MODELS: must be a JSON list of tables"),
     ("SSHWARMA_MODELS", '[{"name": "a", "model": "m"}]', "models 1: kind is missing"),
 ])  # fmt: skip
-def test_a_variable_that_sets_nothing_is_an_error(
+def test_environment_variable_without_a_setting_is_refused(
     name: str, value: str, said: str,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -170,7 +172,7 @@ def test_a_variable_that_sets_nothing_is_an_error(
     assert f"  {said}\n" in capsys.readouterr().err
 
 
-def test_a_wrong_variable_is_named(
+def test_invalid_environment_variable_is_reported_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
@@ -180,7 +182,7 @@ def test_a_wrong_variable_is_named(
 
 
 @pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
-def test_a_file_that_is_no_toml_is_named(
+def test_invalid_toml_file_is_reported_by_name(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bad.toml"
@@ -191,12 +193,12 @@ def test_a_file_that_is_no_toml_is_named(
     assert str(file) in capsys.readouterr().err
 
 
-def test_a_file_that_is_asked_for_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_config_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "show", "--config", "nowhere.toml"]) == 1
     assert "settings file not found: nowhere.toml" in capsys.readouterr().err
 
 
-def test_config_show_prints_what_is_in_force_as_a_file(
+def test_config_show_prints_effective_settings_as_toml(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["config", "show", "--config", str(file), "--data-dir", "somewhere"]) == 0
@@ -212,7 +214,7 @@ def test_config_show_prints_what_is_in_force_as_a_file(
     assert json.loads(capsys.readouterr().out)["ssh"] == values["ssh"]
 
 
-def test_settings_cannot_be_changed() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError):
         load_settings().ssh.listen = "0.0.0.0:1"
 
@@ -221,28 +223,28 @@ def test_settings_cannot_be_changed() -> None:
     ("127.0.0.1:22", ("127.0.0.1", 22)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535)),
     (":22", ("", 22)),
 ])  # fmt: skip
-def test_addresses(text: str, parts: tuple[str, int]) -> None:
+def test_split_address_returns_host_and_port(text: str, parts: tuple[str, int]) -> None:
     assert split_address(text) == parts
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:-1", "22"])
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be HOST:PORT, such as") as caught:
         split_address(text)
     assert str(caught.value).endswith(f"(got {text!r})")
 
 
-def test_a_port_that_is_too_high() -> None:
+def test_port_over_65535_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^the port must be at most 65535 \(got 65536\)$"):
         split_address("host:65536")
 
 
-def test_loopback() -> None:
+def test_is_loopback_recognizes_loopback_addresses() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
 
 
-def test_config_show_prints_several_tables_of_a_kind(
+def test_config_show_prints_arrays_of_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "models.toml"
@@ -272,12 +274,12 @@ def test_config_show_prints_several_tables_of_a_kind(
         ({"command": ["x"], "call_seconds": 0}, "greater than 0"),
     ],
 )
-def test_an_mcp_server_that_cannot_be_is_refused(entry: dict[str, Any], why: str) -> None:
+def test_invalid_mcp_server_is_refused(entry: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         McpSettings.model_validate({"name": "x", **entry})
 
 
-def test_mcp_servers_have_names_of_their_own() -> None:
+def test_mcp_server_names_must_be_unique() -> None:
     one = {"name": "x", "command": ["true"]}
     with pytest.raises(ValidationError, match="two MCP servers have the same name"):
         load_settings(mcp=[one, one])
@@ -287,6 +289,6 @@ def test_mcp_servers_have_names_of_their_own() -> None:
     assert made.env["A_TOKEN"] == "${T}"
 
 
-def test_the_example_is_read() -> None:
+def test_example_settings_file_loads() -> None:
     example = Path(__file__).parents[2] / "examples" / "sshwarma.toml"
     assert [server.name for server in load_settings(example).mcp] == ["files", "holler"]

@@ -30,28 +30,26 @@ def words() -> set[str]:
     return {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
 
 
-def test_the_table_holds_every_constant_once() -> None:
+def test_table_lists_every_constant_once() -> None:
     public = [name for name in vars(limits) if name.isupper()]
     assert sorted(public) == sorted(NAMES)
     assert len(NAMES) == len(set(NAMES)) > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_limit_is_used(name: str, words: set[str]) -> None:
+def test_limit_is_used(name: str, words: set[str]) -> None:
     assert name in words
 
 
 @pytest.mark.parametrize(("name", "value", "meaning"), FOUND, ids=NAMES)
-def test_a_limit_is_positive_named_for_what_it_bounds_and_explained(
-    name: str, value: float, meaning: str
-) -> None:
+def test_limit_is_positive_well_named_and_explained(name: str, value: float, meaning: str) -> None:
     assert value > 0
     assert re.match(r"(MAX|MIN|DEFAULT)_\w+$|\w+_SECONDS$", name)
     assert meaning.endswith(".") and len(meaning) > 20
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("_SECONDS")])
-def test_seconds_say_seconds(name: str) -> None:
+def test_limit_in_seconds_is_explained_in_seconds(name: str) -> None:
     meaning = next(meaning for known, _, meaning in FOUND if known == name)
     assert meaning.startswith("Seconds ")
 
@@ -59,13 +57,13 @@ def test_seconds_say_seconds(name: str) -> None:
 @pytest.mark.parametrize(
     ("ending", "unit"), [("_BYTES", "Bytes"), ("_CHARACTERS", "Characters"), ("_TOKENS", "Tokens")]
 )
-def test_units_of_size_are_said_first(ending: str, unit: str) -> None:
+def test_explanation_of_a_size_limit_starts_with_its_unit(ending: str, unit: str) -> None:
     for name, _, meaning in FOUND:
         if name.endswith(ending):
             assert meaning.startswith(unit), name
 
 
-def test_a_default_is_written_down_once() -> None:
+def test_default_is_defined_once() -> None:
     assert Settings().limits.line_bytes == Editor(()).submit_limit == limits.DEFAULT_LINE_BYTES
     assert AdmissionLimits().columns == (limits.MIN_TERMINAL_COLUMNS, limits.MAX_TERMINAL_COLUMNS)
     assert AdmissionLimits().rows == (limits.MIN_TERMINAL_ROWS, limits.MAX_TERMINAL_ROWS)

@@ -51,7 +51,9 @@ def said(outcome: CallOutcome) -> Any:
     return json.loads(outcome.text)
 
 
-async def test_fields_are_asked_one_by_one(hubbed: Hubbed, alice: Someone, bob: Someone) -> None:
+async def test_form_fields_are_asked_one_at_a_time(
+    hubbed: Hubbed, alice: Someone, bob: Someone
+) -> None:
     await hubbed.poisoned()
     hers, his = Terminal(alice), Terminal(bob)
     call = asyncio.create_task(hubbed.call("evil:ask"))
@@ -72,7 +74,7 @@ async def test_fields_are_asked_one_by_one(hubbed: Hubbed, alice: Someone, bob: 
     assert his.asked.empty(), "nobody else is asked, or sees it"
 
 
-async def test_whoever_declines_is_asked_no_more(hubbed: Hubbed, alice: Someone) -> None:
+async def test_decline_ends_the_elicitation(hubbed: Hubbed, alice: Someone) -> None:
     await hubbed.poisoned()
     hers = Terminal(alice)
     call = asyncio.create_task(hubbed.call("evil:ask"))
@@ -82,7 +84,7 @@ async def test_whoever_declines_is_asked_no_more(hubbed: Hubbed, alice: Someone)
 
 
 @pytest.mark.parametrize("protocol", ["older", "newer"])
-async def test_a_call_that_is_stopped_asks_no_more(
+async def test_cancelled_call_ends_the_elicitation(
     hubbed: Hubbed, alice: Someone, protocol: str
 ) -> None:
     if protocol == "older":
@@ -99,7 +101,7 @@ async def test_a_call_that_is_stopped_asks_no_more(
     assert isinstance(await refused(alice, "/answer Oslo"), NotFound)
 
 
-async def test_no_answer_in_time_is_no(
+async def test_elicitation_timeout_is_a_decline(
     hubbed: Hubbed, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elicitation, "ELICITATION_TIMEOUT_SECONDS", 2.0)
@@ -111,7 +113,7 @@ async def test_no_answer_in_time_is_no(
     assert "No answer in 2 s; the question was declined." in (await hers.next()).text
 
 
-async def test_three_answers_that_do_not_fit_are_no(hubbed: Hubbed, alice: Someone) -> None:
+async def test_three_invalid_answers_are_a_decline(hubbed: Hubbed, alice: Someone) -> None:
     await hubbed.poisoned()
     hers = Terminal(alice)
     call = asyncio.create_task(hubbed.call("evil:ask"))
@@ -119,7 +121,7 @@ async def test_three_answers_that_do_not_fit_are_no(hubbed: Hubbed, alice: Someo
     assert said(await call) == {"action": "decline"}
 
 
-async def test_a_page_is_named_by_its_host_and_opened_by_nobody(
+async def test_url_elicitation_shows_the_host_and_opens_nothing(
     hubbed: Hubbed, alice: Someone
 ) -> None:
     await hubbed.poisoned()
@@ -132,14 +134,14 @@ async def test_a_page_is_named_by_its_host_and_opened_by_nobody(
     assert said(await call) == {"action": "accept"}
 
 
-async def test_secrets_are_not_asked_for(hubbed: Hubbed, alice: Someone) -> None:
+async def test_request_for_a_secret_is_declined(hubbed: Hubbed, alice: Someone) -> None:
     await hubbed.poisoned()
     hers = Terminal(alice)
     assert said(await hubbed.call("evil:secret")) == {"action": "decline"}
     assert "asked for a secret" in (await hers.next()).text
 
 
-async def test_a_model_alone_and_a_person_away_have_declined(
+async def test_calls_of_models_and_one_shot_commands_decline(
     hubbed: Hubbed, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await hubbed.poisoned()
@@ -151,7 +153,7 @@ async def test_a_model_alone_and_a_person_away_have_declined(
     assert his.asked.empty()
 
 
-async def test_a_model_that_answers_somebody_has_them_asked(
+async def test_call_of_a_model_asks_the_person_it_answers(
     hubbed: Hubbed, alice: Someone, qwen: Someone
 ) -> None:
     await hubbed.poisoned()
@@ -162,7 +164,7 @@ async def test_a_model_that_answers_somebody_has_them_asked(
     assert said(await call)["content"] == {"city": "Oslo", "days": 3}
 
 
-async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked_and_both_know_why(
+async def test_ambiguous_caller_is_declined_with_a_reason(
     hubbed: Hubbed, alice: Someone, bob: Someone
 ) -> None:
     """The older protocol does not say which call a question belongs to."""
@@ -178,7 +180,7 @@ async def test_if_it_cannot_be_known_whose_call_it_is_nobody_is_asked_and_both_k
     waiting.cancel()
 
 
-async def test_the_newer_protocol_says_whose_call_it_is(
+async def test_newer_protocol_routes_questions_to_the_caller(
     hubbed: Hubbed, alice: Someone, bob: Someone
 ) -> None:
     await hubbed.add("modern", *MODERN)
@@ -196,9 +198,7 @@ async def test_the_newer_protocol_says_whose_call_it_is(
     ]  # fmt: skip
 
 
-async def test_two_questions_to_one_person_wait_for_each_other(
-    hubbed: Hubbed, alice: Someone
-) -> None:
+async def test_concurrent_elicitations_are_asked_in_turn(hubbed: Hubbed, alice: Someone) -> None:
     await hubbed.add("modern", *MODERN)
     hers = Terminal(alice)
     calls = [asyncio.create_task(hubbed.call("modern:weather", question=about)) for about in "ab"]
@@ -226,7 +226,7 @@ async def test_two_questions_to_one_person_wait_for_each_other(
         ),
     ],
 )
-def test_what_is_typed_is_what_the_field_takes(
+def test_parse_field_value_returns_typed_values(
     field: ElicitationField, typed: str, value: Any
 ) -> None:
     assert parse_field_value(field, typed) == value
@@ -249,6 +249,6 @@ def test_what_is_typed_is_what_the_field_takes(
         ),
     ],
 )
-def test_what_does_not_fit_is_said(field: ElicitationField, typed: str) -> None:
+def test_parse_field_value_refuses_invalid_input(field: ElicitationField, typed: str) -> None:
     with pytest.raises(Invalid):
         parse_field_value(field, typed)

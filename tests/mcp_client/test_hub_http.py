@@ -39,7 +39,7 @@ MODERN = str(PROGRAMS / "modern.py")
         "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "2001:db8::1", "::ffff:0:127.0.0.1", "2001::7f00:1",
     ],
 )  # fmt: skip
-def test_private_addresses_are_refused_in_every_form(address: str) -> None:
+def test_private_addresses_are_refused_in_every_notation(address: str) -> None:
     assert refusal_reason(address, allow_private=False)
 
 
@@ -48,7 +48,7 @@ def test_private_addresses_are_refused_in_every_form(address: str) -> None:
     ["169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0", "::", "224.0.0.1", "ff02::1",
      "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "no address"],
 )  # fmt: skip
-def test_some_addresses_are_never_allowed(address: str) -> None:
+def test_some_addresses_are_refused_even_with_allow_private(address: str) -> None:
     assert refusal_reason(address, allow_private=True)
 
 
@@ -58,7 +58,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "fd12::1", "::ffff:127.0.0.1"])
-def test_private_ones_are_where_the_entry_says_so(address: str) -> None:
+def test_private_addresses_are_allowed_with_allow_private(address: str) -> None:
     assert refusal_reason(address, allow_private=True) == ""
 
 
@@ -67,12 +67,12 @@ def test_private_ones_are_where_the_entry_says_so(address: str) -> None:
     ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "[::1]",
      "[::ffff:127.0.0.1]", "127.0.0.1."],
 )  # fmt: skip
-async def test_every_way_to_write_loopback_leads_there(host: str) -> None:
+async def test_loopback_is_refused_in_every_notation(host: str) -> None:
     with pytest.raises((BlockedAddress, OSError)):
         await resolve_allowed(host, 80, allow_private=False)
 
 
-async def test_one_bad_address_of_several_is_enough() -> None:
+async def test_host_with_one_blocked_address_is_refused() -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["1.1.1.1", "10.0.0.1"]
 
@@ -96,7 +96,7 @@ async def test_one_bad_address_of_several_is_enough() -> None:
         ("javascript:alert(1)", "is not the URL of a server"),
     ],
 )
-def test_a_url_must_be_one(url: str, why: str) -> None:
+def test_invalid_url_is_refused(url: str, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         check_url(url)
 
@@ -194,7 +194,9 @@ def web() -> Iterator[Web]:
     server.server_close()
 
 
-async def test_a_server_at_a_url(hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_server_gets_its_headers_and_answers_calls(
+    hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HUB_TEST_TOKEN", "s3cret")
     headers = {"Authorization": "Bearer ${HUB_TEST_TOKEN}"}
     await hubbed.add("web", url=f"{web.url}/mcp", allow_private=True, headers=headers)
@@ -204,9 +206,7 @@ async def test_a_server_at_a_url(hubbed: Hubbed, web: Web, monkeypatch: pytest.M
     assert "s3cret" not in repr(await hubbed.server("web"))
 
 
-async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
-    hubbed: Hubbed, web: Web
-) -> None:
+async def test_loopback_server_needs_allow_private(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/mcp", wait=False)
     condition = await hubbed.hub.wait_until_settled("web", 30)
     assert condition.state == "down"
@@ -216,7 +216,7 @@ async def test_this_machine_is_not_connected_to_unless_the_entry_says_so(
     assert web.seen == []
 
 
-async def test_without_the_check_of_addresses_nothing_is_connected_to(
+async def test_renamed_httpx_pool_blocks_all_connections(
     hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """VULNERABILITY: an httpx2 that renames its pool would connect to private addresses (SSRF)."""
@@ -243,7 +243,7 @@ async def test_without_the_check_of_addresses_nothing_is_connected_to(
         ("/zipped", "down", "its response is compressed, but no compression was requested"),
     ],
 )
-async def test_what_is_wrong_with_a_server_is_said(
+async def test_connection_error_is_reported(
     hubbed: Hubbed, web: Web, path: str, state: str, why: str
 ) -> None:
     await hubbed.add("web", url=web.url + path, allow_private=True, wait=False)
@@ -252,7 +252,7 @@ async def test_what_is_wrong_with_a_server_is_said(
     assert why in condition.reason
 
 
-async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
+async def test_rejected_api_key_does_not_start_a_sign_in(
     hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUB_TEST_TOKEN", "s3cret")
@@ -264,7 +264,7 @@ async def test_a_key_that_is_refused_is_not_mended_by_signing_in(
     assert condition.reason == "it refused the connection (HTTP 401)"
 
 
-async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web) -> None:
+async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/huge", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.ending == "error"
@@ -272,9 +272,7 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed, web: Web)
     assert hubbed.state("web") == "up"
 
 
-async def test_an_answer_that_is_cut_is_an_error_and_the_server_stays(
-    hubbed: Hubbed, web: Web
-) -> None:
+async def test_truncated_response_fails_only_its_call(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/cut", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.ending == "error"
@@ -310,7 +308,7 @@ def running(*words: str, port: int, **env: str) -> Iterator[subprocess.Popen[byt
         process.wait()
 
 
-async def test_a_server_of_the_newer_protocol(hubbed: Hubbed) -> None:
+async def test_server_of_the_newer_protocol_answers_calls(hubbed: Hubbed) -> None:
     port = free_port()
     with running(sys.executable, MODERN, str(port), port=port):
         await hubbed.add("modern", url=f"http://127.0.0.1:{port}/mcp", allow_private=True)
@@ -333,7 +331,7 @@ async def test_a_server_of_the_newer_protocol(hubbed: Hubbed) -> None:
         assert (await hubbed.call("modern:grown")).text == "grown"
 
 
-async def test_a_server_that_is_killed_is_down_at_once_and_back_when_it_is(
+async def test_killed_server_is_down_at_once_and_reconnects(
     hubbed: Hubbed,
 ) -> None:
     loop, port = asyncio.get_running_loop(), free_port()
@@ -355,7 +353,7 @@ async def test_a_server_that_is_killed_is_down_at_once_and_back_when_it_is(
 
 
 @pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
-async def test_the_reference_server_over_http(hubbed: Hubbed, transport: str) -> None:
+async def test_reference_server_works_over_http(hubbed: Hubbed, transport: str) -> None:
     port = free_port()
     program = from_npm("server-everything")
     path = "sse" if transport == "sse" else "mcp"
@@ -375,6 +373,6 @@ async def test_the_reference_server_over_http(hubbed: Hubbed, transport: str) ->
         assert (await hubbed.call("every:echo", message="hi")).text == "Echo: hi"
 
 
-async def test_a_url_is_refused_before_anything_is_made(hubbed: Hubbed) -> None:
+async def test_mcp_add_refuses_an_invalid_url(hubbed: Hubbed) -> None:
     for url in ("ftp://example.org/", "http://a:b@example.org/mcp", "nonsense"):
         await refused(hubbed.owner, f"/mcp add web {url}")

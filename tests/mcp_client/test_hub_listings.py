@@ -25,7 +25,7 @@ CHANGED = "changed since it was approved"
 NEW = "new, and not approved yet"
 
 
-async def test_odd_tools_are_mended_or_refused_and_the_others_work(hubbed: Hubbed) -> None:
+async def test_invalid_tools_are_repaired_or_refused_one_by_one(hubbed: Hubbed) -> None:
     await hubbed.poisoned("odd")
     shown = await do(hubbed.owner, "/mcp show evil")
     tools = {tool.name.removeprefix("evil:"): tool for tool in shown.tools}
@@ -58,7 +58,7 @@ async def test_odd_tools_are_mended_or_refused_and_the_others_work(hubbed: Hubbe
     assert (await hubbed.call("evil:echo", a=1)).text == '{"a": 1}'
 
 
-def test_names_that_models_could_not_tell_apart_are_refused() -> None:
+def test_names_ambiguous_for_models_are_refused() -> None:
     listing = sanitize_listing(
         [{"name": name} for name in ("a.b", "a_b", "a-b", "A.B", "a.b")]
         + [RejectedTool("x", "so")],
@@ -69,13 +69,13 @@ def test_names_that_models_could_not_tell_apart_are_refused() -> None:
     assert listing.refused[-1] == ("x", "so")
 
 
-def test_what_is_refused_is_not_listed_without_end() -> None:
+def test_list_of_refused_tools_is_bounded() -> None:
     listing = sanitize_listing([None] * 1_000, 9)
     assert len(listing.refused) == 201
     assert listing.refused[-1] == ("…", "and 800 more")
 
 
-async def test_only_so_many_tools_are_taken(hubbed: Hubbed) -> None:
+async def test_tools_over_the_limit_are_refused(hubbed: Hubbed) -> None:
     await hubbed.poisoned("many=200")
     shown = await do(hubbed.owner, "/mcp show evil")
     assert len(shown.tools) == 128
@@ -83,7 +83,7 @@ async def test_only_so_many_tools_are_taken(hubbed: Hubbed) -> None:
     assert shown.refused[0] == ("tool128", "over the limit of 128 tools")
 
 
-async def test_500_tools_are_one_change_of_the_world(hubbed: Hubbed) -> None:
+async def test_listing_of_500_tools_is_one_change(hubbed: Hubbed) -> None:
     changes: list[WorldChanged] = []
     stop = hubbed.world.bus.on_event(WorldChanged, changes.append)
     await hubbed.poisoned("many=500", max_tools=500, wait=False)
@@ -96,7 +96,7 @@ async def test_500_tools_are_one_change_of_the_world(hubbed: Hubbed) -> None:
     stop()
 
 
-async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -> None:
+async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
     told: list[Any] = []
     hubbed.world.bus.on_agent(hubbed.owner.id, told.append)
@@ -150,7 +150,7 @@ async def test_a_changed_tool_waits_until_an_admin_has_read_it(hubbed: Hubbed) -
     assert "for approval" in (await refused(hubbed.owner, "/mcp approve evil")).message
 
 
-async def test_a_server_that_is_trusted_may_change(hubbed: Hubbed) -> None:
+async def test_trusted_server_needs_no_approval(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug", trust=True)
     await hubbed.call("evil:again")
 
@@ -162,7 +162,7 @@ async def test_a_server_that_is_trusted_may_change(hubbed: Hubbed) -> None:
     assert (await hubbed.tool("evil:newcomer")).description == "Was not there before."
 
 
-async def test_what_waits_still_waits_after_a_restart(hubbed: Hubbed) -> None:
+async def test_pending_approval_survives_a_restart(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
     await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:echo") == CHANGED
@@ -174,7 +174,7 @@ async def test_what_waits_still_waits_after_a_restart(hubbed: Hubbed) -> None:
     assert await hubbed.obstacle("evil:echo") == CHANGED
 
 
-async def test_a_tool_that_returns_has_its_equipment(hubbed: Hubbed) -> None:
+async def test_tool_listed_again_keeps_its_equipment(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
     await hubbed.hub.refresh("evil", 30)
     assert await hubbed.obstacle("evil:fails") is None
@@ -184,7 +184,7 @@ async def test_a_tool_that_returns_has_its_equipment(hubbed: Hubbed) -> None:
     assert await hubbed.obstacle("evil:fails") == ""
 
 
-async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) -> None:
+async def test_server_added_again_restores_its_tools(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     before = await hubbed.tool("evil:echo")
     await hubbed.world.change(
@@ -210,7 +210,7 @@ async def test_what_is_removed_and_added_again_is_what_it_was(hubbed: Hubbed) ->
     assert await hubbed.obstacle("evil:steps") == ""
 
 
-async def test_tools_that_live_on_under_a_removed_server_are_no_conflict(hubbed: Hubbed) -> None:
+async def test_live_tools_of_a_deleted_server_cause_no_conflict(hubbed: Hubbed) -> None:
     server = await hubbed.poisoned()
     await hubbed.hub.close()
     await hubbed.world.change(lambda tx: things.delete_thing(tx, server))
@@ -218,7 +218,7 @@ async def test_tools_that_live_on_under_a_removed_server_are_no_conflict(hubbed:
     assert await hubbed.obstacle("evil:echo") == ""
 
 
-async def test_what_people_set_survives_listings(hubbed: Hubbed) -> None:
+async def test_settings_made_by_people_survive_listings(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     tool = await hubbed.tool("evil:echo")
     await hubbed.world.change(lambda tx: things.update_thing(tx, tool.id, enabled=0))
@@ -236,7 +236,7 @@ async def test_what_people_set_survives_listings(hubbed: Hubbed) -> None:
     assert await hubbed.world.store.read(rows) == before
 
 
-async def test_at_a_start_nothing_is_available_until_it_is_connected(hubbed: Hubbed) -> None:
+async def test_tools_are_unavailable_until_the_server_connects(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     await hubbed.hub.close()
     await hubbed.world.change(lambda tx: tx.conn.execute(things_table.update().values(available=1)))
@@ -250,7 +250,7 @@ async def test_at_a_start_nothing_is_available_until_it_is_connected(hubbed: Hub
     assert json.loads(json.dumps((await hubbed.server("evil")).metadata["entry"]))["command"]
 
 
-async def test_a_name_that_something_else_has_is_refused(hubbed: Hubbed) -> None:
+async def test_server_name_in_use_is_refused(hubbed: Hubbed) -> None:
     await do(hubbed.owner, "/create den")
     for name in ("lobby", "den", "sshwarma", "mcp", "Evil"):
         await refused(hubbed.owner, f"/mcp add {name} -- true")

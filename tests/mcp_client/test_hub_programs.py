@@ -20,7 +20,7 @@ from support.hub import QUICK, Hubbed
 from support.people import do
 
 
-async def test_its_tools_are_things_that_are_equipped_and_called(hubbed: Hubbed) -> None:
+async def test_tools_are_things_that_can_be_equipped_and_called(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     tool = await hubbed.tool("evil:echo")
     assert (tool.id, tool.parent_id) == ("tool_evil:echo", "mcp_evil")
@@ -37,7 +37,7 @@ async def test_its_tools_are_things_that_are_equipped_and_called(hubbed: Hubbed)
     assert server.metadata["server"] == "poisoned[31m 1"
 
 
-async def test_a_result_that_says_it_failed_is_an_error_of_the_call(hubbed: Hubbed) -> None:
+async def test_tool_error_result_is_an_error(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     failed = await hubbed.call("evil:fails")
     assert (failed.ending, failed.text) == ("error", "It did not work.")
@@ -52,7 +52,7 @@ async def test_a_result_that_says_it_failed_is_an_error_of_the_call(hubbed: Hubb
     assert (await hubbed.call("evil:echo")).ending == "result"
 
 
-async def test_what_is_no_message_is_noted_and_nothing_else(hubbed: Hubbed) -> None:
+async def test_output_that_is_not_a_message_is_logged_only(hubbed: Hubbed) -> None:
     server = await hubbed.poisoned()
     assert (await hubbed.call("evil:garbage")).text == "After the garbage."
     noted = hubbed.hub.log_of(server)
@@ -61,7 +61,7 @@ async def test_what_is_no_message_is_noted_and_nothing_else(hubbed: Hubbed) -> N
     assert hubbed.state("evil") == "up"
 
 
-async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
+async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
     assert huge.ending == "error"
@@ -76,7 +76,7 @@ async def test_an_answer_of_50_mb_costs_its_call_alone(hubbed: Hubbed) -> None:
     assert hubbed.state("evil") == "up"
 
 
-async def test_a_flood_holds_up_nobody(hubbed: Hubbed) -> None:
+async def test_flood_of_messages_does_not_block_the_event_loop(hubbed: Hubbed) -> None:
     server = await hubbed.poisoned()
     flood = asyncio.create_task(hubbed.call("evil:flood"))
     worst = 0.0
@@ -89,7 +89,7 @@ async def test_a_flood_holds_up_nobody(hubbed: Hubbed) -> None:
     assert len(hubbed.hub.log_of(server)) <= 501
 
 
-async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbed: Hubbed) -> None:
+async def test_call_timeout_cancels_the_call_at_the_server(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     hubbed.patience("evil", 0.3)
     outcome = await hubbed.call("evil:stall")
@@ -99,7 +99,7 @@ async def test_a_call_that_is_never_answered_is_a_timeout_and_is_cancelled(hubbe
     assert hubbed.state("evil") == "up"
 
 
-async def test_three_that_are_never_answered_make_it_doubtful_until_one_is(hubbed: Hubbed) -> None:
+async def test_three_timeouts_degrade_a_server_until_one_answer(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     hubbed.patience("evil", 0.2)
     await asyncio.gather(*(hubbed.call("evil:stall") for _ in range(3)))
@@ -109,7 +109,7 @@ async def test_three_that_are_never_answered_make_it_doubtful_until_one_is(hubbe
     assert hubbed.state("evil") == "up"
 
 
-async def test_whoever_gives_up_cancels_the_call_at_the_server(hubbed: Hubbed) -> None:
+async def test_cancelled_call_is_cancelled_at_the_server(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     running = asyncio.create_task(hubbed.call("evil:stall"))
     supervisor = hubbed.hub.pool.running["mcp_evil"]
@@ -125,7 +125,7 @@ async def test_whoever_gives_up_cancels_the_call_at_the_server(hubbed: Hubbed) -
     await hubbed.until(told)
 
 
-async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hubbed) -> None:
+async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=2)
     supervisor = hubbed.hub.pool.running["mcp_evil"]
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
@@ -138,7 +138,7 @@ async def test_what_it_may_do_at_once_is_bounded_and_so_is_what_waits(hubbed: Hu
     assert (await hubbed.call("evil:echo")).ending == "result"
 
 
-async def test_how_far_it_is_is_told_as_plain_words(hubbed: Hubbed) -> None:
+async def test_progress_is_reported_as_plain_text(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     told: list[str] = []
     caller = hubbed.owner.caller
@@ -147,7 +147,7 @@ async def test_how_far_it_is_is_told_as_plain_words(hubbed: Hubbed) -> None:
     assert told == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
 
 
-async def test_it_gets_a_little_of_our_environment_and_what_it_was_given(
+async def test_program_gets_a_minimal_environment(
     hubbed: Hubbed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HUB_TEST_TOKEN", "s3cret words $HOME")
@@ -164,7 +164,7 @@ async def test_it_gets_a_little_of_our_environment_and_what_it_was_given(
     assert server.metadata["entry"]["env"] == {"API_TOKEN": "Bearer ${HUB_TEST_TOKEN}"}
 
 
-async def test_it_has_the_limits_of_its_entry_and_those_of_all(hubbed: Hubbed) -> None:
+async def test_program_runs_under_resource_limits(hubbed: Hubbed) -> None:
     await hubbed.poisoned(memory_mib=300)
     limits = json.loads((await hubbed.call("evil:environment")).text)["limits"]
     assert limits == {"DATA": [300 * 2**20] * 2, "NOFILE": [1024] * 2, "CORE": [0, 0]}
@@ -174,13 +174,13 @@ async def test_it_has_the_limits_of_its_entry_and_those_of_all(hubbed: Hubbed) -
     assert condition.reason == "it exited with status 1: MemoryError"
 
 
-async def test_a_variable_that_is_not_set_is_named(hubbed: Hubbed) -> None:
+async def test_unset_environment_variable_is_named(hubbed: Hubbed) -> None:
     await hubbed.poisoned(env={"A": "${NOT_THERE_AT_ALL}"}, wait=False)
     condition = await hubbed.hub.wait_until_settled("evil", 30)
     assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
 
 
-async def test_a_program_that_writes_something_else_without_end_is_given_up(
+async def test_program_that_floods_other_output_is_given_up(
     hubbed: Hubbed,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -196,7 +196,7 @@ async def test_a_program_that_writes_something_else_without_end_is_given_up(
     await hubbed.hub.remove(hubbed.owner.caller, "babble")
 
 
-async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
+async def test_throttle_limits_the_read_rate() -> None:
     loop = asyncio.get_running_loop()
     flow, began = Throttle(rate=1_000, burst=100), loop.time()
     for _ in range(100):
@@ -210,7 +210,7 @@ async def test_who_never_stops_talking_is_read_at_a_pace() -> None:
     assert loop.time() - began > 0.29
 
 
-async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbed) -> None:
+async def test_missing_or_exiting_program_is_reported(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
     condition = await hubbed.hub.wait_until_settled("nothing", 30)
     assert condition.reason == "Program no-such-program-here not found"
@@ -222,7 +222,7 @@ async def test_a_program_that_is_not_there_or_ends_at_once_says_so(hubbed: Hubbe
     assert condition.reason == "it exited with status 0"
 
 
-async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
+async def test_program_that_exits_at_the_version_probe_is_legacy(
     hubbed: Hubbed,
 ) -> None:
     await hubbed.poisoned("dies-at-probe")
@@ -230,14 +230,14 @@ async def test_a_program_that_ends_at_being_asked_its_version_is_an_old_one(
     assert (await hubbed.server("evil")).metadata["era"] == "legacy"
 
 
-async def test_a_server_that_never_lists_has_failed(hubbed: Hubbed) -> None:
+async def test_server_that_never_lists_tools_times_out(hubbed: Hubbed) -> None:
     await hubbed.poisoned("mute", start_seconds=1, wait=False)
     condition = await hubbed.hub.wait_until_settled("evil", 30)
     assert condition.reason == "connecting timed out after 1 s"
 
 
 @pytest.mark.parametrize("timing", [replace(QUICK, first_retry_seconds=2, max_retry_seconds=2)])
-async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbed) -> None:
+async def test_crashed_server_is_down_at_once_and_restarts(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=20)
     others = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(10)]
     await hubbed.until(lambda: hubbed.hub.pool.running["mcp_evil"].in_flight == 10)
@@ -260,7 +260,7 @@ async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbe
     assert (await hubbed.call("evil:echo")).ending == "result"
 
 
-async def test_while_it_is_down_its_tools_say_so(hubbed: Hubbed) -> None:
+async def test_tools_of_a_disabled_server_are_unavailable(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     await do(hubbed.owner, "/mcp disable evil")
     assert await hubbed.obstacle("evil:echo") == "evil is disabled"
@@ -270,7 +270,7 @@ async def test_while_it_is_down_its_tools_say_so(hubbed: Hubbed) -> None:
     assert await hubbed.obstacle("evil:echo") == ""
 
 
-async def test_what_a_program_leaves_behind_ends_with_it(hubbed: Hubbed) -> None:
+async def test_child_processes_end_with_the_program(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     twin = int((await hubbed.call("evil:twins")).text)
     os.kill(twin, 0)

@@ -16,7 +16,7 @@ from support.hub import Hubbed, children
 from support.people import do
 
 
-async def test_five_reference_servers(hubbed: Hubbed, tmp_path: Path) -> None:
+async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "note.txt").write_text("a note")
@@ -65,7 +65,7 @@ async def test_five_reference_servers(hubbed: Hubbed, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)  # fifty starts of a program: a minute or two on a busy machine
-async def test_50_kills_leave_nothing_behind(hubbed: Hubbed) -> None:
+async def test_50_kills_leak_no_tasks_or_files(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     supervisor = hubbed.hub.pool.running["mcp_evil"]
     await hubbed.call("evil:echo")
@@ -82,7 +82,7 @@ async def test_50_kills_leave_nothing_behind(hubbed: Hubbed) -> None:
     assert len(children()) == 1
 
 
-async def test_a_launcher_that_is_killed_takes_its_program_along(hubbed: Hubbed) -> None:
+async def test_program_ends_when_its_launcher_is_killed(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     (launcher,) = _launchers()
     (program,) = _children_of(launcher)
@@ -100,7 +100,7 @@ child.wait()
 """
 
 
-def test_whoever_is_killed_takes_servers_and_their_children_along(tmp_path: Path) -> None:
+def test_servers_and_their_children_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     """As a power cut ends the server: nothing gets to say goodbye."""
     launch = Path(__file__).parents[2] / "src" / "sshwarma" / "mcp" / "client" / "spawn.py"
     # A shell that ignores what it is told, and a child of it that reads nothing.
@@ -187,7 +187,7 @@ asyncio.run(main())
 """
 
 
-def test_an_idle_server_imports_no_sdk(tmp_path: Path) -> None:
+def test_idle_server_imports_no_mcp_sdk(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IDLE_SERVER, str(tmp_path)],
         capture_output=True, text=True, check=False, env=os.environ,

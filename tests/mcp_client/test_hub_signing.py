@@ -59,7 +59,7 @@ async def signed_in(hubbed: Hubbed, guarded: Guarded) -> None:
     assert (await hubbed.call("guarded:whoami")).text == "alice may read"
 
 
-async def test_many_calls_that_find_the_token_over_have_it_renewed_once(
+async def test_concurrent_calls_refresh_an_expired_token_once(
     hubbed: Hubbed, guarded: Guarded
 ) -> None:
     await signed_in(hubbed, guarded)
@@ -71,7 +71,7 @@ async def test_many_calls_that_find_the_token_over_have_it_renewed_once(
     assert hubbed.state("guarded") == "up"
 
 
-async def test_a_token_that_is_about_to_be_over_is_renewed_before_it_is_sent(
+async def test_token_about_to_expire_is_refreshed_first(
     hubbed: Hubbed,
 ) -> None:
     with guarding(seconds=20) as guarded:
@@ -81,7 +81,7 @@ async def test_a_token_that_is_about_to_be_over_is_renewed_before_it_is_sent(
         assert guarded.seen[len(before) :] == ["refresh"]
 
 
-async def test_a_call_that_is_given_up_does_not_take_the_renewal_along(
+async def test_cancelled_call_does_not_cancel_the_token_refresh(
     hubbed: Hubbed, guarded: Guarded
 ) -> None:
     await signed_in(hubbed, guarded)
@@ -97,7 +97,7 @@ async def test_a_call_that_is_given_up_does_not_take_the_renewal_along(
     guarded.control("slow")
 
 
-async def test_a_slow_call_does_not_hold_up_another(hubbed: Hubbed, guarded: Guarded) -> None:
+async def test_slow_call_does_not_block_another(hubbed: Hubbed, guarded: Guarded) -> None:
     await signed_in(hubbed, guarded)
     slow = asyncio.create_task(hubbed.call("guarded:ponder"))
     server = await hubbed.server("guarded")
@@ -107,7 +107,7 @@ async def test_a_slow_call_does_not_hold_up_another(hubbed: Hubbed, guarded: Gua
     assert (await slow).text == "Somebody asked."
 
 
-async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
+async def test_authorization_server_outage_keeps_the_sign_in(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await signed_in(hubbed, guarded)
@@ -121,7 +121,7 @@ async def test_an_authorization_server_in_trouble_costs_calls_and_no_sign_in(
     assert (await hubbed.call("guarded:whoami")).text == "alice may read"
 
 
-async def test_what_is_given_up_is_not_taken_any_more(hubbed: Hubbed, guarded: Guarded) -> None:
+async def test_abandoned_sign_in_cannot_be_completed(hubbed: Hubbed, guarded: Guarded) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
     await hubbed.hub.wait_until_settled("guarded", SECONDS)
     first = await visited(await begun(hubbed))
@@ -139,7 +139,7 @@ async def test_what_is_given_up_is_not_taken_any_more(hubbed: Hubbed, guarded: G
     assert "No sign-in to guarded is in progress" in str(why)
 
 
-async def test_a_person_who_says_no_or_nothing(
+async def test_denied_or_unanswered_sign_in_ends(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
@@ -157,7 +157,7 @@ async def test_a_person_who_says_no_or_nothing(
     assert "No sign-in to guarded is in progress" in str(why)
 
 
-async def test_an_answer_of_another_issuer_is_not_taken(hubbed: Hubbed, guarded: Guarded) -> None:
+async def test_response_of_another_issuer_is_refused(hubbed: Hubbed, guarded: Guarded) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
     await hubbed.hub.wait_until_settled("guarded", SECONDS)
     came_to = await visited(await begun(hubbed))
@@ -167,7 +167,7 @@ async def test_an_answer_of_another_issuer_is_not_taken(hubbed: Hubbed, guarded:
     assert guarded.seen == before, "the code was sent"
 
 
-async def test_a_code_is_given_to_no_other_authorization_server_than_the_owner_named(
+async def test_code_is_sent_only_to_the_configured_issuer(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GUARDED_SECRET", "s3cret")
@@ -187,7 +187,7 @@ async def test_a_code_is_given_to_no_other_authorization_server_than_the_owner_n
         ({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer ${X}"}}, "a key"),
     ],
 )
-async def test_some_servers_are_not_signed_in_to(
+async def test_login_is_refused_where_oauth_does_not_apply(
     hubbed: Hubbed, entry: dict[str, Any], why: str
 ) -> None:
     await hubbed.add("other", wait=False, **entry)
@@ -204,7 +204,7 @@ async def test_some_servers_are_not_signed_in_to(
         ({"oauth_issuer": "ftp://a"}, "must be a URL, such as"),
     ],
 )
-def test_settings_that_cannot_be(entry: dict[str, Any], why: str) -> None:
+def test_invalid_oauth_settings_are_refused(entry: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         McpSettings.model_validate({"name": "a", "url": "https://a.example/mcp", **entry})
 
@@ -284,7 +284,7 @@ async def tried(folder: Path, url: str, challenge: AuthChallenge | None, **more:
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "169.254.169.254", "[::ffff:127.0.0.1]"])
-async def test_metadata_leads_to_no_address_that_the_server_itself_may_not_have(
+async def test_metadata_url_on_a_private_address_is_refused(
     tmp_path: Path, stranger: Stranger, place: str
 ) -> None:
     port = stranger.server_address[1]
@@ -294,7 +294,7 @@ async def test_metadata_leads_to_no_address_that_the_server_itself_may_not_have(
     assert stranger.seen == []
 
 
-async def test_no_step_is_taken_without_tls_where_the_server_has_it(
+async def test_oauth_without_tls_is_refused_for_https_servers(
     tmp_path: Path, stranger: Stranger
 ) -> None:
     challenge = AuthChallenge(401, f'Bearer resource_metadata="{stranger.url}/x"')
@@ -312,7 +312,7 @@ async def test_no_step_is_taken_without_tls_where_the_server_has_it(
         ({"authorization_endpoint": "http://you@evil.example/"}, "user name or password"),
     ],
 )
-async def test_an_authorization_server_that_is_not_sound_is_not_shown_to_anybody(
+async def test_invalid_authorization_server_metadata_is_refused(
     tmp_path: Path, stranger: Stranger, more: dict[str, Any], why: str
 ) -> None:
     stranger.describe(**more)
@@ -321,9 +321,7 @@ async def test_an_authorization_server_that_is_not_sound_is_not_shown_to_anybody
     assert "/token" not in stranger.seen
 
 
-async def test_a_server_without_a_way_to_sign_in_says_so(
-    tmp_path: Path, stranger: Stranger
-) -> None:
+async def test_server_without_sign_in_is_reported(tmp_path: Path, stranger: Stranger) -> None:
     why = await tried(tmp_path, f"{stranger.url}/mcp", None, allow_private=True)
     assert "it offers no sign-in; if it needs a key" in why
     stranger.describe(registration_endpoint=None)
@@ -332,7 +330,7 @@ async def test_a_server_without_a_way_to_sign_in_says_so(
     assert "requires manual client registration" in why
 
 
-async def test_rights_are_asked_for_only_where_the_server_names_them(
+async def test_only_scopes_named_by_the_server_are_requested(
     tmp_path: Path, stranger: Stranger
 ) -> None:
     stranger.describe(scopes_supported=["admin", "delete", "offline_access"])
@@ -347,7 +345,7 @@ async def test_rights_are_asked_for_only_where_the_server_names_them(
     await asyncio.gather(under_way.task, return_exceptions=True)
 
 
-async def test_a_token_is_sent_to_its_own_server_alone(tmp_path: Path) -> None:
+async def test_token_is_sent_only_to_its_own_server(tmp_path: Path) -> None:
     url = "https://mcp.example/mcp"
     credentials = CredentialStore(tmp_path / "a.json", url)
     await credentials.store(StoredCredentials(url, tokens={"access_token": "t0ken"}))
@@ -368,7 +366,7 @@ async def test_a_token_is_sent_to_its_own_server_alone(tmp_path: Path) -> None:
 # What is kept.
 
 
-async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> None:
+async def test_stored_credentials_are_private_and_bound_to_one_url(tmp_path: Path) -> None:
     url, path = "https://mcp.example/mcp", tmp_path / "signins" / "a.json"
     kept = StoredCredentials(url, tokens={"access_token": "t0ken"}, expires_at=1.0)
     await CredentialStore(path, url).store(kept)
@@ -391,7 +389,7 @@ async def test_what_is_kept_is_for_one_url_and_one_reader(tmp_path: Path) -> Non
     assert list(path.parent.iterdir()) == []
 
 
-async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
+async def test_registration_for_another_redirect_uri_is_not_reused(
     hubbed: Hubbed, guarded: Guarded
 ) -> None:
     await hubbed.add("guarded", url=guarded.url, allow_private=True, wait=False)
@@ -428,7 +426,7 @@ async def test_a_registration_for_another_place_to_come_back_to_is_not_used(
         ),
     ],
 )
-def test_where_a_page_comes_back_to(
+def test_client_metadata_has_the_redirect_uri(
     settings: dict[str, str], port: int | None, redirect: str, document: str
 ) -> None:
     assert make_client_metadata(HttpSettings(**settings), port) == ClientMetadata(

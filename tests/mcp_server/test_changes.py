@@ -96,7 +96,7 @@ async def listening(served: Served, token: str, mode: str, *uris: str) -> AsyncI
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_only_those_are_told_whose_tools_have_changed(served: Served, mode: str) -> None:
+async def test_tool_list_change_notifies_only_the_affected_agent(served: Served, mode: str) -> None:
     ann, ben = await served.newcomer("ann"), await served.newcomer("ben", role="owner")
     made = await served.tool("t", "mine")
     async with listening(served, ann, mode) as anns, listening(served, ben, mode) as bens:
@@ -115,7 +115,7 @@ async def test_only_those_are_told_whose_tools_have_changed(served: Served, mode
         assert anns.heard == ["tools"]
 
 
-async def test_another_room_has_another_list(served: Served, mode: str) -> None:
+async def test_moving_to_another_room_changes_the_tool_list(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.equip("home", await served.tool("t", "at-home"))
     async with listening(served, token, mode) as ears:
@@ -124,7 +124,7 @@ async def test_another_room_has_another_list(served: Served, mode: str) -> None:
         assert "t.at-home" in [tool.name for tool in (await ears.client.list_tools()).tools]
 
 
-async def test_prompts_and_rooms_that_come_and_go_are_told(served: Served, mode: str) -> None:
+async def test_prompt_and_room_changes_are_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     async with listening(served, token, mode) as ears:
@@ -141,7 +141,7 @@ async def test_prompts_and_rooms_that_come_and_go_are_told(served: Served, mode:
         await ears.hears("resources")
 
 
-async def test_what_one_subscribed_to_is_told_and_nothing_else(served: Served, mode: str) -> None:
+async def test_only_subscribed_resources_are_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/put note = one")
@@ -163,7 +163,7 @@ async def test_what_one_subscribed_to_is_told_and_nothing_else(served: Served, m
         await ears.hears("room://home")
 
 
-async def test_a_namespace_one_subscribed_to_is_told(served: Served, mode: str) -> None:
+async def test_subscribed_namespace_change_is_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/namespace new git")
@@ -181,7 +181,7 @@ async def test_a_namespace_one_subscribed_to_is_told(served: Served, mode: str) 
         await ears.hears("room://lobby/log")
 
 
-async def test_one_is_told_nothing_of_a_room_one_may_not_enter(served: Served, mode: str) -> None:
+async def test_forbidden_room_sends_no_notification(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/create den")
@@ -207,7 +207,7 @@ async def test_one_is_told_nothing_of_a_room_one_may_not_enter(served: Served, m
             assert ears.heard == ["room://home/log"]
 
 
-async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
+async def test_burst_of_changes_is_coalesced(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     ann = served.world.agents.find("ann").id
     made = [await served.tool("t", f"n{number}") for number in range(20)]
@@ -222,7 +222,7 @@ async def test_a_burst_is_told_once(served: Served, mode: str) -> None:
         assert 1 <= ears.heard.count("tools") <= 3
 
 
-async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_subscriptions_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "MAX_SUBSCRIBED_RESOURCES", 2)
     monkeypatch.setattr(subscription_methods, "MAX_SUBSCRIBED_RESOURCES", 2)
     token = await served.newcomer("ann")
@@ -233,7 +233,7 @@ async def test_subscriptions_have_a_bound(served: Served, monkeypatch: pytest.Mo
         await ears.client.subscribe_resource("room://lobby/log")
 
 
-async def test_a_stream_ends_with_its_token(served: Served, expiry: Expiry) -> None:
+async def test_stream_ends_when_its_token_expires(served: Served, expiry: Expiry) -> None:
     await served.agent("ann")
     token = await served.token("ann", days=1)
     ears = Ears()

@@ -35,7 +35,7 @@ def made() -> tuple[Wire, LineChannel]:
     return wire, LineChannel(wire)  # type: ignore[arg-type]
 
 
-async def test_lines_are_whole_however_they_come() -> None:
+async def test_read_line_joins_chunks_into_lines() -> None:
     _, lines = made()
     for byte in b"one\n\nthr":
         lines.data(bytes([byte]))
@@ -52,7 +52,7 @@ async def test_lines_are_whole_however_they_come() -> None:
 
 
 @pytest.mark.parametrize("ended", [b"", b"\n"])
-async def test_a_line_over_the_limit_ends_the_reading(ended: bytes) -> None:
+async def test_line_over_the_limit_ends_reading(ended: bytes) -> None:
     _, lines = made()
     lines.data(b"x" * 10 + b"\n" + b"y" * 11 + ended)
     assert await lines.read_line(10) == b"x" * 10
@@ -61,7 +61,7 @@ async def test_a_line_over_the_limit_ends_the_reading(ended: bytes) -> None:
     assert await lines.read_line(10) is None
 
 
-async def test_who_sends_more_than_is_read_is_held_back() -> None:
+async def test_unread_data_pauses_the_sender() -> None:
     wire, lines = made()
     line = b"z" * 1000 + b"\n"
     while wire.reading:
@@ -74,7 +74,7 @@ async def test_who_sends_more_than_is_read_is_held_back() -> None:
     assert len(line) * 32 >= len(line) * held  # soon enough that the next packet fits
 
 
-async def test_one_long_line_is_not_held_back_or_it_would_never_end() -> None:
+async def test_one_long_line_does_not_pause_the_sender() -> None:
     wire, lines = made()
     for _ in range(8):
         lines.data(b"x" * (MAX_UNREAD_BYTES // 2))
@@ -85,7 +85,7 @@ async def test_one_long_line_is_not_held_back_or_it_would_never_end() -> None:
     assert wire.reading
 
 
-async def test_a_writer_waits_for_room_and_others_wait_their_turn() -> None:
+async def test_writes_wait_for_resume_and_keep_their_order() -> None:
     wire, lines = made()
     lines.pause()
     first = asyncio.create_task(lines.write(b"a" * (WRITE_CHUNK_BYTES + 1)))
@@ -104,7 +104,7 @@ async def test_a_writer_waits_for_room_and_others_wait_their_turn() -> None:
     assert await lines.read_line(10) is None
 
 
-def test_a_name_is_one_that_mcp_allows() -> None:
+def test_mcp_tool_name_uses_only_allowed_characters() -> None:
     assert mcp_tool_name("git.branch:create") == "git.branch.create"
     assert mcp_tool_name("holler:make noise!") == "holler.make_noise_"
     long = [f"space:{'x' * 130}{end}" for end in "ab"]

@@ -105,7 +105,7 @@ def tool_call(name: str, arguments: str, ident: str) -> dict[int, Any]:
     return {0: DeltaToolCall(name=name, json_args=arguments, tool_call_id=ident)}
 
 
-async def test_text_then_whole_calls_then_usage(played: Played) -> None:
+async def test_stream_yields_text_calls_and_usage(played: Played) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
         yield "Let me "
         yield "look."
@@ -124,7 +124,7 @@ async def test_text_then_whole_calls_then_usage(played: Played) -> None:
     assert usage.cost is None
 
 
-async def test_a_request_is_instructions_a_conversation_and_steps_with_their_ids(
+async def test_request_contains_instructions_history_and_steps(
     played: Played,
 ) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -164,7 +164,7 @@ async def test_a_request_is_instructions_a_conversation_and_steps_with_their_ids
     assert results == [("id-1", "red", "success"), ("id-2", "no such thing", "failed")]
 
 
-async def test_without_a_context_the_question_and_the_models_own_prompt_are_sent(
+async def test_request_without_context_uses_question_and_model_prompt(
     played: Played,
 ) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -178,7 +178,7 @@ async def test_without_a_context_the_question_and_the_models_own_prompt_are_sent
     assert message.instructions == "Be brief."
 
 
-async def test_each_turn_begins_with_what_the_turn_before_sent(played: Played) -> None:
+async def test_next_turn_shares_the_prefix_of_the_last_request(played: Played) -> None:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -197,7 +197,7 @@ def _parts(message: Any) -> list[tuple[str, str]]:
     return [(part.part_kind, part.content) for part in message.parts]
 
 
-async def test_an_empty_answer_is_asked_for_once_more(played: Played) -> None:
+async def test_empty_answer_is_retried_once(played: Played) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
         yield "" if len(played.asked) == 1 else "here"
 
@@ -250,7 +250,7 @@ def refusal(status: int, **headers: str) -> Exception:
         (refusal(400), 1, 0, 0),
     ],
 )
-async def test_waits_are_what_the_server_asks_for_or_grow(
+async def test_retry_delay_follows_the_server_or_backs_off(
     played: Played, error: Exception, tries: int, least: float, most: float
 ) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
@@ -270,7 +270,7 @@ async def test_waits_are_what_the_server_asks_for_or_grow(
     assert raised.value.__cause__ is None
 
 
-async def test_nothing_is_asked_again_once_something_was_said(played: Played) -> None:
+async def test_no_retry_after_text_was_streamed(played: Played) -> None:
     async def script(messages: Any, info: Any) -> AsyncIterator[Any]:
         yield "I think"
         raise refusal(500)
@@ -296,7 +296,7 @@ async def test_nothing_is_asked_again_once_something_was_said(played: Played) ->
         ("gogo", "gogo"),
     ],
 )
-def test_only_whole_copies_of_a_name_are_collapsed(name: str, meant: str) -> None:
+def test_collapse_repeated_name_collapses_whole_copies_only(name: str, meant: str) -> None:
     assert collapse_repeated_name(name, {"look", "say", "go", "gogo"}) == meant
 
 
@@ -310,20 +310,20 @@ def private(tmp_path: Path, text: str = f"{KEY}\n", mode: int = 0o600) -> Path:
     return path
 
 
-def test_a_key_is_read_from_its_variable_or_a_file_of_ones_own(tmp_path: Path) -> None:
+def test_key_is_read_from_a_variable_or_a_private_file(tmp_path: Path) -> None:
     assert read_key(settings(), {"OPENAI_API_KEY": KEY}).reveal() == KEY
     assert read_key(settings(key_env="MINE"), {"MINE": f" {KEY}\n"}).reveal() == KEY
     assert read_key(settings(key_file=private(tmp_path)), {}).reveal() == KEY
 
 
 @pytest.mark.parametrize("kind", ["ollama", "llamacpp", "compatible"])
-def test_no_key_goes_where_none_was_named(kind: str) -> None:
+def test_local_server_gets_no_key_by_default(kind: str) -> None:
     local = settings(kind=kind, base_url="http://127.0.0.1:1/v1")
     assert read_key(local, {"OPENAI_API_KEY": KEY}).reveal() == ""
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
-def test_a_file_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_key_file_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = private(tmp_path, mode=mode)
     with pytest.raises(BackendError, match=f"chmod 600 {path}") as raised:
         read_key(settings(key_file=path), {})
@@ -339,25 +339,25 @@ def test_a_file_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
         ({"key_file": "/"}, "it is not a file"),
     ],
 )
-def test_a_key_that_is_not_there_is_missed_by_its_place(given: Any, said: str) -> None:
+def test_missing_key_names_where_it_was_expected(given: Any, said: str) -> None:
     with pytest.raises(BackendError, match=said):
         read_key(settings(**given), {})
 
 
-def test_a_pipe_is_no_key_file(tmp_path: Path) -> None:
+def test_pipe_as_key_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(BackendError, match="not a file"):
         read_key(settings(key_file=tmp_path / "pipe"), {})
 
 
 @pytest.mark.parametrize("text", [f"export A={KEY} B", f"{KEY}\n{KEY}", f"{KEY}é", f"{KEY}\0"])
-def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, text: str) -> None:
+def test_invalid_key_is_refused_without_printing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(BackendError, match="does not hold a key") as raised:
         read_key(settings(key_file=private(tmp_path, text)), {})
     assert KEY not in repr(raised.value)
 
 
-def test_a_key_is_shown_to_nobody() -> None:
+def test_secret_is_never_printed_copied_or_pickled() -> None:
     key = Secret(KEY)
     shown = [repr(key), str(key), f"{key}", f"{key!r:>50}", f"{[key]}", repr({"k": key})]
     assert not any(KEY in text for text in shown)
@@ -368,7 +368,7 @@ def test_a_key_is_shown_to_nobody() -> None:
 
 
 @pytest.mark.process
-async def test_a_key_is_in_no_representation_and_no_log(
+async def test_key_is_not_in_repr_or_log(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -392,7 +392,7 @@ async def test_a_key_is_in_no_representation_and_no_log(
 # Settings.
 
 
-def test_models_are_tables_of_the_settings(tmp_path: Path) -> None:
+def test_models_are_read_from_settings_tables(tmp_path: Path) -> None:
     path = tmp_path / "sshwarma.toml"
     path.write_text(
         "[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'qwen3:8b'\n"
@@ -417,9 +417,7 @@ def test_models_are_tables_of_the_settings(tmp_path: Path) -> None:
         ({"api_key": KEY}, "not permitted"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_without_repeating_a_key(
-    wrong: dict[str, Any], said: str
-) -> None:
+def test_invalid_model_settings_do_not_print_a_key(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
         settings(**wrong)
     told = " ".join(error["msg"] for error in raised.value.errors())
@@ -428,7 +426,7 @@ def test_settings_that_cannot_be_are_refused_without_repeating_a_key(
     assert KEY not in str(raised.value)
 
 
-def test_a_key_in_the_wrong_place_of_the_file_is_not_repeated(tmp_path: Path) -> None:
+def test_misplaced_key_in_settings_is_not_printed(tmp_path: Path) -> None:
     path = tmp_path / "sshwarma.toml"
     path.write_text(f"[[models]]\nname = 'a'\nkind = 'openai'\nmodel = 'b'\nkey = '{KEY}'\n")
     with pytest.raises(ValidationError) as raised:
@@ -436,7 +434,7 @@ def test_a_key_in_the_wrong_place_of_the_file_is_not_repeated(tmp_path: Path) ->
     assert KEY not in str(raised.value)
 
 
-def test_two_models_have_two_names(tmp_path: Path) -> None:
+def test_model_names_must_be_unique(tmp_path: Path) -> None:
     path = tmp_path / "sshwarma.toml"
     path.write_text("[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'a'\n" * 2)
     with pytest.raises(ValidationError, match="same name"):
@@ -447,7 +445,7 @@ def test_two_models_have_two_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
+def test_model_libraries_load_at_the_first_request() -> None:
     code = (
         "import sys, sshwarma.models.pydantic_ai_backend, sshwarma.models.discover\n"
         "late = {'pydantic_ai', 'openai', 'anthropic', 'httpx2', 'genai_prices'}\n"
@@ -456,13 +454,13 @@ def test_the_libraries_are_not_loaded_before_the_first_question() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 
 
-def test_a_missing_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_provider_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(providers, "_is_installed", lambda module: False)
     with pytest.raises(BackendError, match="pip install"):
         load_model(settings(kind="google", model="gemini-3.8-flash"), {"GEMINI_API_KEY": KEY})
 
 
-async def test_two_first_questions_load_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_first_requests_load_once(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[int] = []
 
     def loaded(settings: ModelSettings, environ: Any) -> Any:
@@ -499,7 +497,9 @@ LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
 
 
 @pytest.mark.process
-async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discover_offers_models_of_keys_and_local_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", 30)
     ollama, ollama_port = await _listening(OLLAMA)
     llamacpp, llamacpp_port = await _listening(LLAMACPP)
@@ -529,7 +529,7 @@ async def test_keys_and_local_servers_are_offered(monkeypatch: pytest.MonkeyPatc
     "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
 )
 @pytest.mark.process
-async def test_others_on_those_ports_are_no_offer_and_cost_little(
+async def test_discover_ignores_other_services_quickly(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probe = 1.0
@@ -543,12 +543,12 @@ async def test_others_on_those_ports_are_no_offer_and_cost_little(
     assert took < probe * len(LOCAL_SERVERS)  # they are asked side by side
 
 
-async def test_an_address_that_is_none_is_no_offer() -> None:
+async def test_discover_ignores_an_invalid_base_url() -> None:
     assert await discover_models({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
 
 
 @pytest.mark.process
-def test_libraries_may_be_wanted_by_several_at_once() -> None:
+def test_model_libraries_load_in_concurrent_threads() -> None:
     """As when a server starts with models of two kinds and an owner asks for a price."""
     code = (
         "import sys, threading\n"
@@ -570,7 +570,7 @@ def test_libraries_may_be_wanted_by_several_at_once() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 
 
-async def test_what_was_not_asked_yet_is_not_owed(played: Played) -> None:
+async def test_estimate_usage_is_none_before_the_first_request(played: Played) -> None:
     assert played.backend.estimate_usage(request(), "") is None
     await played.backend.ready()
     owed = played.backend.estimate_usage(request(), "I think that it is " * 10)

@@ -28,12 +28,12 @@ BLOCK = "---STATE---\nGoal: a\n---END STATE---"
         ("---STATE---\n---END STATE---", "", ""),
     ],
 )
-def test_a_reply_is_taken_apart(reply: str, text: str, state: str | None) -> None:
+def test_reply_is_split_into_text_and_notes(reply: str, text: str, state: str | None) -> None:
     found = parse_reply(reply)
     assert (found.text, found.notes) == (text, state)
 
 
-def test_a_state_that_is_too_long_is_cut_and_says_so() -> None:
+def test_notes_over_the_limit_are_cut_and_counted() -> None:
     found = parse_reply("---STATE---\n" + "x" * (MAX_NOTES_CHARACTERS + 7))
     assert found.notes == "x" * MAX_NOTES_CHARACTERS
     assert found.cut_characters == 7
@@ -60,7 +60,7 @@ pieces = st.lists(
 
 
 @given(pieces)
-def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
+def test_notes_block_is_hidden_while_streaming(reply: str) -> None:
     whole = parse_reply(reply)
     for end in range(len(reply) + 1):
         seen = strip_notes_block(reply[:end])
@@ -70,7 +70,7 @@ def test_nothing_of_a_block_is_ever_seen_while_it_streams(reply: str) -> None:
 
 
 @given(st.text(max_size=200).filter(lambda text: "state" not in text.lower()))
-def test_what_holds_no_block_is_shown_as_it_is_but_for_a_line_that_may_begin_one(text: str) -> None:
+def test_text_without_a_block_is_streamed_unchanged(text: str) -> None:
     seen = strip_notes_block(text)
     assert text.startswith(seen)
     held = text[len(seen) :]

@@ -133,7 +133,7 @@ async def house(world_file: Path) -> AsyncIterator[House]:
     await world.close()
 
 
-async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
+async def test_mention_is_answered_in_its_own_turn(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield TextDelta("Hello ")
         yield TextDelta("alice.")
@@ -148,7 +148,7 @@ async def test_a_mention_is_answered_in_a_turn_of_its_own(house: House) -> None:
     assert house.backend.asked[0].asker == "alice"
 
 
-async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) -> None:
+async def test_tool_calls_are_child_rows_of_the_question(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.completed_calls:
             yield ToolCall("a", "sshwarma__who", {})
@@ -176,7 +176,7 @@ async def test_tool_calls_are_rows_children_of_what_caused_them(house: House) ->
     ]
 
 
-async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: House) -> None:
+async def test_calls_of_one_step_run_concurrently_and_keep_their_order(house: House) -> None:
     both = asyncio.Barrier(2)
 
     class Meeting(ProviderBase):
@@ -206,7 +206,7 @@ async def test_calls_of_one_step_run_side_by_side_and_keep_their_order(house: Ho
         ("sshwarma__join", {"room": "nowhere"}, "There is no room nowhere"),
     ],
 )
-async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
+async def test_invalid_tool_call_is_an_error_row_and_the_turn_continues(
     house: House, name: str, arguments: dict[str, Any], said: str
 ) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -222,7 +222,7 @@ async def test_a_call_that_cannot_be_is_an_error_row_and_the_turn_goes_on(
     assert made[3].content == "never mind"
 
 
-async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: House) -> None:
+async def test_unparsable_arguments_are_reported_to_the_model(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.completed_calls:
             yield ToolCall("a", "sshwarma__who", {}, parse_error="The arguments are not JSON.")
@@ -236,22 +236,20 @@ async def test_arguments_that_cannot_be_read_are_answered_to_the_model(house: Ho
     assert [made[2].content, made[3].content] == [words, words]
 
 
-async def test_the_same_by_hand_is_refused_and_leaves_no_row(house: House) -> None:
+async def test_run_of_an_unequipped_tool_is_refused_without_a_row(house: House) -> None:
     with pytest.raises(NotFound, match="not equipped"):
         await house.says("alice", "/run sshwarma:put name=x text=y")
     assert await house.world.last_rows("lobby", 5) == []
 
 
-async def test_run_calls_a_tool_as_oneself(house: House) -> None:
+async def test_run_calls_a_tool_as_the_caller(house: House) -> None:
     made = await house.says("alice", '/run sshwarma:note text="by hand"')
     assert [row.kind for row in made] == ["tool.call", "journal.note", "tool.result"]
     assert {row.author_id for row in made} == {house.world.agents.find("alice").id}
 
 
 @pytest.mark.parametrize("failure", [BackendError("no credit left"), RuntimeError("a bug")])
-async def test_a_backend_that_fails_leaves_a_row_people_can_read(
-    house: House, failure: Exception
-) -> None:
+async def test_backend_error_leaves_a_readable_notice(house: House, failure: Exception) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield TextDelta("I think ")
         raise failure
@@ -265,7 +263,7 @@ async def test_a_backend_that_fails_leaves_a_row_people_can_read(
     assert ("no credit" in notice.content) == isinstance(failure, BackendError)
 
 
-async def test_one_that_says_nothing_is_given_up(
+async def test_backend_that_sends_nothing_times_out(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turn_loop, "STALL_TIMEOUT_SECONDS", 0.01)
@@ -278,7 +276,7 @@ async def test_one_that_says_nothing_is_given_up(
     assert "timed out after" in (await house.says("alice", "@qwen hi"))[-1].content
 
 
-async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
+async def test_endless_tool_calls_are_stopped(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield ToolCall("x", "sshwarma__who", {})
 
@@ -288,7 +286,7 @@ async def test_one_that_never_stops_calling_is_stopped(house: House) -> None:
     assert "was stopped after" in made[-1].content
 
 
-async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> None:
+async def test_stop_keeps_the_partial_answer_and_closes_the_turn(house: House) -> None:
     speaking = asyncio.Event()
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -310,7 +308,7 @@ async def test_stop_keeps_what_was_said_and_closes_the_turn(house: House) -> Non
     assert await house.statuses() == ["cancelled"]
 
 
-async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
+async def test_only_the_asker_or_an_owner_may_stop_a_turn(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
         yield TextDelta("never")
@@ -331,7 +329,7 @@ async def test_only_who_asked_or_an_owner_may_stop_it(house: House) -> None:
         await run_line(house.caller("bob"), "/stop")
 
 
-async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -> None:
+async def test_undo_of_a_running_turn_stops_only_that_turn(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()
         yield TextDelta("never")
@@ -346,7 +344,7 @@ async def test_taking_back_a_turn_that_runs_stops_that_one_alone(house: House) -
     await house.turns.wait_until_ended(hers.turns[0])
 
 
-async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) -> None:
+async def test_turn_stopped_before_it_starts_is_closed(house: House) -> None:
     asked: list[StepRequest] = []
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -367,7 +365,7 @@ async def test_one_that_is_stopped_before_it_has_begun_ends_too(house: House) ->
     assert (await house.statuses(), asked, house.turns.stop("lobby")) == (["cancelled"], [], [])
 
 
-async def test_one_that_is_stopped_twice_writes_its_end_once(
+async def test_turn_stopped_twice_is_closed_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = asyncio.Event()
@@ -395,7 +393,7 @@ async def test_one_that_is_stopped_twice_writes_its_end_once(
     assert [row.content for row in tail] == ["@qwen wait", "half an answer", "was stopped"]
 
 
-async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) -> None:
+async def test_streamed_text_is_published_and_ends_with_its_row(house: House) -> None:
     heard: list[Any] = []
     house.world.bus.on_room("lobby", heard.append)
 
@@ -412,7 +410,7 @@ async def test_what_streams_is_told_at_once_and_ends_with_its_row(house: House) 
     assert heard[-2].row.content == "one two three"
 
 
-async def test_two_models_answer_side_by_side_in_turns_of_their_own(house: House) -> None:
+async def test_two_mentioned_models_answer_in_separate_turns(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield TextDelta("I am qwen.")
 
@@ -423,11 +421,11 @@ async def test_two_models_answer_side_by_side_in_turns_of_their_own(house: House
 
 
 @pytest.mark.parametrize("text", ["mail qwen@example.org", "@qw hello", "hello qwen", "@qwenta hi"])
-async def test_what_calls_nobody_is_answered_by_nobody(house: House, text: str) -> None:
+async def test_text_without_a_mention_starts_no_turn(house: House, text: str) -> None:
     assert len(await house.says("alice", text)) == 1
 
 
-async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(world_file: Path) -> None:
+async def test_turn_interrupted_by_a_crash_is_closed_at_the_next_start(world_file: Path) -> None:
     from sshwarma.world import turns
 
     world = await World.open(world_file, tool_specs())
@@ -452,7 +450,7 @@ async def test_a_turn_a_crash_has_cut_is_closed_at_the_next_start(world_file: Pa
         ("what have we decided?", "sshwarma:journal"),
     ],
 )
-async def test_the_guide_looks_things_up_with_tools(house: House, question: str, tool: str) -> None:
+async def test_guide_answers_questions_with_tools(house: House, question: str, tool: str) -> None:
     made = await house.says("bob", f"@guide {question}")
     assert [row.kind for row in made] == ["chat", "tool.call", "tool.result", "chat"]
     assert made[1].meta["tool"] == tool
@@ -467,13 +465,11 @@ async def test_the_guide_looks_things_up_with_tools(house: House, question: str,
         ("sing!", GUIDE_GREETING),
     ],
 )
-async def test_the_guide_answers_from_the_help_or_says_what_it_is(
-    house: House, question: str, says: str
-) -> None:
+async def test_guide_answers_from_the_help_texts(house: House, question: str, says: str) -> None:
     assert says in (await house.says("bob", f"@guide {question}"))[-1].content
 
 
-async def test_without_the_tool_the_guide_says_what_it_would_need(house: House) -> None:
+async def test_guide_names_a_tool_that_is_not_equipped(house: House) -> None:
     await run_line(house.caller("alice"), "/unequip room sshwarma:who")
     assert (
         "/equip room sshwarma:who" in (await house.says("bob", "@guide who is here?"))[-1].content
@@ -501,7 +497,7 @@ def said_by(made: list[Row], house: House, name: str) -> list[str]:
     return [row.content for row in made if row.author_id == agent.id and row.kind == "chat"]
 
 
-async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
+async def test_result_rows_are_in_the_order_of_the_calls(house: House) -> None:
     quick = asyncio.Event()
 
     class Slow(ProviderBase):
@@ -525,7 +521,7 @@ async def test_results_are_rows_in_the_order_of_the_calls(house: House) -> None:
     assert [row.content for row in made if row.kind == "tool.result"] == ["who", "rooms"]
 
 
-async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: House) -> None:
+async def test_call_rows_are_in_the_order_of_the_request(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:
             yield TextDelta("done")
@@ -543,7 +539,7 @@ async def test_calls_are_rows_in_the_order_in_which_they_were_written(house: Hou
     assert [row.parent_row_id for row in results] == [row.id for row in calls]
 
 
-async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
+async def test_calls_over_the_limit_of_a_step_are_refused(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:
             yield TextDelta(request.completed_calls[-1].text)
@@ -558,7 +554,7 @@ async def test_too_many_calls_are_recorded_and_refused(house: House) -> None:
     assert "At most 8 tools" in made[-1].content
 
 
-async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
+async def test_notes_block_is_stored_and_not_shown(house: House) -> None:
     heard: list[str] = []
 
     def hear(event: Any) -> None:
@@ -581,7 +577,7 @@ async def test_a_state_block_is_kept_and_not_shown(house: House) -> None:
     assert kept == "Goal: ship"
 
 
-async def test_a_model_may_call_another_and_they_end(house: House) -> None:
+async def test_chain_of_models_mentioning_each_other_ends(house: House) -> None:
     second = Scripted(nothing)
     llama = await house.world.change(lambda tx: agents.create_agent(tx, "llama", kind="model"))
     house.backends[llama.id] = second
@@ -604,7 +600,7 @@ async def test_a_model_may_call_another_and_they_end(house: House) -> None:
     assert "called qwen, but at most 4 models may call each other in a row" in made[-1].content
 
 
-async def test_answers_at_once_are_bounded_in_a_room(
+async def test_concurrent_answers_per_room_are_bounded(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(all_turns, "MAX_ANSWERS_PER_ROOM", 2)
@@ -629,7 +625,7 @@ async def test_answers_at_once_are_bounded_in_a_room(
     )
 
 
-async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(house: House) -> None:
+async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -> None:
     told: list[int] = []
 
     class Counting:
@@ -651,7 +647,7 @@ async def test_a_context_that_is_too_long_is_asked_once_more_in_fewer_words(hous
     assert told == [8_000, 500]
 
 
-async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
+async def test_old_results_of_a_long_turn_are_truncated(house: House) -> None:
     steps = tuple(
         TurnStep(
             "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, is_error=False, seq=n),)
@@ -664,7 +660,7 @@ async def test_old_results_of_a_long_turn_are_sent_short(house: House) -> None:
     assert truncate_results(steps[:3]) == steps[:3]
 
 
-async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: House) -> None:
+async def test_namespace_loaded_in_a_turn_is_usable_in_the_next_step(house: House) -> None:
     space = await house.world.change(lambda tx: namespaces.create_namespace(tx, "demo", "x"))
     await house.world.change(
         lambda tx: things.create_thing(
@@ -711,7 +707,7 @@ async def test_what_is_loaded_in_a_turn_can_be_used_in_its_next_step(house: Hous
         ),
     ],
 )
-async def test_a_turn_over_its_budget_ends_with_words_and_keeps_what_was_said(
+async def test_turn_over_budget_keeps_the_partial_answer(
     house: House, limits: BudgetLimits, says: str
 ) -> None:
     house.limits = limits
@@ -731,7 +727,7 @@ async def test_a_turn_over_its_budget_ends_with_words_and_keeps_what_was_said(
     assert await house.statuses() == ["completed"]
 
 
-async def test_a_turn_may_take_so_long_with_its_tools(house: House) -> None:
+async def test_turn_time_limit_includes_tool_calls(house: House) -> None:
     house.limits = BudgetLimits(turn_seconds=1)
     ended = asyncio.Event()
 
@@ -761,7 +757,7 @@ class Paid(Scripted):
         return TokenUsage(100, len(said), estimated=True, cost=0.2)
 
 
-async def test_what_was_broken_off_is_counted_too(house: House) -> None:
+async def test_interrupted_answer_is_counted_in_usage(house: House) -> None:
     speaking = asyncio.Event()
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -781,7 +777,7 @@ async def test_what_was_broken_off_is_counted_too(house: House) -> None:
     assert again == used
 
 
-async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -> None:
+async def test_refused_or_waiting_request_costs_nothing(house: House) -> None:
     waiting = asyncio.Event()
 
     async def refuses(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
@@ -804,7 +800,7 @@ async def test_what_was_refused_or_only_waited_for_costs_nothing(house: House) -
     assert (await house.budgets.usage_today(qwen.id)).tokens == 0
 
 
-async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> None:
+async def test_retry_wait_is_shown_until_text_arrives(house: House) -> None:
     heard: list[str] = []
     house.world.bus.on_room(
         "lobby", lambda event: heard.append(getattr(event, "wait_reason", "-")) if event else None
@@ -823,7 +819,7 @@ async def test_the_room_sees_what_is_waited_for_until_it_comes(house: House) -> 
     ]  # fmt: skip
 
 
-async def test_one_removed_between_the_call_and_the_answer_says_so(house: House) -> None:
+async def test_model_removed_before_answering_leaves_a_notice(house: House) -> None:
     said = await run_line(house.caller("alice"), "@qwen hi")
     del house.backends[house.world.agents.find("qwen").id]
     await house.turns.wait_until_ended(said.turns[0])

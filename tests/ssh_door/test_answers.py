@@ -90,7 +90,7 @@ async def room() -> Room:
         (125, {"active_tools": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
     ],
 )
-async def test_progress(
+async def test_progress_line_shows_state_and_seconds(
     room: Room, ago: float, more: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coming, "time", SimpleNamespace(monotonic=lambda: 1000.0))
@@ -101,7 +101,7 @@ async def test_progress(
     room.ends()
 
 
-async def test_who_comes_later_is_shown_what_is_there_and_who_goes_nothing_more(room: Room) -> None:
+async def test_late_watcher_sees_current_answers_and_unwatch_clears_them(room: Room) -> None:
     room.streams("so far")
     first, later = Watcher(), Watcher()
     room.answers.watch("r", first)
@@ -117,7 +117,7 @@ async def test_who_comes_later_is_shown_what_is_there_and_who_goes_nothing_more(
     assert later.shown == {}
 
 
-async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
+async def test_timer_runs_only_with_a_turn_and_a_watcher(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coming, "ELAPSED_REDRAW_SECONDS", 0.01)
@@ -141,7 +141,7 @@ async def test_nothing_ticks_without_a_turn_or_without_a_watcher(
     assert watcher.shown == {}
 
 
-async def test_a_turn_that_never_tells_its_end_is_given_up(
+async def test_silent_turn_is_dropped_after_a_timeout(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coming, "ELAPSED_REDRAW_SECONDS", 0.01)
@@ -154,7 +154,7 @@ async def test_a_turn_that_never_tells_its_end_is_given_up(
     assert room.answers._timer is None
 
 
-async def test_code_is_highlighted_when_it_is_whole(room: Room) -> None:
+async def test_complete_code_block_is_highlighted_once(room: Room) -> None:
     room.answers.watch("r", Watcher())
     highlight_code.cache_clear()
     text = "So:\n```python\nx = 1\n```\nand"
@@ -166,7 +166,7 @@ async def test_code_is_highlighted_when_it_is_whole(room: Room) -> None:
     room.ends()
 
 
-def test_the_newest_of_a_long_text() -> None:
+def test_cut_to_newest_keeps_the_end_of_a_long_text() -> None:
     assert cut_to_newest("short\ntext") == "short\ntext"
     words = "word " * 10_000
     starts = set()

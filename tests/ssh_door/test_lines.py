@@ -32,7 +32,7 @@ class Nobody:
         self.ended.set()
 
 
-async def test_who_hangs_up_while_they_are_let_in_leaves_no_ghost(world: World) -> None:
+async def test_disconnect_during_login_leaves_no_presence(world: World) -> None:
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None

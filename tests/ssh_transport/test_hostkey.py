@@ -18,7 +18,7 @@ from sshwarma.ssh.transport.host_key import (
 )
 
 
-def test_the_first_start_makes_a_key_and_the_next_finds_it(tmp_path: Path) -> None:
+def test_first_start_creates_a_key_and_the_next_loads_it(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         first = load_host_key(tmp_path / "data")
@@ -33,7 +33,7 @@ def test_the_first_start_makes_a_key_and_the_next_finds_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
-def test_a_key_others_can_read_is_refused(mode: int, tmp_path: Path) -> None:
+def test_host_key_readable_by_others_is_refused(mode: int, tmp_path: Path) -> None:
     load_host_key(tmp_path)
     (tmp_path / HOST_KEY_FILENAME).chmod(mode)
     with pytest.raises(UnusableKey, match=f"can be read by others .*{mode:04o}"):
@@ -41,7 +41,7 @@ def test_a_key_others_can_read_is_refused(mode: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"ssh-ed25519 AAAA"])
-def test_a_broken_key_is_refused_and_kept(content: bytes, tmp_path: Path) -> None:
+def test_invalid_host_key_is_refused_and_kept(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / HOST_KEY_FILENAME
     path.write_bytes(content)
     path.chmod(0o600)
@@ -65,7 +65,7 @@ def _public(kind: str, **options: int) -> tuple[asyncssh.SSHKey, str]:
         ("ssh-rsa", {"key_size": 2048}),
     ],
 )
-def test_a_public_key_line_is_read(kind: str, options: dict[str, int]) -> None:
+def test_public_key_line_is_parsed(kind: str, options: dict[str, int]) -> None:
     key, line = _public(kind, **options)
     read = parse_public_key(f"# mine\n\n{line}\n")
     assert read == (key.get_fingerprint(), " ".join(line.split()[:2]), "a b@c")
@@ -78,7 +78,7 @@ def test_a_public_key_line_is_read(kind: str, options: dict[str, int]) -> None:
         "ax8dmxqsVUKXpOTJkyGSRvEIMcOPAAAABHNzaDo= yubi",
     ],
 )
-def test_a_security_key_is_read(line: str) -> None:
+def test_security_key_line_is_parsed(line: str) -> None:
     assert parse_public_key(line)[2] == "yubi"
 
 
@@ -100,6 +100,6 @@ def test_a_security_key_is_read(line: str) -> None:
     ],
     ids=["none", "words", "short", "escape", "long", "private", "two", "weak", "dsa"],
 )
-def test_what_is_not_a_good_public_key_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_invalid_public_key_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(UnusableKey, match=reason):
         parse_public_key(text)

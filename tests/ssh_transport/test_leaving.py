@@ -14,9 +14,7 @@ from sshwarma.ssh.transport.server import SshServer
 from .conftest import Connect, Serve, Ssh, World, finish, until, within
 
 
-async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
-    serve: Serve, ssh: Ssh, world: World
-) -> None:
+async def test_dead_peer_is_dropped_by_keepalive(serve: Serve, ssh: Ssh, world: World) -> None:
     server = await serve(keepalive_seconds=0.4, max_keepalive_misses=3)
     client = await ssh(server, "-tt", "")
     assert client.stdout
@@ -42,7 +40,7 @@ async def test_a_peer_that_has_died_is_gone_within_the_keepalive(
         client.send_signal(signal.SIGCONT)
 
 
-async def test_a_quiet_peer_that_lives_stays(serve: Serve, connect: Connect) -> None:
+async def test_idle_peer_that_answers_stays_connected(serve: Serve, connect: Connect) -> None:
     # Six misses of 40 ms: a loaded machine may keep both ends waiting for most of that.
     server = await serve(keepalive_seconds=0.04, max_keepalive_misses=6)
     client = await connect(server)
@@ -59,7 +57,9 @@ async def test_a_quiet_peer_that_lives_stays(serve: Serve, connect: Connect) -> 
     assert server.connections == 1
 
 
-async def test_drain_says_why_and_leaves_nobody(server: SshServer, ssh: Ssh, world: World) -> None:
+async def test_drain_sends_the_reason_and_closes_all_connections(
+    server: SshServer, ssh: Ssh, world: World
+) -> None:
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
@@ -75,7 +75,9 @@ async def test_drain_says_why_and_leaves_nobody(server: SshServer, ssh: Ssh, wor
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_drain_drops_who_does_not_read(serve: Serve, connect: Connect, world: World) -> None:
+async def test_drain_drops_a_peer_that_does_not_read(
+    serve: Serve, connect: Connect, world: World
+) -> None:
     server = await serve(farewell_seconds=60)
     client = await connect(server)
     await client.create_process("cat", encoding=None, window=1 << 31)
@@ -89,7 +91,9 @@ async def test_drain_drops_who_does_not_read(serve: Serve, connect: Connect, wor
     assert program.count("closed") == 1
 
 
-async def test_a_link_can_be_closed_from_within(server: SshServer, ssh: Ssh, world: World) -> None:
+async def test_connection_can_be_closed_by_the_server(
+    server: SshServer, ssh: Ssh, world: World
+) -> None:
     client = await ssh(server, "-tt", "")
     assert client.stdout
     await within(client.stdout.readline())
@@ -104,7 +108,7 @@ async def test_a_link_can_be_closed_from_within(server: SshServer, ssh: Ssh, wor
     assert server.clients == []
 
 
-async def test_the_channel_outlives_the_end_of_input(
+async def test_channel_stays_open_after_eof(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -117,7 +121,7 @@ async def test_the_channel_outlives_the_end_of_input(
     assert await within(process.stdout.read()) == b"late"
 
 
-async def test_an_exit_flushes_what_the_window_held_back(
+async def test_exit_flushes_buffered_output(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -133,7 +137,7 @@ async def test_an_exit_flushes_what_the_window_held_back(
 
 
 @pytest.mark.parametrize("when", ["before channel", "before shell", "running", "during gate"])
-async def test_nothing_is_left_of_a_client_killed_at_any_time(
+async def test_client_killed_at_any_time_leaks_nothing(
     when: str, server: SshServer, connect: Connect, world: World
 ) -> None:
     tasks = asyncio.all_tasks()

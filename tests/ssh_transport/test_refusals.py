@@ -69,7 +69,7 @@ async def _unknown_subsystem(client: Client) -> None:
         *(_handler_named_channel, _sftp, _unknown_subsystem),
     ],
 )
-async def test_other_channels_are_refused(
+async def test_other_channel_types_are_refused(
     attempt: Callable[[Client], Awaitable[None]], server: SshServer, connect: Connect
 ) -> None:
     client = await connect(server)
@@ -126,16 +126,14 @@ async def test_channel_requests_are_refused(
     await _answered(client)
 
 
-async def test_ten_thousand_variables_leave_six_at_most(
-    server: SshServer, connect: Connect
-) -> None:
+async def test_environment_variables_are_bounded(server: SshServer, connect: Connect) -> None:
     flood = {f"NAME{number}": "x" for number in range(10_000)} | {"LANG": "C"}
     client = await connect(server)
     done = await within(client.run("env", env=flood))  # a loaded machine takes 6 s
     assert done.stdout == "{'LANG': 'C'}"
 
 
-async def test_the_stock_client_asking_for_everything_still_works(
+async def test_stock_client_that_asks_for_forwarding_still_works(
     server: SshServer, ssh: Ssh
 ) -> None:
     done = await finish(
@@ -147,7 +145,7 @@ async def test_the_stock_client_asking_for_everything_still_works(
     assert done.status == 3
 
 
-async def test_forwarding_a_pipe_is_refused(server: SshServer, ssh: Ssh) -> None:
+async def test_stdio_forwarding_is_refused(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "-W", "127.0.0.1:22", ""))
     assert done.status == 255
     assert b"only session channels are allowed" in done.err
@@ -160,7 +158,7 @@ async def test_a_tiny_packet_size_is_refused(server: SshServer, connect: Connect
     await _answered(client)
 
 
-async def test_the_eleventh_channel_is_refused_and_the_ten_live(
+async def test_channel_over_the_limit_is_refused(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -177,7 +175,7 @@ async def test_the_eleventh_channel_is_refused_and_the_ten_live(
     await _answered(client)
 
 
-async def test_two_hundred_opens_at_once_leave_ten(server: SshServer, connect: Connect) -> None:
+async def test_concurrent_channel_opens_are_limited(server: SshServer, connect: Connect) -> None:
     import asyncio
 
     client = await connect(server)
@@ -197,14 +195,14 @@ async def test_a_second_command_on_one_channel_is_refused(
     assert len(world.programs) == 1
 
 
-async def test_a_subsystem_the_world_knows_is_served(server: SshServer, connect: Connect) -> None:
+async def test_registered_subsystem_is_served(server: SshServer, connect: Connect) -> None:
     client = await connect(server)
     process = await within(client.create_process(subsystem="mcp", encoding=None))
     process.stdin.write(b"{}\n")
     assert await within(process.stdout.readexactly(3)) == b"{}\n"
 
 
-async def test_a_crash_ends_that_connection_alone(server: SshServer, connect: Connect) -> None:
+async def test_handler_crash_ends_only_its_connection(server: SshServer, connect: Connect) -> None:
     honest, unlucky = await connect(server), await connect(server)
     process = await unlucky.create_process("cat", encoding=None)
     process.stdin.write(b"crash")

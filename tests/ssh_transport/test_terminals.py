@@ -26,7 +26,7 @@ HUGE = 2**31 - 1
         ((2**32 - 1, 2**32 - 1), (500, 200)),
     ],
 )
-async def test_sizes_are_clamped(
+async def test_window_size_is_clamped(
     asked: tuple[int, int], seen: tuple[int, int], server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -39,9 +39,7 @@ async def test_sizes_are_clamped(
     assert program.told[-1] == ("resized", *seen)
 
 
-async def test_a_flood_of_resizes_is_one_and_the_last(
-    serve: Serve, connect: Connect, world: World
-) -> None:
+async def test_resize_flood_is_coalesced(serve: Serve, connect: Connect, world: World) -> None:
     server = await serve(resize_seconds=0.1)
     client = await connect(server)
     process = await client.create_process(term_type="xterm", encoding=None)
@@ -56,7 +54,7 @@ async def test_a_flood_of_resizes_is_one_and_the_last(
     assert program.count("resized") < 100
 
 
-async def test_without_a_pty_there_is_no_terminal(
+async def test_session_without_pty_has_no_terminal(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -66,7 +64,7 @@ async def test_without_a_pty_there_is_no_terminal(
 
 
 @pytest.mark.parametrize("term", ["../../etc/passwd", "x" * 500, "\x1b]0;x\x07", "(a+)+$", " "])
-async def test_terminal_names_are_made_harmless(
+async def test_terminal_name_is_sanitized(
     term: str, server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -78,7 +76,7 @@ async def test_terminal_names_are_made_harmless(
     assert all(char.isalnum() or char in "._-" for char in channel.term)
 
 
-async def test_signals_and_breaks_interrupt(
+async def test_signals_and_breaks_interrupt_the_handler(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -91,7 +89,7 @@ async def test_signals_and_breaks_interrupt(
     assert world.programs[0].count("interrupt") == 3
 
 
-async def test_input_waits_while_a_handler_has_paused_reading(
+async def test_paused_reading_holds_back_input(
     serve: Serve, connect: Connect, world: World
 ) -> None:
     server = await serve(receive_window_bytes=10_000)
@@ -107,7 +105,7 @@ async def test_input_waits_while_a_handler_has_paused_reading(
     await until(lambda: sum(len(e[1]) for e in program.told if e[0] == "data") == 50_000)
 
 
-async def test_pty_modes_cut_short_end_only_that_connection(
+async def test_malformed_pty_modes_end_only_that_connection(
     server: SshServer, connect: Connect
 ) -> None:
     from asyncssh.packet import String, UInt32

@@ -71,7 +71,7 @@ FOLLOWED_BY_SOMETHING_ELSE = [_sign_then_offer_victim, _sign_rename_offer_victim
 
 
 @pytest.mark.parametrize("order", ENDING_IN_OWN_SIGNATURE + FOLLOWED_BY_SOMETHING_ELSE)
-async def test_whoever_comes_in_is_the_key_that_signed(
+async def test_identity_is_the_key_that_signed(
     order: Script, server: SshServer, world: World, connect: Connect
 ) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
@@ -92,14 +92,16 @@ async def test_whoever_comes_in_is_the_key_that_signed(
     assert world.entered[0].fingerprint == victim.get_fingerprint()
 
 
-async def test_asking_alone_lets_nobody_in(server: SshServer, world: World, key: Key) -> None:
+async def test_key_query_without_a_signature_does_not_log_in(
+    server: SshServer, world: World, key: Key
+) -> None:
     client = await scripted(server, lambda c: c.ask("alice", key))
     await until(lambda: client.answered)
     assert (client.let_in, world.entered) == (False, [])
     client.abort()
 
 
-async def test_signing_last_comes_in_as_oneself(server: SshServer, world: World) -> None:
+async def test_key_that_signed_last_is_the_identity(server: SshServer, world: World) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
     own = asyncssh.generate_private_key("ssh-ed25519")
     client = await scripted(server, lambda c: _offer_victim_rename_sign(c, victim, own))
@@ -109,7 +111,7 @@ async def test_signing_last_comes_in_as_oneself(server: SshServer, world: World)
     client.abort()
 
 
-async def test_another_keys_signature_is_refused(server: SshServer, world: World) -> None:
+async def test_signature_of_another_key_is_refused(server: SshServer, world: World) -> None:
     victim = asyncssh.generate_private_key("ssh-ed25519")
     own = asyncssh.generate_private_key("ssh-ed25519")
 
@@ -129,7 +131,7 @@ async def test_another_keys_signature_is_refused(server: SshServer, world: World
     await until(lambda: server.counters.auth_failed == 1)
 
 
-async def test_only_keys_are_offered_as_a_way_in(server: SshServer) -> None:
+async def test_only_publickey_authentication_is_offered(server: SshServer) -> None:
     methods = await within(
         asyncssh.get_server_auth_methods("127.0.0.1", server.port, username="alice", config=None)
     )
@@ -137,7 +139,7 @@ async def test_only_keys_are_offered_as_a_way_in(server: SshServer) -> None:
 
 
 @pytest.mark.parametrize("username", ["", "a" * 1023, "../x", "@all", "ａｄｍｉｎ", "bob "])
-async def test_a_name_is_a_wish_and_is_cut(
+async def test_username_is_normalized_and_truncated(
     username: str, server: SshServer, world: World, key: Key
 ) -> None:
     client = await scripted(server, lambda c: c.sign(username, key))
@@ -147,7 +149,7 @@ async def test_a_name_is_a_wish_and_is_cut(
     client.abort()
 
 
-async def test_keys_tried_are_limited(serve: Serve, world: World) -> None:
+async def test_refused_keys_per_connection_are_limited(serve: Serve, world: World) -> None:
     world.known = set()
     server = await serve(max_refused_keys=3)
     keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(20)]
@@ -175,7 +177,7 @@ async def test_keys_tried_are_limited(serve: Serve, world: World) -> None:
     assert server.counters.auth_failed == 1
 
 
-async def test_asking_without_end_about_good_keys_is_limited(serve: Serve, key: Key) -> None:
+async def test_key_queries_per_connection_are_limited(serve: Serve, key: Key) -> None:
     server = await serve(max_auth_requests=20)
     client = await scripted(server, lambda c: [c.ask("alice", key) for _ in range(500)])
     await within(client.wait_closed())
@@ -204,7 +206,9 @@ async def test_weak_rsa_keys_are_refused(bits: int, server: SshServer, connect: 
         await connect(server, client_keys=[weak])
 
 
-async def test_the_gate_may_refuse_with_words(server: SshServer, world: World, ssh: Ssh) -> None:
+async def test_refusal_of_the_authenticator_is_shown_to_the_client(
+    server: SshServer, world: World, ssh: Ssh
+) -> None:
     world.refusal = "registration is closed; ask for an invite"
     client = await ssh(server, "exit 0")
     _, err = await within(client.communicate())
@@ -214,7 +218,7 @@ async def test_the_gate_may_refuse_with_words(server: SshServer, world: World, s
     assert server.clients == []
 
 
-async def test_no_channel_begins_before_the_gate_has_answered(
+async def test_channel_waits_for_the_authenticator(
     server: SshServer, world: World, connect: Connect
 ) -> None:
     world.admit = asyncio.Event()
@@ -228,7 +232,7 @@ async def test_no_channel_begins_before_the_gate_has_answered(
     assert world.entered
 
 
-async def test_a_gate_that_does_not_answer_ends_the_connection(
+async def test_authenticator_timeout_ends_the_connection(
     serve: Serve, world: World, connect: Connect
 ) -> None:
     world.admit = asyncio.Event()
@@ -239,7 +243,7 @@ async def test_a_gate_that_does_not_answer_ends_the_connection(
     assert server.counters.refused["admit_timeout"] == 1
 
 
-async def test_a_key_has_only_so_many_connections(serve: Serve, connect: Connect) -> None:
+async def test_connections_per_key_are_limited(serve: Serve, connect: Connect) -> None:
     server = await serve(max_connections_per_key=2)
     first, second = await connect(server), await connect(server)
     third = await connect(server)

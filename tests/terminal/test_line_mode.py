@@ -15,7 +15,7 @@ Sit = Callable[..., Person]
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
 
 
-def test_no_escape_byte_is_ever_written(sit: Sit) -> None:
+def test_plain_screen_writes_no_escape_sequence(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.terminal.set_status(line("status"))
     alice.terminal.set_live_block("reply", block("hel"))
@@ -28,7 +28,7 @@ def test_no_escape_byte_is_ever_written(sit: Sit) -> None:
     assert alice.lines == ["hello"]
 
 
-def test_a_line_heard_while_typing_is_on_its_own_line(sit: Sit) -> None:
+def test_line_printed_while_typing_is_on_its_own_row(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.type("half")
     alice.hear("bob: hi")
@@ -38,7 +38,7 @@ def test_a_line_heard_while_typing_is_on_its_own_line(sit: Sit) -> None:
     assert alice.rows() == ["> half", "bob: hi", "> half!", "alice: half!", ">"]
 
 
-def test_the_prompt_after_a_line_comes_with_its_answer_if_that_is_there_soon(sit: Sit) -> None:
+def test_prompt_waits_briefly_for_the_answer(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.type("/look\r")
     alice.wait()
@@ -56,7 +56,7 @@ def test_the_prompt_after_a_line_comes_with_its_answer_if_that_is_there_soon(sit
     assert alice.rows()[-2:] == [">", ">"], "nothing was asked"
 
 
-def test_typing_says_only_what_is_new(sit: Sit) -> None:
+def test_typing_writes_only_new_characters(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.type("hell")
     alice.written.clear()
@@ -65,7 +65,7 @@ def test_typing_says_only_what_is_new(sit: Sit) -> None:
     assert alice.written == [b"o", b"\b \b"]
 
 
-def test_editing_in_the_middle(sit: Sit) -> None:
+def test_editing_in_the_middle_redraws_the_line(sit: Sit) -> None:
     alice = sit(plain=True)
     alice.type("日本語" + LEFT + "x")
     assert alice.rows() == ["> 日本x語"]
@@ -75,7 +75,7 @@ def test_editing_in_the_middle(sit: Sit) -> None:
     assert alice.cursor() == (4, 0)
 
 
-def test_switching_to_plain_and_back(sit: Sit) -> None:
+def test_plain_mode_can_be_switched_on_and_off(sit: Sit) -> None:
     alice = sit()
     alice.type("draft")
     alice.terminal.configure(plain=True)
@@ -91,7 +91,7 @@ def test_switching_to_plain_and_back(sit: Sit) -> None:
     assert b"\x1b[?2004h" in alice.bytes
 
 
-def test_candidates_are_said_as_a_line(sit: Sit) -> None:
+def test_candidates_are_printed_as_a_line(sit: Sit) -> None:
     from .test_completion import words
 
     alice = sit(plain=True, complete=words)
@@ -107,7 +107,7 @@ KEYS = st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(KEYS, max_size=25))
-def test_the_last_line_is_always_the_draft(keys: list[str]) -> None:
+def test_last_row_is_always_the_draft(keys: list[str]) -> None:
     loop = HandLoop()
     alice = Person(loop, columns=120, plain=True)
     for key in keys:

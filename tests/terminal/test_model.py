@@ -74,7 +74,7 @@ def check(alice: Person, columns: int, rows: int) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(STEPS, st.sampled_from([(20, 12), (40, 16), (80, 24)]))
-def test_the_glass_shows_the_model(steps: list[tuple[str, str]], size: tuple[int, int]) -> None:
+def test_screen_matches_a_simple_model(steps: list[tuple[str, str]], size: tuple[int, int]) -> None:
     columns, rows = size
     alice = Person(LOOP, columns=columns, rows=rows)
     heard: list[str] = []
@@ -104,7 +104,7 @@ def test_the_glass_shows_the_model(steps: list[tuple[str, str]], size: tuple[int
 @given(
     st.lists(st.one_of(st.tuples(st.integers(0, 120), st.integers(0, 40)), st.just(())), max_size=8)
 )
-def test_resizes_leave_the_prompt_in_place(sizes: list[tuple[int, int] | tuple[()]]) -> None:
+def test_resizes_keep_the_prompt_in_place(sizes: list[tuple[int, int] | tuple[()]]) -> None:
     alice = Person(LOOP, columns=80, rows=24)
     alice.type("half a line")
     columns, rows = 80, 24
@@ -124,9 +124,7 @@ def test_resizes_leave_the_prompt_in_place(sizes: list[tuple[int, int] | tuple[(
     st.lists(st.one_of(st.binary(max_size=30), st.text(max_size=10).map(str.encode)), max_size=10),
     st.booleans(),
 )
-def test_any_bytes_never_raise_and_never_come_back_as_control(
-    packets: list[bytes], is_plain: bool
-) -> None:
+def test_any_input_bytes_are_handled_and_escaped(packets: list[bytes], is_plain: bool) -> None:
     alice = Person(LOOP, plain=is_plain, vi=is_plain)
     for packet in packets:
         alice.type(packet)
@@ -138,7 +136,7 @@ def test_any_bytes_never_raise_and_never_come_back_as_control(
     assert is_harmless(written.replace(b"\b", b"") if is_plain else written)
 
 
-def test_ten_thousand_keys_in_a_moment_are_bounded_and_said_once() -> None:
+def test_flood_of_keys_is_bounded_and_reported_once() -> None:
     alice = Person(LOOP)
     keys = random.Random(7)
     alice.type(b"".join(keys.choice([b"\x02", b"\x06", b"x\x01"]) for _ in range(20_000)))

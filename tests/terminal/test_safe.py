@@ -42,7 +42,7 @@ HOSTILE = st.text(
         ("e" + "\u0301" * 9, "e" + "\u0301" * MAX_COMBINING_MARKS),
     ],
 )
-def test_shown_form(text: str, shown: str) -> None:
+def test_control_characters_are_shown_escaped(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
 
 
@@ -50,20 +50,20 @@ def _acts(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
-def test_no_code_point_passes_that_could_act() -> None:
+def test_no_code_point_that_acts_on_a_terminal_passes() -> None:
     everything = "x".join(map(chr, range(sys.maxunicode + 1)))
     assert {char for char in escape_controls(everything) if _acts(char)} == set()
 
 
 @given(HOSTILE)
-def test_safe_holds_for_any_text_and_is_idempotent(text: str) -> None:
+def test_escaping_any_text_is_safe_and_idempotent(text: str) -> None:
     shown = escape_controls(text)
     assert {char for char in shown if _acts(char)} <= {"\u200d"}
     assert escape_controls(shown) == shown
 
 
 @given(HOSTILE)
-def test_every_cluster_of_safe_text_is_narrow_and_short(text: str) -> None:
+def test_clusters_of_escaped_text_are_narrow_and_short(text: str) -> None:
     for cluster in split_clusters(escape_controls(text)):
         assert text_width(cluster) <= 2
         assert len(cluster) <= 32
@@ -71,7 +71,7 @@ def test_every_cluster_of_safe_text_is_narrow_and_short(text: str) -> None:
 
 @pytest.mark.parametrize("payload", [text for _, text in PAYLOADS], ids=[n for n, _ in PAYLOADS])
 @pytest.mark.parametrize("utf8", [True, False])
-def test_a_payload_rendered_is_harmless(payload: str, utf8: bool) -> None:
+def test_rendered_payload_is_harmless(payload: str, utf8: bool) -> None:
     said = block(line(("name", payload), ": ", ("text", payload), payload))
     for is_plain in (False, True):
         written = render_block(said, DisplayOptions(40, "dark", utf8, is_plain))
@@ -83,7 +83,7 @@ def test_a_payload_rendered_is_harmless(payload: str, utf8: bool) -> None:
 
 @pytest.mark.parametrize("payload", [text for _, text in PAYLOADS], ids=[n for n, _ in PAYLOADS])
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_a_payload_is_harmless_wherever_a_terminal_shows_it(
+def test_payload_is_harmless_in_every_part_of_the_screen(
     sit: Callable[..., Person], payload: str, is_plain: bool
 ) -> None:
     alice = sit(history=[payload], plain=is_plain)
@@ -109,7 +109,7 @@ def test_a_payload_is_harmless_wherever_a_terminal_shows_it(
     assert is_harmless(written)
 
 
-def test_every_style_has_no_effect_past_its_line() -> None:
+def test_every_style_is_reset_at_the_end_of_a_row() -> None:
     for style in STYLE_NAMES:
         for theme in ("dark", "light", "mono"):
             written = render_block(block(line((style, "x" * 100))), DisplayOptions(40, theme))

@@ -82,13 +82,13 @@ async def find(query: str, spaces: Sequence[IndexedNamespace] = SPACES) -> list[
     return await NamespaceSearch(HashedNgrams()).find(query, spaces)
 
 
-async def test_a_keyword_in_a_sentence_finds_first() -> None:
+async def test_keyword_in_a_sentence_ranks_first() -> None:
     found = await find("I want to create a new requirement")
     assert ids(found) == ["requirement"]
     assert found[0].reason == "keyword requirement"
 
 
-async def test_a_keyword_makes_no_vectors_at_all() -> None:
+async def test_keyword_match_embeds_nothing() -> None:
     embedder = Counting()
     finder = NamespaceSearch(embedder)
     assert await finder.find("my commits", SPACES)
@@ -112,7 +112,7 @@ async def test_a_keyword_makes_no_vectors_at_all() -> None:
         ("a coverage matrix, please", "requirement.traceability", "keyword coverage matrix"),
     ],
 )
-async def test_names_ids_and_keywords_count_in_any_case_and_form(
+async def test_names_ids_and_keywords_match_in_any_case_and_inflection(
     query: str, first: str, why: str
 ) -> None:
     found = await find(query)
@@ -120,11 +120,11 @@ async def test_names_ids_and_keywords_count_in_any_case_and_form(
 
 
 @pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
-def test_keywords_are_whole_words_and_whole_phrases(query: str) -> None:
+def test_keywords_match_only_whole_words_and_phrases(query: str) -> None:
     assert match_words(extract_words(query), SPACES) == []
 
 
-def test_the_words_of_a_longer_keyword_count_less_for_a_shorter() -> None:
+def test_words_of_a_longer_keyword_score_less() -> None:
     found = match_words(extract_words("start an a/b test"), SPACES)
     assert ids(found) == ["deploy", "git"]
 
@@ -136,13 +136,13 @@ def test_more_and_rarer_hits_rank_higher() -> None:
     assert ids(match_words(extract_words("commit and test it"), spaces))[0] == "git"
 
 
-def test_a_keyword_may_be_any_word_but_a_name_of_empty_words_finds_nothing() -> None:
+def test_stop_words_match_keywords_but_not_names() -> None:
     helper = IndexedNamespace("it", "The Help", "Asks.", ("help",))
     assert ids(match_words(extract_words("please help me"), [helper])) == ["it"]
     assert match_words(extract_words("it is the one"), [helper]) == []
 
 
-async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
+async def test_similarity_ranks_if_no_keyword_matches() -> None:
     finder = NamespaceSearch(HashedNgrams())
     found = await finder.find("push my code to the server", SPACES)
     assert found[0].id == "git"
@@ -151,7 +151,7 @@ async def test_without_a_hit_likeness_ranks_and_says_how_like() -> None:
     assert all(one.score >= finder.threshold for one in found)
 
 
-async def test_nothing_below_the_threshold_is_found() -> None:
+async def test_results_below_the_threshold_are_left_out() -> None:
     query = "push my code to the server"
     best = (await NamespaceSearch(HashedNgrams(), threshold=0.0).find(query, SPACES))[0].score
     assert await NamespaceSearch(HashedNgrams(), threshold=best + 0.01).find(query, SPACES) == []
@@ -164,7 +164,7 @@ async def test_a_query_without_words_finds_nothing(query: str) -> None:
     assert await find(query) == []
 
 
-async def test_no_more_than_asked_for() -> None:
+async def test_number_of_results_is_limited() -> None:
     assert (
         len(await NamespaceSearch(HashedNgrams(), 0.0).find("zebra crossing", SPACES, limit=2)) == 2
     )
@@ -173,7 +173,7 @@ async def test_no_more_than_asked_for() -> None:
     assert await find("git", ()) == []
 
 
-async def test_a_changed_description_is_embedded_anew_and_nothing_else() -> None:
+async def test_only_changed_descriptions_are_embedded_again() -> None:
     embedder = Counting()
     finder = NamespaceSearch(embedder)
     await finder.prepare(SPACES)
@@ -187,7 +187,7 @@ async def test_a_changed_description_is_embedded_anew_and_nothing_else() -> None
     assert embedder.asked[1:] == ["zebra crossing"]
 
 
-async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() -> None:
+async def test_embedding_runs_in_a_thread_once_for_concurrent_searches() -> None:
     embedder = Counting()
     finder = NamespaceSearch(embedder)
     await asyncio.gather(*(finder.find(f"zebra {n}", SPACES) for n in range(4)))
@@ -197,7 +197,7 @@ async def test_vectors_are_made_off_the_loop_and_once_for_two_who_ask_at_once() 
     assert finder.embedded_queries == 4
 
 
-async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
+async def test_vector_cache_is_bounded_and_search_stays_correct(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "MAX_CACHED_VECTORS", 3)
@@ -209,7 +209,7 @@ async def test_what_is_remembered_is_bounded_and_a_search_is_right_beyond_it(
     assert len(finder._vectors) == 3
 
 
-async def test_an_embedder_that_breaks_is_replaced_and_said_so(
+async def test_failing_embedder_is_replaced_and_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     finder = NamespaceSearch(Broken())
@@ -221,7 +221,7 @@ async def test_an_embedder_that_breaks_is_replaced_and_said_so(
     assert "an embedder failed" in capsys.readouterr().out
 
 
-def test_likeness_is_the_same_for_few_places_and_for_all() -> None:
+def test_cosine_similarities_agree_for_sparse_and_dense_vectors() -> None:
     few = [0.0, 0.6, 0.0, 0.0, 0.8, 0.0]
     dense = [0.5, 0.5, 0.5, 0.5, 0.0, 0.0]
     vectors = [few, dense]
@@ -245,7 +245,7 @@ spaces = st.lists(
 
 
 @given(st.text(max_size=200), spaces, st.integers(-1, 6))
-async def test_any_query_and_any_namespaces_give_an_ordered_answer(
+async def test_any_query_gives_an_ordered_result(
     query: str, given: list[IndexedNamespace], limit: int
 ) -> None:
     finder = NamespaceSearch(HashedNgrams())
@@ -263,9 +263,7 @@ async def test_any_query_and_any_namespaces_give_an_ordered_answer(
     before=st.text("mnop", min_size=1, max_size=3),
     after=st.text("mnop", min_size=1, max_size=3),
 )
-def test_a_keyword_inside_a_word_is_no_hit_and_beside_one_it_is(
-    keyword: str, before: str, after: str
-) -> None:
+def test_any_keyword_matches_only_as_a_whole_word(keyword: str, before: str, after: str) -> None:
     space = IndexedNamespace("-", "-", "", (keyword,))
     for within in (before + keyword, keyword + after, before + keyword + after):
         assert match_words([within], [space]) == []

@@ -21,7 +21,9 @@ async def command(who: Someone, name: str, text: str, where: str = "room") -> No
     await do(who, f"/equip {where} {'me:' if where == 'me' else ''}command:{name}")
 
 
-async def test_a_line_with_places(world: World, alice: Someone, bob: Someone, den: str) -> None:
+async def test_command_substitutes_its_arguments(
+    world: World, alice: Someone, bob: Someone, den: str
+) -> None:
     await command(alice, "greet", "/say Hello {1}, {args}! {1} {{2} {0}")
     said = await do(bob, "/greet ann and all")
     assert said.text == "Hello ann, ann and all! ann {and {0}"
@@ -30,7 +32,7 @@ async def test_a_line_with_places(world: World, alice: Someone, bob: Someone, de
     assert "/greet needs 2 words after it." in refusal.message
 
 
-async def test_text_without_a_slash_is_said(alice: Someone, bob: Someone, den: str) -> None:
+async def test_command_text_without_a_slash_is_said(alice: Someone, bob: Someone, den: str) -> None:
     await command(alice, "shrug", "I do not know")
     assert (await do(bob, "/shrug")).text == "I do not know"
     assert (await do(bob, "/shrug either")).text == "I do not know either"
@@ -38,12 +40,12 @@ async def test_text_without_a_slash_is_said(alice: Someone, bob: Someone, den: s
     assert (await do(bob, "/path motd")).text == "/etc/motd"
 
 
-async def test_what_is_typed_is_put_in_once(alice: Someone, den: str) -> None:
+async def test_arguments_are_substituted_once(alice: Someone, den: str) -> None:
     await command(alice, "twice", "/say {1} {args}")
     assert (await do(alice, "/twice {args} {1}")).text == "{args} {args} {1}"
 
 
-async def test_a_command_never_makes_a_command(alice: Someone, den: str) -> None:
+async def test_command_does_not_run_another_command(alice: Someone, den: str) -> None:
     await command(alice, "loop", "/loop again")
     refusal = await refused(alice, "/loop")
     assert isinstance(refusal, NotFound)
@@ -62,7 +64,7 @@ async def test_a_command_never_makes_a_command(alice: Someone, den: str) -> None
         ("return { room = room.name }", "", "room: den"),
     ],
 )
-async def test_a_script_answers_whoever_typed_it(
+async def test_script_command_answers_its_caller(
     world: World, alice: Someone, bob: Someone, den: str, source: str, typed: str, text: str
 ) -> None:
     await command(alice, "do-it", source)
@@ -73,19 +75,19 @@ async def test_a_script_answers_whoever_typed_it(
 
 
 @pytest.mark.parametrize("text", ["returns are due", "function-al", "localhost", "- - x"])
-async def test_only_whole_words_make_a_script(alice: Someone, den: str, text: str) -> None:
+async def test_only_whole_lua_words_make_a_script(alice: Someone, den: str, text: str) -> None:
     await command(alice, "line", text)
     assert (await do(alice, "/line")).text == text
 
 
-async def test_what_was_printed_is_shown(alice: Someone, den: str) -> None:
+async def test_printed_text_is_shown_with_the_result(alice: Someone, den: str) -> None:
     await command(alice, "p", "-- x\nprint('a') return 'b'")
     assert render_plain(draw_result(await do(alice, "/p"))) == "b\na"
     await command(alice, "q", "-- x\nprint('a')")
     assert render_plain(draw_result(await do(alice, "/q"))) == "a"
 
 
-async def test_a_script_that_goes_wrong_is_a_refusal_with_the_place(
+async def test_script_error_is_a_refusal_with_its_line(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await command(alice, "bad", "-- x\nprint('so far')\nerror('boom')")
@@ -98,7 +100,7 @@ async def test_a_script_that_goes_wrong_is_a_refusal_with_the_place(
     assert isinstance(await refused(bob, "/odd 'open"), Invalid)
 
 
-async def test_a_script_calls_tools_as_who_typed_it(
+async def test_script_command_calls_tools_as_its_caller(
     world: World, alice: Someone, bob: Someone, den: str
 ) -> None:
     await command(alice, "jot", "return host.call('sshwarma:note', { text = args }).text")
@@ -114,7 +116,7 @@ async def test_a_script_calls_tools_as_who_typed_it(
         await do(bob, "/deep")
 
 
-async def test_a_verb_goes_before_a_command(alice: Someone, den: str) -> None:
+async def test_verb_takes_precedence_over_a_command(alice: Someone, den: str) -> None:
     await command(alice, "look", "/say not this")
     assert not hasattr(await do(alice, "/look"), "text")
     assert "/look" not in [name for name, _ in (await do(alice, "/help")).commands]
@@ -122,7 +124,7 @@ async def test_a_verb_goes_before_a_command(alice: Someone, den: str) -> None:
     assert not hasattr(await do(alice, "/l"), "text")
 
 
-async def test_commands_of_others_do_no_more_than_tools_can(
+async def test_command_of_another_agent_has_only_the_rights_of_tools(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await command(alice, "trap", "/alias look2 = /quit")
@@ -139,12 +141,12 @@ async def test_commands_of_others_do_no_more_than_tools_can(
     assert (await do(bob, "/roll")).text == "rolled"
 
 
-async def test_ones_own_commands_do_what_one_may(bob: Someone, den: str) -> None:
+async def test_own_command_has_the_rights_of_its_caller(bob: Someone, den: str) -> None:
     await command(bob, "dark", "/set theme dark", where="me")
     assert (await do(bob, "/dark")).text == "theme is dark."
 
 
-async def test_where_it_is_equipped_and_nowhere_else(
+async def test_command_works_only_where_it_is_equipped(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await command(alice, "here", "/say here")
@@ -156,7 +158,7 @@ async def test_where_it_is_equipped_and_nowhere_else(
     assert isinstance(await refused(alice, "/mine"), NotFound)
 
 
-async def test_the_rooms_goes_before_ones_own_and_an_alias_before_both(
+async def test_alias_precedes_room_command_and_room_command_precedes_own(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await command(bob, "hi", "/say own", where="me")
@@ -166,18 +168,18 @@ async def test_the_rooms_goes_before_ones_own_and_an_alias_before_both(
     assert (await do(bob, "/hi")).text == "alias"
 
 
-async def test_a_pipe_is_part_of_what_is_typed(alice: Someone, den: str) -> None:
+async def test_piped_text_is_appended_to_the_arguments(alice: Someone, den: str) -> None:
     await command(alice, "count", "return #args")
     assert (await do(alice, "/count", "x" * 5000)).text == "5000"
     assert (await do(alice, "/count ab", "cd")).text == "5"
 
 
-async def test_a_line_cannot_grow_without_end(alice: Someone, den: str) -> None:
+async def test_expanded_line_is_bounded(alice: Someone, den: str) -> None:
     await command(alice, "big", "/say " + "{args}" * 20)
     assert str(MAX_EXPANDED_CHARACTERS) in (await refused(alice, "/big " + "x" * 5000)).message
 
 
-async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
+async def test_commands_appear_in_help_and_completion(alice: Someone, den: str) -> None:
     await command(alice, "shout", "-- Says it loudly.\nreturn args:upper()")
     await command(alice, "wave", "/me waves")
     index = await do(alice, "/help")
@@ -201,9 +203,7 @@ async def test_help_and_completion_know_them(alice: Someone, den: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["gc", "mcp", "room", "look"])
-async def test_no_command_takes_the_name_of_a_verb_or_a_family(
-    alice: Someone, den: str, word: str
-) -> None:
+async def test_command_cannot_shadow_a_verb_or_a_group(alice: Someone, den: str, word: str) -> None:
     await command(alice, word, "/note somebody else's text")
     before = await alice.world.last_rows(den, 100)
     for line in (f"/{word}", f"/{word} purge", f"/{word} list"):

@@ -28,7 +28,7 @@ async def names(who: Someone, pattern: str = "") -> list[str]:
     return [tool.name for tool in (await do(who, f"/tool list {pattern}")).tools]
 
 
-async def test_a_tool_of_a_room_is_on_for_all_who_are_there(
+async def test_room_tool_is_available_to_everyone_in_the_room(
     alice: Someone, bob: Someone, qwen: Someone, den: str
 ) -> None:
     made = await do(alice, "/tool new dice", DICE)
@@ -41,7 +41,7 @@ async def test_a_tool_of_a_room_is_on_for_all_who_are_there(
     assert not await has(bob, "den:dice")
 
 
-async def test_a_tool_of_ones_own_goes_along(alice: Someone, bob: Someone, den: str) -> None:
+async def test_own_tool_follows_its_owner(alice: Someone, bob: Someone, den: str) -> None:
     made = await do(bob, "/tool new me:mine = return 'mine'")
     assert made.name == "bob:mine"
     assert not await has(alice, "bob:mine")
@@ -49,7 +49,7 @@ async def test_a_tool_of_ones_own_goes_along(alice: Someone, bob: Someone, den: 
     assert (await do(bob, "/run mine")).text == "mine"
 
 
-async def test_new_on_a_tool_that_is_there_gives_it_another_script(
+async def test_tool_new_replaces_the_script_of_an_existing_tool(
     world: World, alice: Someone, den: str
 ) -> None:
     await do(alice, "/tool new dice = return 1")
@@ -74,7 +74,7 @@ async def test_new_on_a_tool_that_is_there_gives_it_another_script(
         ("/tool new dice = ", "The script of dice is empty"),
     ],
 )
-async def test_a_script_that_cannot_be_is_refused_when_it_is_made(
+async def test_invalid_script_is_refused_at_creation(
     alice: Someone, den: str, line: str, words: str
 ) -> None:
     refusal = await refused(alice, line)
@@ -82,7 +82,7 @@ async def test_a_script_that_cannot_be_is_refused_when_it_is_made(
     assert words in str(refusal)
 
 
-async def test_who_may_make_change_and_decide(
+async def test_tool_verbs_check_rights(
     alice: Someone, bob: Someone, guest: Someone, den: str
 ) -> None:
     await do(alice, "/tool new dice", DICE)
@@ -100,7 +100,7 @@ async def test_who_may_make_change_and_decide(
     await do(alice, "/tool enable gast:own")  # an administrator may
 
 
-async def test_a_disabled_tool_is_nobodys_until_it_is_enabled(
+async def test_disabled_tool_is_unavailable_until_enabled(
     world: World, tools: Tools, alice: Someone, bob: Someone, den: str
 ) -> None:
     await do(alice, "/tool new dice", DICE)
@@ -118,9 +118,7 @@ async def test_a_disabled_tool_is_nobodys_until_it_is_enabled(
     assert (await do(bob, "/run dice")).text == "changed"
 
 
-async def test_a_built_in_tool_can_be_disabled_for_all(
-    tools: Tools, alice: Someone, bob: Someone
-) -> None:
+async def test_builtin_tool_can_be_disabled(tools: Tools, alice: Someone, bob: Someone) -> None:
     await do(alice, "/tool disable sshwarma:who")
     await do(alice, "/tool disable global:help")
     for name in ("sshwarma:who", "global:help"):
@@ -128,7 +126,7 @@ async def test_a_built_in_tool_can_be_disabled_for_all(
             await tools.call(bob.caller, name, {})
 
 
-async def test_other_words_for_a_tool_and_its_own_again(
+async def test_tool_description_can_be_overridden_and_reset(
     world: World, alice: Someone, bob: Someone, den: str
 ) -> None:
     await do(alice, "/tool new dice", DICE)
@@ -148,7 +146,7 @@ async def test_other_words_for_a_tool_and_its_own_again(
     await refused(alice, "/tool describe dice = " + "x" * 1001)
 
 
-async def test_show_tells_all_about_a_tool(alice: Someone, bob: Someone, den: str) -> None:
+async def test_tool_show_lists_all_details(alice: Someone, bob: Someone, den: str) -> None:
     await do(alice, "/tool new dice", DICE)
     await do(bob, "/run dice sides=20")
     seen = await do(bob, "/tool show dice")
@@ -162,7 +160,9 @@ async def test_show_tells_all_about_a_tool(alice: Someone, bob: Someone, den: st
     assert seen.input_schema is not None
 
 
-async def test_a_trial_is_seen_by_its_maker_alone(world: World, alice: Someone, den: str) -> None:
+async def test_tool_test_is_visible_only_to_its_caller(
+    world: World, alice: Someone, den: str
+) -> None:
     await do(alice, "/tool new dice = -- @param n integer\nprint('tried') return { n = args.n }")
     before = len(await world.last_rows(den, 100))
     trial = await do(alice, "/tool test dice n=3")
@@ -174,7 +174,7 @@ async def test_a_trial_is_seen_by_its_maker_alone(world: World, alice: Someone, 
     assert (await do(alice, "/tool test dice n=3")).ok, "its maker tries it before it is enabled"
 
 
-async def test_edit_brings_the_script_back_to_the_line(alice: Someone, den: str) -> None:
+async def test_tool_edit_returns_the_script_as_a_line(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = return 1")
     edit = await do(alice, "/tool edit dice")
     assert isinstance(edit, EditDraft)
@@ -186,7 +186,7 @@ async def test_edit_brings_the_script_back_to_the_line(alice: Someone, den: str)
     await refused(alice, "/tool edit sshwarma:look")
 
 
-async def test_removing_and_restoring(alice: Someone, bob: Someone, den: str) -> None:
+async def test_removed_tool_can_be_restored(alice: Someone, bob: Someone, den: str) -> None:
     await do(alice, "/tool new dice", DICE)
     await do(alice, "/tool disable dice")
     await do(alice, "/tool remove dice")
@@ -199,7 +199,9 @@ async def test_removing_and_restoring(alice: Someone, bob: Someone, den: str) ->
     assert isinstance(await refused(alice, "/restore dice"), Conflict)
 
 
-async def test_no_two_tools_can_be_mistaken(world: World, alice: Someone, den: str) -> None:
+async def test_tool_names_ambiguous_for_models_are_refused(
+    world: World, alice: Someone, den: str
+) -> None:
     mcp = await make(world, "mcps", "mcp", "git", qualified_name="git")
     await make(world, mcp.id, "tool", "x", qualified_name="a_b:c")
     assert model_tool_name("a_b:c") == model_tool_name("a.b:c")
@@ -214,7 +216,7 @@ async def test_no_two_tools_can_be_mistaken(world: World, alice: Someone, den: s
     assert mcp_tool_name("x.y:z") == mcp_tool_name("x:y.z")
 
 
-async def test_a_tool_gives_its_name_up_when_its_room_is_gone(alice: Someone, den: str) -> None:
+async def test_deleted_room_frees_the_names_of_its_tools(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = return 'old'")
     await do(alice, "/room delete den")
     alice.world.presence.move(alice.link, "lobby")
@@ -223,7 +225,7 @@ async def test_a_tool_gives_its_name_up_when_its_room_is_gone(alice: Someone, de
     assert (await do(alice, "/run dice")).text == "new"
 
 
-async def test_a_fork_has_tools_of_its_own_as_they_are(alice: Someone, den: str) -> None:
+async def test_fork_copies_tools_with_their_state(alice: Someone, den: str) -> None:
     for name in ("dice", "coin", "card", "chip"):
         await do(alice, f"/tool new {name} = return room.name")
     await do(alice, "/tool disable coin")
@@ -242,13 +244,13 @@ async def test_a_fork_has_tools_of_its_own_as_they_are(alice: Someone, den: str)
     assert (await do(alice, "/run dice")).text == "annex"
 
 
-async def test_a_clone_has_tools_of_its_own(alice: Someone, den: str) -> None:
+async def test_clone_copies_tools(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = return room.name")
     await do(alice, "/clone den copy")
     assert (await do(alice, "/run copy:dice")).text == "copy"
 
 
-async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
+async def test_tool_in_a_namespace_is_available_where_that_is_loaded(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await do(bob, "/namespace new git.branch")
@@ -276,7 +278,7 @@ async def test_a_tool_in_a_namespace_is_on_where_that_is_loaded(
     assert (await do(alice, "/tool new den:x = return 1")).name == "den:x"
 
 
-async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
+async def test_tools_per_place_are_limited(alice: Someone, den: str) -> None:
     def many(tx: Change) -> None:
         bag = things.get_live_thing(tx.conn, den)
         for n in range(MAX_TOOLS_PER_PLACE):
@@ -287,9 +289,7 @@ async def test_a_hundred_tools_and_no_more(alice: Someone, den: str) -> None:
     await do(alice, "/tool new t1 = return 2")
 
 
-async def test_what_lies_behind_closed_doors_cannot_be_had(
-    alice: Someone, bob: Someone, den: str
-) -> None:
+async def test_tools_in_private_places_are_hidden(alice: Someone, bob: Someone, den: str) -> None:
     await do(alice, "/create vault")
     await do(alice, "/room private")
     await do(alice, "/tool new secret = return 1")
@@ -305,7 +305,7 @@ async def test_what_lies_behind_closed_doors_cannot_be_had(
     await do(alice, "/equip me vault:secret")
 
 
-async def test_list_is_by_pattern(alice: Someone, den: str) -> None:
+async def test_tool_list_filters_by_pattern(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice", DICE)
     await do(alice, "/unequip room den:dice")
     assert "den:dice" in await names(alice)
@@ -316,7 +316,7 @@ async def test_list_is_by_pattern(alice: Someone, den: str) -> None:
     assert "sshwarma:put" not in await names(alice)
 
 
-async def test_decisions_are_rows_of_their_own(world: World, alice: Someone, den: str) -> None:
+async def test_overrides_are_stored_separately(world: World, alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice", DICE)
     await do(alice, "/tool disable dice")
     thing = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "den:dice"))
@@ -344,7 +344,7 @@ async def test_decisions_are_rows_of_their_own(world: World, alice: Someone, den
     ) == overrides.Override("den:dice")
 
 
-async def test_a_model_makes_none_by_itself(tools: Tools, alice: Someone, den: str) -> None:
+async def test_model_cannot_create_tools(tools: Tools, alice: Someone, den: str) -> None:
     eve = await arrive(alice.world, "eve", kind="model", door="model", room=den)
     with pytest.raises(NotFound):
         await tools.call(eve.caller, "sshwarma:tool", {"action": "new"})

@@ -13,7 +13,7 @@ from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.world.errors import Invalid
 
 
-def test_a_description_and_arguments_of_every_type() -> None:
+def test_description_and_typed_parameters_are_parsed() -> None:
     made = parse_declaration(
         """
 --- Rolls dice,
@@ -55,7 +55,7 @@ return 1 -- @param not one
 
 
 @pytest.mark.parametrize("source", ["return 1", "", "\n\n", "--[[ long ]] return 1", "local a = 1"])
-def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
+def test_script_without_a_declaration_takes_no_arguments(source: str) -> None:
     made = parse_declaration(source)
     assert made.description == ""
     assert made.input_schema["properties"] == {}
@@ -79,14 +79,14 @@ def test_a_script_that_declares_nothing_takes_nothing(source: str) -> None:
         ("@parm sides integer", "unknown tag @parm"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_named(line: str, wrong: str) -> None:
+def test_invalid_declaration_names_its_line(line: str, wrong: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse_declaration(f"-- Rolls.\n-- {line}\nreturn 1")
     assert refused.value.message.startswith("Line 2 of the script: ")
     assert wrong in refused.value.message
 
 
-def test_a_name_twice_and_too_many() -> None:
+def test_duplicate_and_excess_declarations_are_refused() -> None:
     with pytest.raises(Invalid, match="declared twice"):
         parse_declaration("-- @param a string\n-- @param a string")
     many = "".join(f"-- @param a{n} string\n" for n in range(MAX_TOOL_PARAMETERS + 1))
@@ -97,7 +97,7 @@ def test_a_name_twice_and_too_many() -> None:
 
 
 @given(st.text(alphabet='-@param string=?"[]{}\n\\ax1|', max_size=200))
-def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+def test_any_declaration_is_parsed_or_refused(text: str) -> None:
     try:
         made = parse_declaration("-- @param " + text)
     except Invalid as refused:

@@ -61,14 +61,14 @@ async def run(who: Someone, source: str, arguments: str = "") -> RunResult:
         ("return tostring(import)", "nil", None),
     ],
 )
-async def test_what_a_script_returns_is_its_result(
+async def test_return_value_of_a_script_is_its_result(
     alice: Someone, den: str, source: str, text: str, structured: Any
 ) -> None:
     ran = await run(alice, source or " ;")
     assert (ran.ok, ran.text, ran.structured) == (True, text, structured)
 
 
-async def test_arguments_come_with_their_defaults(alice: Someone, den: str) -> None:
+async def test_arguments_get_defaults_and_types(alice: Someone, den: str) -> None:
     source = """-- @param sides integer=6
 -- @param label string?
 -- @param who string
@@ -82,9 +82,7 @@ return { sides = args.sides, label = tostring(args.label), who = args.who,
         await do(alice, "/run den:try who=x faces=3")
 
 
-async def test_a_script_knows_where_it_runs_and_for_whom(
-    alice: Someone, bob: Someone, den: str
-) -> None:
+async def test_script_knows_its_caller_and_room(alice: Someone, bob: Someone, den: str) -> None:
     await do(alice, "/vibe calm")
     await make(
         alice,
@@ -96,7 +94,9 @@ async def test_a_script_knows_where_it_runs_and_for_whom(
     assert ran.structured == ["bob", "person", "den", "calm", "alice+bob", "true"]
 
 
-async def test_chance_differs_between_runs_and_keeps_its_bounds(alice: Someone, den: str) -> None:
+async def test_random_numbers_differ_between_runs_and_stay_in_bounds(
+    alice: Someone, den: str
+) -> None:
     source = """local seen = {}
 for _ = 1, 300 do
   local n = math.random(3)
@@ -139,7 +139,7 @@ return math.random(1 << 50)"""
         ("return coroutine.wrap(function() error('inside') end)()", "inside"),
     ],
 )
-async def test_a_script_that_goes_wrong_says_where(
+async def test_script_error_names_its_line(
     bob: Someone, alice: Someone, den: str, source: str, words: str
 ) -> None:
     await make(alice, "try", source)
@@ -149,7 +149,7 @@ async def test_a_script_that_goes_wrong_says_where(
 
 
 @pytest.mark.usefixtures("patient_tools")
-async def test_a_script_that_takes_too_much_memory_says_so(
+async def test_script_over_the_memory_limit_is_stopped(
     bob: Someone, alice: Someone, den: str
 ) -> None:
     await make(alice, "try", "local t = {} while true do t[#t + 1] = ('x'):rep(1e5) .. #t end")
@@ -158,12 +158,12 @@ async def test_a_script_that_takes_too_much_memory_says_so(
     assert "exceeded its memory limit of" in ran.text
 
 
-async def test_what_was_printed_before_an_error_is_told(alice: Someone, den: str) -> None:
+async def test_printed_text_is_reported_with_an_error(alice: Someone, den: str) -> None:
     ran = await run(alice, "print('as far as here') error('boom')")
     assert ran.text == "try:1: boom\n\nprinted:\nas far as here"
 
 
-async def test_a_script_acts_as_its_caller_and_is_seen(
+async def test_script_calls_tools_as_its_caller_and_is_recorded(
     world: World, alice: Someone, bob: Someone, den: str
 ) -> None:
     await make(alice, "keep", "return host.call('sshwarma:note', { text = 'by a tool' }).text")
@@ -179,7 +179,7 @@ async def test_a_script_acts_as_its_caller_and_is_seen(
     assert (note.kind, note.content) == ("journal.note", "by a tool")
 
 
-async def test_a_script_cannot_do_what_its_caller_cannot(
+async def test_script_has_only_the_rights_of_its_caller(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     await do(alice, "/equip room sshwarma:put")
@@ -190,7 +190,7 @@ async def test_a_script_cannot_do_what_its_caller_cannot(
     assert "Permission denied: needs the build right in den" in ran.text
 
 
-async def test_a_tool_that_calls_itself_ends(world: World, alice: Someone, den: str) -> None:
+async def test_recursive_tool_call_is_stopped(world: World, alice: Someone, den: str) -> None:
     ran = await run(alice, "return host.call('den:try')")
     assert not ran.ok
     assert ran.text == (
@@ -201,7 +201,7 @@ async def test_a_tool_that_calls_itself_ends(world: World, alice: Someone, den: 
     assert (await do(alice, "/run ping")).text == "back"
 
 
-async def test_calls_out_of_one_call_are_counted_at_all_depths(alice: Someone, den: str) -> None:
+async def test_nested_calls_are_counted_at_all_depths(alice: Someone, den: str) -> None:
     await make(alice, "leaf", "return 'x'")
     await make(alice, "branch", "for _ = 1, 30 do host.call('den:leaf') end")
     ran = await run(alice, "for _ = 1, 30 do host.call('den:branch') end")
@@ -211,7 +211,7 @@ async def test_calls_out_of_one_call_are_counted_at_all_depths(alice: Someone, d
     assert "at most 32 calls in a run" in ran.text
 
 
-async def test_nothing_is_left_for_the_next_run(alice: Someone, den: str) -> None:
+async def test_no_state_leaks_to_the_next_run(alice: Someone, den: str) -> None:
     await run(alice, "left = 1 string.left = 1 math.random = nil getmetatable('').x = 1")
     assert (await run(alice, "return tostring(left) .. tostring(string.left)")).text == "nilnil"
     assert (await run(alice, "return math.random(1)")).text == "1"
@@ -230,7 +230,7 @@ async def test_nothing_is_left_for_the_next_run(alice: Someone, den: str) -> Non
         "\u202eevil",
     ],
 )
-async def test_arguments_are_data_whatever_they_say(
+async def test_hostile_arguments_stay_data(
     tools: Tools, alice: Someone, den: str, hostile: str
 ) -> None:
     await make(alice, "echo", "-- @param text string\nreturn { text = args.text, n = #args.text }")
@@ -238,7 +238,9 @@ async def test_arguments_are_data_whatever_they_say(
     assert outcome.structured == {"text": hostile, "n": len(hostile.encode())}
 
 
-async def test_one_who_floods_holds_up_nobody_else(alice: Someone, bob: Someone, den: str) -> None:
+async def test_agent_with_many_runs_does_not_block_others(
+    alice: Someone, bob: Someone, den: str
+) -> None:
     """Ten endless loops of bob's take seconds; alice is answered meanwhile."""
     await make(alice, "loop", "while true do end")
     await make(alice, "quick", "return 'here'")
@@ -253,7 +255,7 @@ async def test_one_who_floods_holds_up_nobody_else(alice: Someone, bob: Someone,
     await asyncio.gather(*loops, return_exceptions=True)
 
 
-async def test_so_many_wait_and_no_more(
+async def test_waiting_scripts_per_agent_are_limited(
     alice: Someone, den: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lua_tools, "MAX_WAITING_SCRIPTS_PER_AGENT", 1)
@@ -265,7 +267,7 @@ async def test_so_many_wait_and_no_more(
     assert (slots._of, slots._wanted) == ({}, {})
 
 
-async def test_stopping_a_call_stops_its_script(alice: Someone, den: str) -> None:
+async def test_cancelled_call_stops_its_script(alice: Someone, den: str) -> None:
     await make(alice, "loop", "while true do end")
     task = asyncio.create_task(do(alice, "/run loop"))
     slots = slots_of(alice.world)
@@ -278,7 +280,7 @@ async def test_stopping_a_call_stops_its_script(alice: Someone, den: str) -> Non
     assert (tail[-1].kind, tail[-1].content) == ("tool.error", "The call was stopped.")
 
 
-async def test_names_that_several_tools_have_are_asked_about(alice: Someone, den: str) -> None:
+async def test_ambiguous_tool_name_is_refused(alice: Someone, den: str) -> None:
     await make(alice, "who", "return 1")
     with pytest.raises(NotFound, match=r"who is ambiguous: .*den:who"):
         await do(alice, "/run who")
@@ -287,7 +289,7 @@ async def test_names_that_several_tools_have_are_asked_about(alice: Someone, den
     assert (await do(alice, "/run den.who")).text == "1"
 
 
-def test_plain_values_are_a_line_each() -> None:
+def test_render_value_formats_plain_values() -> None:
     assert (
         render_value({"a": None, "b": "two\nlines"}) == '{\n  "a": null,\n  "b": "two\\nlines"\n}'
     )

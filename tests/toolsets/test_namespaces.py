@@ -37,7 +37,7 @@ async def told(who: Someone, line: str) -> str:
     return render_plain(draw_result(await do(who, line)))
 
 
-async def test_one_that_is_removed_takes_along_all_that_is_in_it(git: None, bob: Someone) -> None:
+async def test_removing_a_namespace_removes_its_children_and_tools(git: None, bob: Someone) -> None:
     await do(bob, "/load git --include-children")
     assert sorted(await usable(bob)) == sorted(TOOLS)
     said = await told(bob, "/namespace remove git")
@@ -50,7 +50,7 @@ async def test_one_that_is_removed_takes_along_all_that_is_in_it(git: None, bob:
     assert await usable(bob) == []
 
 
-async def test_a_notice_names_a_few_of_many_namespaces(
+async def test_notice_names_only_a_few_of_many_namespaces(
     den: str, alice: Someone, bob: Someone
 ) -> None:
     await do(alice, "/room builder bob")
@@ -68,7 +68,7 @@ async def test_a_notice_names_a_few_of_many_namespaces(
         assert notice.endswith(f" and {changed - 8} more")
 
 
-async def test_one_moves_with_its_equipment_and_what_was_decided(
+async def test_moved_namespace_keeps_equipment_and_overrides(
     git: None, bob: Someone, tools: Tools
 ) -> None:
     await do(bob, "/tool new scm:log = return 1")
@@ -89,7 +89,7 @@ async def test_one_moves_with_its_equipment_and_what_was_decided(
     assert await ids(bob) == ["branch", "branch.remote", "git", "scm"]
 
 
-async def test_one_does_not_move_where_it_could_not_be(git: None, bob: Someone) -> None:
+async def test_invalid_move_of_a_namespace_is_refused(git: None, bob: Someone) -> None:
     await do(bob, "/namespace new other.branch")
     for parent, kind in (
         ("git.branch.remote", Invalid),
@@ -108,7 +108,7 @@ async def test_one_does_not_move_where_it_could_not_be(git: None, bob: Someone) 
     assert "and code_git:push would both be shown as" in str(why)
 
 
-async def test_only_who_made_one_puts_another_into_it(
+async def test_only_the_creator_may_add_to_a_namespace(
     git: None, bob: Someone, alice: Someone
 ) -> None:
     eve = await arrive(bob.world, "eve")
@@ -127,9 +127,7 @@ async def test_only_who_made_one_puts_another_into_it(
     await do(bob, "/namespace new git.tag")
 
 
-async def test_what_is_on_for_everybody_is_an_administrators_decision(
-    git: None, bob: Someone, alice: Someone
-) -> None:
+async def test_auto_load_needs_the_admin_right(git: None, bob: Someone, alice: Someone) -> None:
     why = await refused(bob, "/namespace set git auto_load on")
     assert isinstance(why, Forbidden)
     assert "admin right" in str(why)
@@ -139,7 +137,7 @@ async def test_what_is_on_for_everybody_is_an_administrators_decision(
         assert isinstance(await refused(alice, line), Conflict)
 
 
-async def test_each_field_is_shown_as_it_was_understood(git: None, bob: Someone) -> None:
+async def test_namespace_set_shows_the_parsed_value(git: None, bob: Someone) -> None:
     for field, typed, shown in (
         ("keywords", "Git, push ,,git", "git, push"),
         ("keywords", "-", "empty"),
@@ -160,7 +158,7 @@ async def test_each_field_is_shown_as_it_was_understood(git: None, bob: Someone)
     assert (await do(bob, "/load versions")).changed == ("git",)
 
 
-async def test_what_could_not_be_done_says_what_could(
+async def test_refusal_for_a_missing_state_says_how_to_add_it(
     git: None, den: str, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, "/namespace set git required_states ci-ready")
@@ -192,7 +190,7 @@ async def test_what_could_not_be_done_says_what_could(
     assert "is disabled" in str(await refused(bob, "/load git"))
 
 
-async def test_the_tools_of_a_room_go_when_it_closes_to_somebody(
+async def test_closing_a_room_removes_its_tools_from_non_members(
     den: str, bob: Someone, alice: Someone, tools: Tools
 ) -> None:
     await do(alice, "/tool new bell = return 'ding'")
@@ -220,9 +218,7 @@ async def test_the_tools_of_a_room_go_when_it_closes_to_somebody(
     assert await has() == (False, False)
 
 
-async def test_a_namespace_is_listed_below_its_parent_and_found_before_it_has_tools(
-    den: str, bob: Someone
-) -> None:
+async def test_namespaces_are_listed_below_their_parent_and_indexed(den: str, bob: Someone) -> None:
     for name in ("git", "git-lfs", "git.branch", "git.branch.remote", "git_old"):
         await do(bob, f"/namespace new {name}")
     assert await ids(bob) == ["git", "git.branch", "git.branch.remote", "git-lfs", "git_old"]
@@ -230,7 +226,7 @@ async def test_a_namespace_is_listed_below_its_parent_and_found_before_it_has_to
     assert {"git", "git.branch"} <= {space.id for space in offered}
 
 
-async def test_what_lies_in_something_that_is_gone_is_gone(den: str, bob: Someone) -> None:
+async def test_children_of_a_deleted_namespace_are_gone(den: str, bob: Someone) -> None:
     await do(bob, "/namespace new git.branch")
     top = await bob.world.store.read(lambda conn: namespaces.find_namespace(conn, "git"))
     await bob.world.change(lambda tx: things.delete_thing(tx, top.thing))
@@ -239,7 +235,9 @@ async def test_what_lies_in_something_that_is_gone_is_gone(den: str, bob: Someon
     assert await ids(bob) == ["git", "git.branch"]
 
 
-async def test_one_that_a_tool_makes_is_named_and_described(git: None, bob: Someone) -> None:
+async def test_namespace_created_by_a_tool_gets_a_name_and_description(
+    git: None, bob: Someone
+) -> None:
     shown = (await do(bob, "/namespace show git.branch")).namespace
     assert (shown.name, shown.description, shown.keywords) == (
         "Branch",
@@ -248,7 +246,7 @@ async def test_one_that_a_tool_makes_is_named_and_described(git: None, bob: Some
     )
 
 
-async def test_rooms_and_agents_do_not_share_their_names(den: str, bob: Someone) -> None:
+async def test_rooms_and_agents_cannot_share_a_name(den: str, bob: Someone) -> None:
     eve = await arrive(bob.world, "eve")
     for line in ("/create bob", "/fork den bob", "/create alice"):
         assert isinstance(await refused(eve, line), Conflict)
@@ -257,19 +255,19 @@ async def test_rooms_and_agents_do_not_share_their_names(den: str, bob: Someone)
         await arrive(bob.world, "den")
 
 
-async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> None:
+async def test_inventory_item_names_its_namespace(git: None, bob: Someone) -> None:
     await do(bob, "/load git.branch")
     assert "[git.branch, available, yours]" in await told(bob, "/inv")
 
 
-async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: Someone) -> None:
+async def test_detected_states_cannot_be_set_by_hand(den: str, alice: Someone) -> None:
     alice.world.set_detected_states({alice.room_id: frozenset({"project-loaded"})})
     assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
     assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))
 
 
-async def test_what_could_be_equipped_is_told_with_the_states_that_hold(
+async def test_inv_all_shows_missing_states(
     git: None, den: str, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, "/namespace set git required_states ci-ready")
@@ -280,7 +278,7 @@ async def test_what_could_be_equipped_is_told_with_the_states_that_hold(
     assert "needs" not in shown
 
 
-async def test_what_another_has_equipped_is_not_called_yours(
+async def test_equipment_of_another_agent_is_labelled_with_its_owner(
     git: None, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, '/equip me "git:*"')  # quotes, as a shell would want them
@@ -290,6 +288,6 @@ async def test_what_another_has_equipped_is_not_called_yours(
     assert "yours" in await told(bob, "/inv me")
 
 
-async def test_garbage_that_would_go_says_how_it_goes(git: None, alice: Someone) -> None:
+async def test_gc_purge_preview_says_how_to_purge(git: None, alice: Someone) -> None:
     await do(alice, "/namespace remove git")
     assert "/gc purge 0 --yes does it" in await told(alice, "/gc purge 0")

@@ -23,7 +23,7 @@ async def notices(world: World, room: str = "lobby") -> list[str]:
         ("/tool disable sshwarma:look", ["disabled the tool sshwarma:look"]),
     ],
 )
-async def test_a_change_is_announced_once(
+async def test_change_is_announced_once(
     world: World, alice: Someone, bob: Someone, line: str, expected: list[str]
 ) -> None:
     await do(alice, line)
@@ -33,19 +33,21 @@ async def test_a_change_is_announced_once(
 
 
 @pytest.mark.parametrize("line", ["/nav on", "/room open", "/tool enable sshwarma:look"])
-async def test_what_is_so_already_is_not_announced(world: World, alice: Someone, line: str) -> None:
+async def test_request_that_changes_nothing_is_not_announced(
+    world: World, alice: Someone, line: str
+) -> None:
     await do(alice, line)
     assert await notices(world) == []
 
 
-async def test_a_tool_that_is_disabled_already_says_so(alice: Someone) -> None:
+async def test_disabling_a_disabled_tool_says_so(alice: Someone) -> None:
     first = await do(alice, "/tool disable sshwarma:look")
     second = await do(alice, "/tool disable sshwarma:look")
     assert first.text == "sshwarma:look is disabled."
     assert second.text == "sshwarma:look is already disabled."
 
 
-async def test_a_role_that_nobody_has_is_not_taken_away(alice: Someone, bob: Someone) -> None:
+async def test_removing_a_missing_role_is_refused(alice: Someone, bob: Someone) -> None:
     refusal = await refused(alice, "/room remove bob")
     assert isinstance(refusal, Conflict)
     assert refusal.message == "bob has no role in lobby."
@@ -55,7 +57,7 @@ async def test_a_role_that_nobody_has_is_not_taken_away(alice: Someone, bob: Som
 @pytest.mark.parametrize(
     ("verb", "state"), [("mute", "muted in lobby"), ("ban", "banned from lobby")]
 )
-async def test_only_a_sanction_that_there_is_ends(
+async def test_ending_a_missing_mute_or_ban_is_refused(
     alice: Someone, bob: Someone, verb: str, state: str
 ) -> None:
     assert (await refused(alice, f"/{verb} bob off")).message == f"bob is not {state}."
@@ -64,7 +66,7 @@ async def test_only_a_sanction_that_there_is_ends(
     assert (await refused(alice, f"/{verb} bob off")).message == f"bob is not {state}."
 
 
-async def test_an_alias_that_does_not_exist_is_not_removed(alice: Someone) -> None:
+async def test_removing_a_missing_alias_is_refused(alice: Someone) -> None:
     refusal = await refused(alice, "/alias ws = -")
     assert isinstance(refusal, NotFound)
     assert str(refusal) == "You have no alias ws. /alias lists yours."
@@ -72,9 +74,7 @@ async def test_an_alias_that_does_not_exist_is_not_removed(alice: Someone) -> No
     assert (await do(alice, "/alias ws = -")).text == "Removed the alias /ws."
 
 
-async def test_the_prefix_of_a_name_chooses_the_bag(
-    world: World, alice: Someone, bob: Someone
-) -> None:
+async def test_prefix_of_a_name_selects_the_bag(world: World, alice: Someone, bob: Someone) -> None:
     assert (await do(alice, "/put home:z = 1")).bag == "home"
     assert (await do(alice, "/put room:z = 2")).bag == "lobby"
     assert (await do(alice, "/put me:z = 3")).bag == "your bag"
@@ -88,15 +88,13 @@ async def test_the_prefix_of_a_name_chooses_the_bag(
 
 
 @pytest.mark.parametrize("line", ["/put me:home:z = 1", "/link home:z https://example.org/"])
-async def test_no_name_begins_with_a_bag(alice: Someone, line: str) -> None:
+async def test_thing_name_with_a_bag_prefix_is_refused(alice: Someone, line: str) -> None:
     refusal = await refused(alice, line)
     assert isinstance(refusal, Invalid)
     assert refusal.message == "home:z cannot be the name of a thing: home: is a bag."
 
 
-async def test_a_draft_of_what_one_may_not_change_is_not_opened(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> None:
     await do(alice, "/put note = x")
     for line in ("/edit note", "/edit fresh"):
         assert "build right in lobby" in (await refused(bob, line)).message
@@ -142,7 +140,7 @@ async def test_a_draft_of_what_one_may_not_change_is_not_opened(
         ),
     ],
 )
-async def test_a_refusal_says_what_can_be_done(
+async def test_refusal_suggests_what_to_do(
     alice: Someone, bob: Someone, qwen: Someone, line: str, expected: str
 ) -> None:
     for made in ("/create den", "/leave", "/skill add rev = x", "/namespace new git"):
@@ -150,14 +148,14 @@ async def test_a_refusal_says_what_can_be_done(
     assert str(await refused(alice, line)) == expected
 
 
-async def test_a_hidden_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
+async def test_private_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
     for made in ("/create vault", "/room private"):
         await do(alice, made)
     assert str(await refused(alice, "/join valut")) == "There is no room valut. Did you mean vault?"
     assert str(await refused(bob, "/join valut")) == "There is no room valut. /rooms lists them."
 
 
-async def test_an_answer_says_what_was_done_and_where(alice: Someone) -> None:
+async def test_result_says_what_was_changed_and_where(alice: Someone) -> None:
     await do(alice, "/namespace new git")
     await do(alice, "/put style = x")
     for line, expected in (

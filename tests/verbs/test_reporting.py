@@ -57,7 +57,7 @@ def shown(result: object) -> str:
 # -- schema
 
 
-async def test_the_schema_is_the_live_one(world: World, guest: Someone) -> None:
+async def test_schema_verb_matches_the_database(world: World, guest: Someone) -> None:
     found = {one.name: one for one in (await do(guest, "/schema")).relations}
     with closing(sqlite3.connect(world.store.path)) as database:
         for name, one in found.items():
@@ -72,7 +72,7 @@ async def test_the_schema_is_the_live_one(world: World, guest: Someone) -> None:
     assert "messages" in screen and "group_id" in screen and "agent_keys" in screen
 
 
-async def test_one_of_it_is_shown_whole(guest: Someone) -> None:
+async def test_schema_of_one_table_is_shown_in_full(guest: Someone) -> None:
     screen = shown(await do(guest, "/schema usage"))
     assert screen.startswith("usage (table)\n")
     assert "prompt_tokens" in screen and "CREATE TABLE" in screen and "INTEGER" in screen
@@ -84,7 +84,7 @@ async def test_one_of_it_is_shown_whole(guest: Someone) -> None:
 
 
 @pytest.mark.process
-async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> None:
+async def test_sql_result_is_a_table_that_reports_omissions(bob: Someone) -> None:
     await do(bob, "two\nlines and\ttabs")
     screen = shown(await do(bob, "/sql SELECT role, NULL AS empty, content FROM messages"))
     assert screen.split("\n") == [
@@ -107,7 +107,7 @@ async def test_answers_are_a_table_and_say_what_is_left_out(bob: Someone) -> Non
 
 
 @pytest.mark.process
-async def test_nobody_reads_a_room_they_may_not_enter(
+async def test_sql_hides_rooms_that_the_caller_may_not_enter(
     alice: Someone, bob: Someone, guest: Someone
 ) -> None:
     await do(bob, "/create den")
@@ -125,9 +125,7 @@ async def test_nobody_reads_a_room_they_may_not_enter(
 
 
 @pytest.mark.process
-async def test_what_somebody_forbidden_the_room_asks_is_refused(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_sql_by_a_banned_agent_is_refused(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create den")
     await do(bob, "/join den")
     await do(alice, "treasure")
@@ -139,7 +137,7 @@ async def test_what_somebody_forbidden_the_room_asks_is_refused(
 
 
 @pytest.mark.process
-async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
+async def test_sql_error_points_into_the_line(bob: Someone) -> None:
     line = "/sql   SELECT nam FROM tools"
     refusal = await refused(bob, line)
     assert refusal.span is not None
@@ -150,7 +148,7 @@ async def test_a_refusal_points_into_the_line(bob: Someone) -> None:
 
 
 @pytest.mark.process
-async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
+async def test_sql_tool_must_be_equipped_and_uses_the_rights_of_its_caller(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     tools = Tools(world, {"internal": VerbToolProvider(), "global": VerbToolProvider()})
@@ -174,7 +172,7 @@ async def test_as_a_tool_it_must_be_equipped_and_sees_what_its_caller_sees(
 # -- stats
 
 
-async def test_stats_add_up_by_model(world: World, alice: Someone, qwen: Someone) -> None:
+async def test_stats_are_summed_by_model(world: World, alice: Someone, qwen: Someone) -> None:
     assert shown(await do(alice, "/stats")) == "No model has answered in lobby yet."
     await spent(world, "lobby", qwen, "big", (100, 20), cost=0.5)
     await spent(world, "lobby", qwen, "big", (10, 2), estimated=True)
@@ -201,7 +199,7 @@ async def test_stats_add_up_by_model(world: World, alice: Someone, qwen: Someone
     assert {"    1 estimated", "    1 dropped"} <= set(screen.split("\n"))
 
 
-async def test_stats_of_one_model_and_of_every_room(
+async def test_stats_cover_one_model_or_every_room(
     world: World, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await do(bob, "/create den")
@@ -270,7 +268,7 @@ async def texts(who: Someone, line: str) -> list[str]:
     return [entry.text for entry in (await do(who, line)).entries]
 
 
-async def test_what_was_undone_is_found_only_when_asked_for(
+async def test_search_finds_undone_answers_only_on_request(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     await do(alice, "needle before")
@@ -300,7 +298,7 @@ async def test_what_was_undone_is_found_only_when_asked_for(
     ]  # fmt: skip
 
 
-async def test_old_groups_are_found_wherever_one_may_read(
+async def test_search_finds_old_turns_in_readable_rooms(
     world: World, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await do(bob, "/create den")
@@ -313,7 +311,7 @@ async def test_old_groups_are_found_wherever_one_may_read(
     assert (await texts(bob, "/history search needle"))[-1] == "needle in the den"
 
 
-async def test_a_search_does_not_find_the_search_before(
+async def test_search_does_not_match_earlier_searches(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     await do(alice, "a needle")
@@ -323,7 +321,7 @@ async def test_a_search_does_not_find_the_search_before(
         assert [entry["text"] for entry in found.structured["entries"]] == ["a needle"]
 
 
-async def test_words_after_a_number_are_too_many(alice: Someone) -> None:
+async def test_extra_words_after_a_number_are_refused(alice: Someone) -> None:
     assert "Unexpected word words." in (await refused(alice, "/history 20 words")).message
     assert "/history search needs TEXT" in (await refused(alice, "/history search")).message
     assert "The search has no words" in (await refused(alice, "/history search !!")).message
@@ -332,7 +330,7 @@ async def test_words_after_a_number_are_too_many(alice: Someone) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [(0, 0), (0, 900), (900, 0), (900, 900), (40, 900), (900, 40)]
 )
-def test_a_snippet_shows_the_words_that_were_found(before: int, after: int) -> None:
+def test_snippet_shows_the_matched_words(before: int, after: int) -> None:
     cut = make_snippet("x" * before + " Needle " + "y" * after, 'a "needle')
     assert "Needle" in cut
     assert len(cut) <= MAX_MATCH_SNIPPET_CHARACTERS + 1

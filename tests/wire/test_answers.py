@@ -112,7 +112,7 @@ def sit(person: Person, columns: int, rows: int) -> Screen:
     return person.sit(columns, rows, room=room_of(person))
 
 
-def test_an_answer_is_drawn_for_each_width_when_it_is_whole(
+def test_finished_answer_is_drawn_for_each_width(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, ben = people
@@ -135,7 +135,7 @@ def test_an_answer_is_drawn_for_each_width_when_it_is_whole(
     later.wait_for(WIDE[WIDE.index("  1. ") :])
 
 
-def test_the_seconds_go_on_while_nothing_streams_and_stop_with_the_turn(
+def test_elapsed_seconds_are_shown_until_the_turn_ends(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, ben = people
@@ -165,7 +165,7 @@ def test_the_seconds_go_on_while_nothing_streams_and_stop_with_the_turn(
     assert b"qwen" not in hers.raw[still:]
 
 
-def test_several_answers_at_once_each_have_their_line(
+def test_concurrent_answers_have_separate_progress_lines(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, _ = people
@@ -196,7 +196,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @covers("set")
-def test_tool_calls_are_lines_that_unfold(model: Script, people: tuple[Person, Person]) -> None:
+def test_tool_calls_are_folded_lines_that_expand(
+    model: Script, people: tuple[Person, Person]
+) -> None:
     ann, ben = people
     ann.does(f"equip --room {room_of(ann)} room sshwarma:look,note")
     hers, his = sit(ann, 100, 50), sit(ben, 100, 50)
@@ -235,9 +237,7 @@ def test_tool_calls_are_lines_that_unfold(model: Script, people: tuple[Person, P
     assert ben.run("set tools sometimes").status == 2
 
 
-def test_markdown_can_be_shown_as_it_was_written(
-    model: Script, people: tuple[Person, Person]
-) -> None:
+def test_markdown_can_be_turned_off(model: Script, people: tuple[Person, Person]) -> None:
     ann, ben = people
     hers, his = sit(ann, 60, 20), sit(ben, 60, 20)
     his.enter("/set markdown off")
@@ -250,7 +250,7 @@ def test_markdown_can_be_shown_as_it_was_written(
         screen.wait_for(f"{ann.name}: @qwen show **me**")
 
 
-def test_a_plain_terminal_is_told_once_and_sees_no_redraw(
+def test_plain_terminal_gets_the_answer_once_without_redraws(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, ben = people
@@ -271,7 +271,7 @@ def test_a_plain_terminal_is_told_once_and_sees_no_redraw(
     assert not re.search(SPINNER, his.text)
 
 
-def test_a_stopped_answer_leaves_no_line_behind(
+def test_stopped_answer_leaves_no_progress_line(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, _ = people
@@ -290,7 +290,7 @@ HOSTILE = (
 )
 
 
-def test_what_a_model_says_does_not_act_on_a_terminal(
+def test_control_sequences_of_a_model_are_escaped(
     model: Script, people: tuple[Person, Person]
 ) -> None:
     ann, _ = people

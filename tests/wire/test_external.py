@@ -150,7 +150,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
 
 @covers("mcp add")
 @pytest.mark.usefixtures("everything")
-def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(
+def test_progress_of_a_call_is_shown_in_the_room(
     owner: Person, person: Callable[..., Person], room: str
 ) -> None:
     guest = person("gast")
@@ -169,7 +169,7 @@ def test_how_far_a_call_is_is_seen_by_the_room_while_it_runs(
 
 
 @covers("run", "expand")
-def test_an_answer_of_megabytes_costs_nobody_their_terminal(owner: Person, room: str) -> None:
+def test_result_of_megabytes_is_folded_in_the_terminal(owner: Person, room: str) -> None:
     owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:big")
     screen = owner.sit(120, 40, room=room)
     screen.enter("/run evil:big bytes=3000000")
@@ -184,7 +184,7 @@ def test_an_answer_of_megabytes_costs_nobody_their_terminal(owner: Person, room:
 
 @covers("attachment", "run")
 @pytest.mark.usefixtures("everything")
-def test_an_image_that_a_tool_gave_is_kept_and_can_be_had(
+def test_image_result_is_stored_and_can_be_fetched(
     server: Server, owner: Person, person: Callable[..., Person], room: str
 ) -> None:
     guest = person("gast")
@@ -240,7 +240,7 @@ def _ask(server: Server, token: str, method: str, name: str, **params: Any) -> A
 
 
 @covers("answer", "run")
-def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
+def test_elicitation_is_answered_in_the_terminal_of_the_caller(
     owner: Person, person: Callable[..., Person], room: str
 ) -> None:
     other = person("other")
@@ -281,7 +281,7 @@ def test_what_a_tool_asks_is_answered_in_the_terminal_of_whose_call_it_is(
 
 
 @covers("mcp disable", "mcp enable", "mcp log")
-def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
+def test_mcp_server_restarts_after_it_or_the_program_is_killed(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()
@@ -308,7 +308,7 @@ def test_a_server_comes_back_after_it_was_killed_and_after_we_were(
 
 
 @covers("mcp add", "mcp show", "mcp list", "mcp refresh", "mcp remove")
-def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
+def test_mcp_verbs_check_rights(serve: Callable[..., Server]) -> None:
     server = serve()
     owner, admin, member = server.owner, server.person("boss", "admin"), server.person("someone")
     for who in (admin, member):
@@ -351,7 +351,7 @@ def test_who_may_do_what_with_servers(serve: Callable[..., Server]) -> None:
 
 
 @covers("mcp approve", "mcp show")
-def test_a_changed_tool_is_used_again_when_an_admin_approved_it(
+def test_changed_tool_works_again_after_approval(
     owner: Person, person: Callable[..., Person], room: str
 ) -> None:
     admin, member = person("boss", "admin"), person("someone")
@@ -368,7 +368,7 @@ def test_a_changed_tool_is_used_again_when_an_admin_approved_it(
     assert member.run("run evil:newcomer").status == 0
 
 
-def test_servers_of_the_settings_are_there_at_the_start(serve: Callable[..., Server]) -> None:
+def test_mcp_servers_in_the_settings_start_with_the_program(serve: Callable[..., Server]) -> None:
     entry = {"name": "evil", "command": list(POISONED), "trust": True}
     server = serve(mcp=json.dumps([entry]))
     owner = server.owner

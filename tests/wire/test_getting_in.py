@@ -17,7 +17,7 @@ from support.driver.server import PROGRAM, Refusal
 # -- the first run
 
 
-def test_the_line_a_first_run_prints_lands_the_operator_in_the_lobby(
+def test_first_run_prints_an_ssh_command_that_logs_the_owner_in(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()
@@ -37,7 +37,7 @@ def test_the_line_a_first_run_prints_lands_the_operator_in_the_lobby(
         screen.close()
 
 
-def test_a_first_run_lets_nobody_else_in(world: Server) -> None:
+def test_unknown_key_is_refused_by_default(world: Server) -> None:
     stranger = world.stranger("mallory")
     done = stranger.run("look", b"", "-v")
     assert done.status == 255
@@ -48,11 +48,11 @@ def test_a_first_run_lets_nobody_else_in(world: Server) -> None:
 # -- identity is the key
 
 
-def test_a_known_key_wins_over_the_user_name_typed(alice: Person, bob: Person) -> None:
+def test_known_key_overrides_the_user_name(alice: Person, bob: Person) -> None:
     assert alice.as_name(bob.name).run("say it is me", b"", "-T").out.startswith(alice.name)
 
 
-def test_an_agent_may_have_any_number_of_keys(world: Server, alice: Person) -> None:
+def test_agent_may_have_several_keys(world: Server, alice: Person) -> None:
     for _ in range(3):
         other = world.stranger(alice.name)
         world.admit(other)
@@ -75,7 +75,9 @@ def test_an_unknown_key_cannot_take_an_existing_name(
     assert ann.run("history", b"", "-T").out == "Nothing has been said here yet.\n"
 
 
-def test_one_key_is_one_identity(world: Server, alice: Person, bob: Person) -> None:
+def test_key_of_one_agent_cannot_be_added_to_another(
+    world: Server, alice: Person, bob: Person
+) -> None:
     with pytest.raises(Refusal, match=f"already belongs to {alice.name}"):
         world.operate("keys_add", name=bob.name, public_key=alice.public_key)
 
@@ -83,7 +85,7 @@ def test_one_key_is_one_identity(world: Server, alice: Person, bob: Person) -> N
 # -- registration
 
 
-def test_an_invite_admits_one_newcomer_at_the_prompt_and_then_no_other(
+def test_invite_code_admits_one_newcomer_at_the_prompt(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(registration__mode="invite")
@@ -110,7 +112,7 @@ def test_an_invite_admits_one_newcomer_at_the_prompt_and_then_no_other(
     ann.hang_up()
 
 
-def test_an_invite_is_redeemed_by_a_command_and_carries_its_role(
+def test_invite_code_is_redeemed_by_register_and_gives_its_role(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(registration__mode="invite")
@@ -130,7 +132,7 @@ def test_an_invite_is_redeemed_by_a_command_and_carries_its_role(
     assert "expired" in late.err
 
 
-def test_open_registration_takes_anybody_at_once_and_refuses_bad_names(
+def test_open_registration_admits_anybody_and_refuses_bad_names(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(registration__mode="open", registration__per_hour_per_address=6)
@@ -160,16 +162,14 @@ def test_open_registration_takes_anybody_at_once_and_refuses_bad_names(
     ["sshwarma", "system", "room", "me", "all", "Alice", "al ice", "al\u200bice", "\u202eecila",
      "аlice", "al\x1bice", "a\nb", "", "-a", "9a", "a" * 33],
 )  # fmt: skip
-def test_a_name_that_is_reserved_or_deceives_is_refused_with_a_reason(
-    world: Server, taken: str
-) -> None:
+def test_reserved_or_deceptive_name_is_refused(world: Server, taken: str) -> None:
     key = world.stranger("nobody").public_key
     with pytest.raises(Refusal, match=r"reserved name|cannot be the name|at most 32") as refused:
         world.operate("keys_add", name=taken, public_key=key)
     assert str(refused.value).isprintable()
 
 
-def test_a_name_that_looks_like_an_existing_one_is_refused(world: Server, alice: Person) -> None:
+def test_name_similar_to_an_existing_one_is_refused(world: Server, alice: Person) -> None:
     alike = alice.name.replace("i", "1", 1)
     with pytest.raises(Refusal, match=f"looks too much like {alice.name}"):
         world.operate("keys_add", name=alike, public_key=world.stranger("x").public_key)
@@ -203,7 +203,7 @@ def test_keys_and_agents_are_managed_while_the_server_runs(
     ann.hang_up()
 
 
-def test_a_disabled_agents_live_link_ends_and_it_cannot_come_back_until_enabled(
+def test_disabled_agent_is_disconnected_until_enabled(
     world: Server, alice: Person, bob: Person
 ) -> None:
     screen, other = alice.sit(), bob.sit()
@@ -218,7 +218,7 @@ def test_a_disabled_agents_live_link_ends_and_it_cannot_come_back_until_enabled(
     assert alice.run("look", b"", "-T").status == 0
 
 
-def test_an_invite_comes_from_the_command_line_as_a_code_alone(
+def test_invite_command_prints_only_the_code(
     serve: Callable[..., Server],
 ) -> None:
     # The mode is the server's: the command line has no such setting.
@@ -230,13 +230,13 @@ def test_an_invite_comes_from_the_command_line_as_a_code_alone(
     assert dave.run(f"register {done.stdout.strip()}", b"", "-T").status == 0
 
 
-def test_an_invite_that_could_not_be_used_is_refused(world: Server) -> None:
+def test_invite_is_refused_when_registration_is_closed(world: Server) -> None:
     done = world.cli("invite", "--role", "guest")
     assert (done.returncode, done.stdout) == (1, "")
     assert "Start the server with --registration invite." in done.stderr
 
 
-def test_a_registered_key_that_registers_is_told_who_it_is(alice: Person) -> None:
+def test_register_with_a_known_key_names_its_agent(alice: Person) -> None:
     done = alice.run("register", b"", "-T")
     assert (done.status, done.out) == (
         0,
@@ -246,7 +246,7 @@ def test_a_registered_key_that_registers_is_told_who_it_is(alice: Person) -> Non
     assert again.out.endswith(f"you are {alice.name}. The code was not used.\n")
 
 
-def test_an_address_that_is_in_use_is_named(world: Server) -> None:
+def test_address_in_use_is_reported(world: Server) -> None:
     listening = ["--listen", f"127.0.0.1:{world.port}", "--http", "off"]
     done = subprocess.run(
         [PROGRAM, "serve", "--data-dir", world.home / "second", *listening],
@@ -261,7 +261,7 @@ def test_an_address_that_is_in_use_is_named(world: Server) -> None:
     assert "Errno" not in done.stderr
 
 
-def test_an_operation_on_somebody_unknown_fails_with_one_line(world: Server) -> None:
+def test_operation_on_an_unknown_agent_fails_with_one_line(world: Server) -> None:
     done = world.cli("agents", "disable", "nobody-here")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
@@ -272,7 +272,7 @@ def test_an_operation_on_somebody_unknown_fails_with_one_line(world: Server) -> 
 
 
 @covers("look", "inv", "say")
-def test_a_command_needs_no_terminal_and_prints_text_or_json(alice: Person, room: str) -> None:
+def test_exec_command_prints_text_or_json(alice: Person, room: str) -> None:
     assert alice.run("look").lines[0] == room
     assert alice.run("/look").out == alice.run("look").out
     assert "Available to equip:" in alice.run("/inv all").out
@@ -284,9 +284,7 @@ def test_a_command_needs_no_terminal_and_prints_text_or_json(alice: Person, room
     assert "There is no agent everyone: nobody was called." in everyone
 
 
-def test_a_refused_command_exits_non_zero_and_says_why_on_standard_error(
-    alice: Person, room: str
-) -> None:
+def test_refused_command_exits_nonzero_and_prints_to_stderr(alice: Person, room: str) -> None:
     wrong = alice.run("go nowhere")
     assert (wrong.status, wrong.out) == (1, "")
     assert "There is no exit nowhere here." in wrong.err
@@ -300,7 +298,7 @@ def test_a_refused_command_exits_non_zero_and_says_why_on_standard_error(
     assert shown["error"] == "not_found"
 
 
-def test_piped_text_becomes_the_text(alice: Person, room: str) -> None:
+def test_piped_text_becomes_the_message(alice: Person, room: str) -> None:
     alice.run("@guide what failed?", "line one\nline two\n")
     alice.run("say", "all from the pipe\n")
     alice.run("note read this:", "and this\n")
@@ -313,14 +311,14 @@ def test_piped_text_becomes_the_text(alice: Person, room: str) -> None:
     ]
 
 
-def test_a_pipe_over_the_limit_is_refused_with_the_limit(alice: Person, room: str) -> None:
+def test_pipe_over_the_limit_is_refused(alice: Person, room: str) -> None:
     done = alice.run("say", b"x" * 1_048_577)
     assert done.status == 2
     assert "1048576 bytes" in done.err
     assert alice.json("history")["entries"] == []
 
 
-def test_one_command_can_be_done_in_another_room(
+def test_room_flag_runs_a_command_in_another_room(
     alice: Person, room: str, name: Callable[[str], str]
 ) -> None:
     other = name("annex")
@@ -331,9 +329,7 @@ def test_one_command_can_be_done_in_another_room(
     assert alice.json(f"history --room {room}")["entries"][-1]["text"] == "over there"
 
 
-def test_a_shell_without_a_terminal_takes_lines_and_gives_plain_text(
-    alice: Person, room: str
-) -> None:
+def test_shell_without_a_pty_reads_lines_and_writes_plain_text(alice: Person, room: str) -> None:
     shell = alice.pipe()
     out, _ = shell.communicate(f"/join {room}\nhello\n/look\n".encode(), timeout=30)
     text = out.decode()
@@ -355,20 +351,20 @@ def test_a_shell_without_a_terminal_takes_lines_and_gives_plain_text(
     ],
     ids=["direct forwarding", "remote forwarding", "a subsystem"],
 )
-def test_nothing_else_on_the_host_is_reachable(alice: Person, options: tuple[str, ...]) -> None:
+def test_other_ssh_services_are_refused(alice: Person, options: tuple[str, ...]) -> None:
     done = alice.run("sftp-server" if options == ("-s",) else "", b"", *options)
     assert done.status != 0
     assert done.out == ""
 
 
-def test_a_local_forward_opens_nothing(alice: Person, world: Server) -> None:
+def test_local_forwarding_is_refused(alice: Person, world: Server) -> None:
     """A -L listener belongs to the client; what counts is that nothing comes through it."""
     done = alice.run("", b"GET /healthz HTTP/1.0\r\n\r\n", "-W", world.http)
     assert done.status != 0
     assert done.out == ""
 
 
-def test_agent_x11_and_environment_requests_are_refused_and_the_session_lives_on(
+def test_agent_x11_and_environment_requests_are_refused_and_the_session_continues(
     alice: Person,
 ) -> None:
     done = alice.run("look", b"", "-A", "-X", "-o", "SetEnv=LD_PRELOAD=/tmp/x.so")

@@ -72,9 +72,7 @@ def bob(world: Server, pair: tuple[Person, Person]) -> Iterator[Person]:
 
 
 @pytest.mark.parametrize("where", ARGUMENTS)
-def test_hostile_arguments_reach_nobody_alive(
-    alice: Person, bob: Person, room: str, where: str
-) -> None:
+def test_hostile_arguments_are_escaped(alice: Person, bob: Person, room: str, where: str) -> None:
     watch = bob.sit(120, 40, room=room)
     for _, text in PAYLOADS:
         given = text.replace("\0", "").encode("utf-8", "surrogatepass")
@@ -86,7 +84,7 @@ def test_hostile_arguments_reach_nobody_alive(
 
 
 @pytest.mark.parametrize("verb", ["say", "me", "note", "tell", "put notes", "describe", "vibe"])
-def test_hostile_pipes_reach_nobody_alive(alice: Person, bob: Person, room: str, verb: str) -> None:
+def test_hostile_pipes_are_escaped(alice: Person, bob: Person, room: str, verb: str) -> None:
     watch = bob.sit(120, 40, room=room)
     command = f"tell {bob.name}" if verb == "tell" else verb
     for _, text in PAYLOADS:
@@ -97,7 +95,7 @@ def test_hostile_pipes_reach_nobody_alive(alice: Person, bob: Person, room: str,
     _is_harmless_on_screen(watch)
 
 
-def test_hostile_reasons_reach_nobody_alive(
+def test_hostile_reasons_are_escaped(
     alice: Person, bob: Person, person: Callable[..., Person], room: str
 ) -> None:
     eve = person("eve")
@@ -111,9 +109,7 @@ def test_hostile_reasons_reach_nobody_alive(
     _is_harmless_on_screen(watch)
 
 
-def test_hostile_keys_typed_at_a_terminal_reach_nobody_alive(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_hostile_keys_are_escaped(alice: Person, bob: Person, room: str) -> None:
     watch, screen = bob.sit(120, 40, room=room), alice.sit(120, 40, room=room)
     for number, (_, text) in enumerate(PAYLOADS):
         given = text.encode("utf-8", "ignore").replace(b"\x04", b"").replace(b"\x1a", b"")
@@ -131,7 +127,7 @@ def test_hostile_keys_typed_at_a_terminal_reach_nobody_alive(
     _is_harmless_on_screen(screen, but=(b"\x1b[H", b"\x1b[5A"))
 
 
-def test_the_glass_is_the_same_after_every_payload(alice: Person, bob: Person, room: str) -> None:
+def test_terminal_state_survives_every_payload(alice: Person, bob: Person, room: str) -> None:
     """The same seen from the other end: modes, title, margins, colours and history of a terminal
     that obeyed everything it received."""
     watch = bob.sit(room=room)
@@ -154,7 +150,7 @@ def test_the_glass_is_the_same_after_every_payload(alice: Person, bob: Person, r
             assert row == f"{alice.name}: it is over"
 
 
-def test_a_newcomers_user_name_and_terminal_are_shown_dead(
+def test_hostile_user_names_are_escaped(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(registration__mode="open", registration__per_hour_per_address=1000)
@@ -168,7 +164,7 @@ def test_a_newcomers_user_name_and_terminal_are_shown_dead(
     assert is_harmless(server.log().encode().replace(b"\x1b[0m", b""))
 
 
-def test_a_greeting_with_sequences_in_it_is_shown_dead(serve: Callable[..., Server]) -> None:
+def test_control_sequences_in_motd_are_escaped(serve: Callable[..., Server]) -> None:
     server = serve(motd="Mind the gap \x1b]0;pwned\x07\x9b31m\nsecond row")
     ann = server.person("ann")
     screen = ann.sit()

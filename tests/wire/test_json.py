@@ -29,7 +29,7 @@ REFUSED = (
 )  # fmt: skip
 
 
-def test_answers_parse_as_json(alice: Person, room: str) -> None:
+def test_results_are_valid_json(alice: Person, room: str) -> None:
     for command in ALONE:
         done = alice.run(f"{command} --json")
         assert (command, done.status, done.err) == (command, 0, "")
@@ -37,7 +37,7 @@ def test_answers_parse_as_json(alice: Person, room: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "code"), REFUSED)
-def test_refusals_parse_as_json(alice: Person, room: str, command: str, code: str) -> None:
+def test_refusals_are_valid_json(alice: Person, room: str, command: str, code: str) -> None:
     done = alice.run(f"{command} --json")
     shown = json.loads(done.out)
     is_usage_error = code == "invalid" or command == "zzz"
@@ -45,7 +45,7 @@ def test_refusals_parse_as_json(alice: Person, room: str, command: str, code: st
     assert shown["message"]
 
 
-def test_json_keeps_every_character_and_no_live_control(alice: Person, room: str) -> None:
+def test_json_escapes_control_characters_and_loses_nothing(alice: Person, room: str) -> None:
     text = 'é 日本 🐢 "quoted" \\ \x1b[31m \x9b \u202e \u2028 \x07 tab\there'
     alice.run("say", text)
     done = alice.run("history 1 --json")

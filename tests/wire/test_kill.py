@@ -23,9 +23,7 @@ SHOWN_BEFORE_THE_KILL = (1, 7, 40, 3, 90, 20)
 @pytest.mark.parametrize(
     "rounds", [6, pytest.param(50, marks=(pytest.mark.soak, pytest.mark.timeout(1200)))]
 )
-def test_nothing_that_was_shown_as_said_is_lost_when_the_server_is_killed(
-    serve: Callable[..., Server], rounds: int
-) -> None:
+def test_displayed_messages_survive_kill_9(serve: Callable[..., Server], rounds: int) -> None:
     server = serve(limits__lines_per_10_seconds=1_000_000)
     people = [server.person(name) for name in ("ann", "ben", "eve")]
     shown: set[str] = set()
@@ -51,7 +49,7 @@ def test_nothing_that_was_shown_as_said_is_lost_when_the_server_is_killed(
         person.hang_up()
 
 
-def test_a_killed_server_leaves_no_ghosts_and_nothing_half_made(
+def test_kill_9_leaves_no_presence_and_no_partial_change(
     serve: Callable[..., Server],
 ) -> None:
     server = serve(limits__lines_per_10_seconds=1_000_000)
@@ -80,7 +78,7 @@ def test_a_killed_server_leaves_no_ghosts_and_nothing_half_made(
     ann.hang_up()
 
 
-def test_what_was_shown_of_an_answer_is_there_after_a_kill(serve: Callable[..., Server]) -> None:
+def test_displayed_answer_text_survives_kill_9(serve: Callable[..., Server]) -> None:
     """The answer stands still after its second half, so that what was shown can be waited for."""
     going_on = threading.Event()
 

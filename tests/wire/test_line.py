@@ -18,7 +18,7 @@ Named = Callable[[str], str]
 
 
 @covers("help", "version")
-def test_help_lists_every_verb_and_tells_each_from_its_declaration(alice: Person) -> None:
+def test_help_lists_and_describes_every_verb(alice: Person) -> None:
     index = alice.does("help")
     for entry in every_entry():
         assert f"/{entry.name} " in index
@@ -36,9 +36,7 @@ def test_help_lists_every_verb_and_tells_each_from_its_declaration(alice: Person
     assert re.fullmatch(r"sshwarma \d+\.\d+\.\d+.*\n", alice.does("version"))
 
 
-def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
-    alice: Person, room: str
-) -> None:
+def test_unknown_verb_is_underlined_and_suggests_the_nearest(alice: Person, room: str) -> None:
     screen = alice.sit(room=room)
     screen.enter("/jion workshop")
     screen.wait_for("Unknown verb /jion. Did you mean /join")
@@ -52,7 +50,7 @@ def test_an_unknown_verb_suggests_the_nearest_and_points_at_the_word(
     assert {entry["kind"] for entry in alice.json("history")["entries"]} == {"presence"}
 
 
-def test_a_command_points_at_the_word_as_it_was_typed(alice: Person) -> None:
+def test_exec_error_underlines_the_word_as_typed(alice: Person) -> None:
     done = alice.run("jion den")
     assert done.status == 2
     assert done.err == "  jion den\n  ^^^^\nUnknown verb /jion. Did you mean /join?\n"
@@ -61,7 +59,7 @@ def test_a_command_points_at_the_word_as_it_was_typed(alice: Person) -> None:
     assert alice.run("nosuch").err.endswith("Unknown verb /nosuch. /help lists the verbs.\n")
 
 
-def test_a_command_without_a_terminal_says_which_flags_it_takes(alice: Person) -> None:
+def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
     done = alice.run("look --jsn")
     assert done.status == 2
     assert done.err.endswith("/look has no flag --jsn. It has --json --room ROOM --stdin.\n")
@@ -78,7 +76,7 @@ def test_a_command_without_a_terminal_says_which_flags_it_takes(alice: Person) -
 
 
 @covers("set")
-def test_settings_are_kept_over_reconnects_and_act_at_once(alice: Person, room: str) -> None:
+def test_preferences_survive_reconnect_and_apply_at_once(alice: Person, room: str) -> None:
     screen = alice.sit(room=room)
     screen.enter("/set timestamps on")
     screen.wait_for("timestamps is on.")
@@ -98,7 +96,7 @@ def test_settings_are_kept_over_reconnects_and_act_at_once(alice: Person, room: 
 
 
 @covers("alias")
-def test_aliases_stand_for_lines_are_kept_and_do_not_go_round(alice: Person, room: str) -> None:
+def test_aliases_are_stored_and_do_not_recurse(alice: Person, room: str) -> None:
     assert alice.does("alias s2 = /say two") == "/s2 now means /say two\n"
     assert alice.does("s2 more words") == f"{alice.name}: two more words\n"
     screen = alice.sit(room=room)
@@ -118,7 +116,7 @@ def test_aliases_stand_for_lines_are_kept_and_do_not_go_round(alice: Person, roo
 # -- editing
 
 
-def test_input_history_survives_reconnect_and_ctrl_r_searches(alice: Person, room: str) -> None:
+def test_input_history_survives_reconnect_and_ctrl_r_searches_it(alice: Person, room: str) -> None:
     screen = alice.sit(room=room)
     for line in ("first thing", "/look", "second thing"):
         screen.enter(line)
@@ -141,7 +139,7 @@ def test_input_history_survives_reconnect_and_ctrl_r_searches(alice: Person, roo
     again.wait_for_input("lobby> first thing")
 
 
-def test_ctrl_c_clears_the_line_and_ctrl_d_leaves_only_an_empty_one(
+def test_ctrl_c_clears_the_line_and_ctrl_d_on_an_empty_line_leaves(
     alice: Person, bob: Person
 ) -> None:
     watch, screen = bob.sit(), alice.sit()
@@ -181,7 +179,7 @@ def test_vi_mode_is_opt_in(alice: Person) -> None:
     screen.wait_for_input("lobby> one o")
 
 
-def test_tab_completes_by_what_the_argument_is(
+def test_tab_completes_arguments_by_their_type(
     alice: Person, person: Callable[..., Person], name: Named
 ) -> None:
     bob, room = person("quincy"), name("cloister")
@@ -218,7 +216,7 @@ def test_tab_completes_by_what_the_argument_is(
     screen.wait_for(lambda: screen.glass.bells > bells)
 
 
-def test_tab_opens_a_menu_that_tab_walks_and_escape_closes(alice: Person) -> None:
+def test_tab_menu_is_cycled_by_tab_and_closed_by_escape(alice: Person) -> None:
     screen = alice.sit()
     screen.type("/set t")
     screen.press("tab")
@@ -233,7 +231,7 @@ def test_tab_opens_a_menu_that_tab_walks_and_escape_closes(alice: Person) -> Non
     screen.wait_for(lambda: "the time before" not in "\n".join(screen.lines))
 
 
-def test_a_private_room_is_not_offered_by_tab(alice: Person, bob: Person, name: Named) -> None:
+def test_private_room_is_not_completed(alice: Person, bob: Person, name: Named) -> None:
     room = name("vault")
     alice.does(f"create {room}", "room private")
     screen = bob.sit()
@@ -246,7 +244,7 @@ def test_a_private_room_is_not_offered_by_tab(alice: Person, bob: Person, name: 
 # -- pastes, long lines, wide characters
 
 
-def test_a_paste_of_several_lines_is_one_message(alice: Person, bob: Person, room: str) -> None:
+def test_paste_of_several_lines_is_one_message(alice: Person, bob: Person, room: str) -> None:
     his, screen = bob.sit(room=room), alice.sit(room=room)
     screen.paste("def f():\n    return 1\n\n/quit\n")
     screen.wait_for("/quit")
@@ -263,7 +261,7 @@ def test_a_paste_of_several_lines_is_one_message(alice: Person, bob: Person, roo
     his.wait_for(re.compile(rf"{alice.name}: one\n +two"))
 
 
-def test_a_line_over_the_limit_is_refused_with_the_limit_and_kept(alice: Person, room: str) -> None:
+def test_line_over_the_limit_is_refused_and_kept(alice: Person, room: str) -> None:
     screen = alice.sit(room=room)
     screen.paste("x" * 16_383 + "é")
     screen.press("enter")
@@ -289,7 +287,7 @@ def test_a_line_over_the_limit_is_refused_with_the_limit_and_kept(alice: Person,
         "e\u0301e\u0301", "한국어", "🇵🇱x", "a\u0301\u0323b",
     ],
 )  # fmt: skip
-def test_the_cursor_is_right_behind_and_inside_wide_characters(alice: Person, text: str) -> None:
+def test_cursor_is_placed_correctly_at_wide_characters(alice: Person, text: str) -> None:
     from wcwidth import iter_graphemes, wcswidth
 
     screen = alice.sit()
@@ -305,7 +303,7 @@ def test_the_cursor_is_right_behind_and_inside_wide_characters(alice: Person, te
     screen.wait_for(f"{alice.name}: {text[: -len(last)]}Z{last}")
 
 
-def test_a_resize_reflows_at_once_and_keeps_the_draft(alice: Person, room: str) -> None:
+def test_resize_reflows_at_once_and_keeps_the_draft(alice: Person, room: str) -> None:
     words = " ".join(f"word{number}" for number in range(30))
     alice.does(f"say {words}")
     screen = alice.sit(100, 30, room=room)
@@ -324,7 +322,7 @@ def test_a_resize_reflows_at_once_and_keeps_the_draft(alice: Person, room: str) 
 # -- terminals that can little
 
 
-def test_plain_mode_and_dumb_terminals_are_sent_no_escape_at_all(
+def test_plain_mode_and_dumb_terminals_get_no_escape_sequences(
     alice: Person, bob: Person, room: str
 ) -> None:
     alice.does("set plain on")
@@ -349,7 +347,7 @@ def test_plain_mode_and_dumb_terminals_are_sent_no_escape_at_all(
         assert screen.terminal_is_clean() == []
 
 
-def test_plain_mode_acts_at_once_in_both_directions(alice: Person) -> None:
+def test_plain_mode_is_switched_at_once(alice: Person) -> None:
     screen = alice.sit()
     screen.enter("/set plain on")
     screen.wait_for("plain is on.")
@@ -365,7 +363,7 @@ def test_plain_mode_acts_at_once_in_both_directions(alice: Person) -> None:
     screen.wait_for(lambda: b"\x1b[?2004h" in screen.raw[at:])
 
 
-def test_a_half_typed_line_is_given_back_in_plain_mode(alice: Person, bob: Person) -> None:
+def test_draft_is_repeated_in_plain_mode(alice: Person, bob: Person) -> None:
     screen, other = alice.sit(term="dumb"), bob.sit()
     screen.type("half a li")
     screen.wait_for_input("lobby> half a li")
@@ -374,7 +372,7 @@ def test_a_half_typed_line_is_given_back_in_plain_mode(alice: Person, bob: Perso
     screen.wait_for_input("lobby> half a li")
 
 
-def test_no_color_means_no_colour(alice: Person, room: str) -> None:
+def test_no_color_variable_disables_colour(alice: Person, room: str) -> None:
     screen = alice.sit(room=room, env={"NO_COLOR": "1"})
     screen.enter("/help")
     screen.wait_for("/help VERB")
@@ -388,9 +386,7 @@ def test_no_color_means_no_colour(alice: Person, room: str) -> None:
     assert set(re.findall(rb"\x1b\[([0-9;]*)m", coloured.raw)) - used
 
 
-def test_a_terminal_of_forty_columns_shows_everything_within_its_edge(
-    alice: Person, room: str
-) -> None:
+def test_output_fits_forty_columns(alice: Person, room: str) -> None:
     alice.does("describe " + "a description that is much longer than one row " * 3)
     alice.does("put prompt:code-style = x", "portal north lobby")
     screen = alice.sit(40, 12, room=room)
@@ -408,7 +404,7 @@ def test_a_terminal_of_forty_columns_shows_everything_within_its_edge(
 
 @covers("quit")
 @pytest.mark.parametrize("how", ["/quit", "/bye", "ctrl-d"])
-def test_leaving_leaves_the_terminal_clean(alice: Person, how: str) -> None:
+def test_logout_resets_the_terminal(alice: Person, how: str) -> None:
     screen = alice.sit()
     if how == "ctrl-d":
         screen.press("ctrl-d")
@@ -419,7 +415,7 @@ def test_leaving_leaves_the_terminal_clean(alice: Person, how: str) -> None:
     assert screen.terminal_is_clean() == []
 
 
-def test_a_server_that_is_told_to_stop_says_so_and_leaves_terminals_clean(
+def test_server_shutdown_is_announced_and_resets_terminals(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()
@@ -440,7 +436,7 @@ def test_a_server_that_is_told_to_stop_says_so_and_leaves_terminals_clean(
     ben.hang_up()
 
 
-def test_between_frames_a_client_that_dies_leaves_wrapping_colours_and_cursor_as_they_were(
+def test_killed_client_between_frames_leaves_wrapping_colours_and_cursor_reset(
     alice: Person, room: str
 ) -> None:
     """The server cannot clean up after a client that is killed: so it never leaves a mess."""

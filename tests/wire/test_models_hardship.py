@@ -67,7 +67,7 @@ def settings(mock: Mock, name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "model": name} | address | more
 
 
-def test_an_answer_cut_by_kill_9_is_marked_and_the_next_request_is_well_formed(
+def test_answer_cut_by_kill_9_is_marked_and_the_next_request_is_valid(
     serve: Callable[..., Server], mock: Mock
 ) -> None:
     server = serve()
@@ -93,9 +93,7 @@ def test_an_answer_cut_by_kill_9_is_marked_and_the_next_request_is_well_formed(
     boss.hang_up()
 
 
-def test_no_key_reaches_the_database_the_log_or_a_screen(
-    serve: Callable[..., Server], mock: Mock
-) -> None:
+def test_api_key_is_not_in_database_log_or_screen(serve: Callable[..., Server], mock: Mock) -> None:
     server = serve(environ={"OUR_KEY": KEY}, log__level="debug")
     boss = server.owner
     file = server.home / "key"

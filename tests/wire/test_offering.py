@@ -38,7 +38,7 @@ def tools(person: Person) -> set[str]:
     }
 
 
-def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
+def test_offered_server_is_available_in_the_room_while_connected(
     alice: Person, bob: Person, room: str, name: Callable[[str], str], tmp_path: Path
 ) -> None:
     his = bob.sit(room=room)
@@ -79,13 +79,15 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
         ("offer lobby", "is already the name of a room"),
     ],
 )
-def test_an_offer_that_cannot_be_is_refused(alice: Person, room: str, words: str, why: str) -> None:
+def test_invalid_offer_is_refused(alice: Person, room: str, words: str, why: str) -> None:
     refused = alice.run(words)
     assert refused.status == 1
     assert why in refused.err
 
 
-def test_what_is_no_server_is_refused(alice: Person, room: str, name: Callable[[str], str]) -> None:
+def test_offer_that_is_no_mcp_server_is_refused(
+    alice: Person, room: str, name: Callable[[str], str]
+) -> None:
     space = name("mem")
     refused = alice.run(f"offer {space}", "hello\n")
     assert refused.status == 1
@@ -93,7 +95,7 @@ def test_what_is_no_server_is_refused(alice: Person, room: str, name: Callable[[
     assert space not in alice.does("namespaces")
 
 
-def test_an_admin_sees_what_is_brought_along_and_ends_it(
+def test_admin_can_list_and_end_an_offer(
     owner: Person, alice: Person, bob: Person, room: str, name: Callable[[str], str]
 ) -> None:
     space = name("mem")
@@ -115,7 +117,7 @@ def test_an_admin_sees_what_is_brought_along_and_ends_it(
     assert tools(bob) == set()
 
 
-def test_an_offer_ends_with_the_right_to_build(
+def test_offer_ends_when_the_build_right_is_lost(
     alice: Person, bob: Person, room: str, name: Callable[[str], str]
 ) -> None:
     hers, space = alice.sit(room=room), name("mem")

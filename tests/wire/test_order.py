@@ -14,7 +14,7 @@ Named = Callable[[str], str]
 
 
 @covers("mute")
-def test_who_is_muted_hears_but_cannot_talk_until_unmuted(
+def test_muted_agent_hears_but_cannot_talk_until_unmuted(
     alice: Person, bob: Person, room: str
 ) -> None:
     his = bob.sit(room=room)
@@ -39,7 +39,7 @@ def test_who_is_muted_hears_but_cannot_talk_until_unmuted(
 
 
 @covers("kick")
-def test_who_is_kicked_is_in_the_lobby_and_may_come_back(
+def test_kicked_agent_is_moved_to_the_lobby_and_may_return(
     alice: Person, bob: Person, room: str
 ) -> None:
     hers, his = alice.sit(room=room), bob.sit(room=room)
@@ -58,9 +58,7 @@ def test_who_is_kicked_is_in_the_lobby_and_may_come_back(
 
 
 @covers("ban")
-def test_who_is_banned_is_put_out_and_stays_out_until_unbanned(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_banned_agent_is_evicted_until_unbanned(alice: Person, bob: Person, room: str) -> None:
     his = bob.sit(room=room)
     alice.does(f"ban {bob.name} forever spam")
     his.wait_for(f"You are banned from {room}: spam")
@@ -77,7 +75,7 @@ def test_who_is_banned_is_put_out_and_stays_out_until_unbanned(
 
 
 @covers("room owner", "room remove", "kick", "mute", "ban")
-def test_only_who_moderates_keeps_order_and_not_against_equals(
+def test_moderation_needs_the_moderate_right_and_a_higher_role(
     alice: Person, bob: Person, owner: Person, room: str
 ) -> None:
     bob.does(f"join {room}")
@@ -101,7 +99,7 @@ def test_only_who_moderates_keeps_order_and_not_against_equals(
 
 
 @pytest.mark.parametrize("mode", ["private", "invite"])
-def test_a_room_that_is_closed_puts_out_those_who_are_not_members(
+def test_closing_a_room_evicts_non_members(
     alice: Person, bob: Person, room: str, mode: str
 ) -> None:
     his = bob.sit(room=room)
@@ -119,7 +117,7 @@ def test_a_room_that_is_closed_puts_out_those_who_are_not_members(
 
 
 @covers("room private")
-def test_a_private_room_is_unknown_to_others_at_every_verb(
+def test_private_room_is_hidden_from_every_verb(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:
     word = name("hidden")
@@ -149,7 +147,7 @@ def test_a_private_room_is_unknown_to_others_at_every_verb(
 
 
 @covers("room delete")
-def test_deleting_a_room_asks_for_its_name_and_puts_everybody_out(
+def test_room_delete_asks_for_confirmation_and_evicts_everybody(
     alice: Person, bob: Person, room: str
 ) -> None:
     his = bob.sit(room=room)
@@ -167,7 +165,7 @@ def test_deleting_a_room_asks_for_its_name_and_puts_everybody_out(
     assert alice.run("room delete lobby --room lobby").status == 1
 
 
-def test_a_guest_makes_no_rooms(person: Callable[..., Person], name: Named) -> None:
+def test_guest_cannot_create_rooms(person: Callable[..., Person], name: Named) -> None:
     guest = person("guest", "guest")
     refused = guest.run(f"create {name('den')}")
     assert refused.status == 1
@@ -196,7 +194,7 @@ def test_a_copy_of_a_private_room_is_private(
 
 
 @pytest.mark.parametrize("verb", ["kick", "ban"])
-def test_what_somebody_typed_as_a_reason_reaches_a_plain_shell_as_text(
+def test_moderation_reason_is_escaped_in_a_plain_shell(
     alice: Person, bob: Person, room: str, verb: str
 ) -> None:
     shell = bob.pipe()
@@ -219,7 +217,7 @@ def test_what_somebody_typed_as_a_reason_reaches_a_plain_shell_as_text(
     assert "\u202e".encode() not in seen and "\x9b".encode() not in seen
 
 
-def test_a_ban_from_the_lobby_ends_the_connection(owner: Person, bob: Person) -> None:
+def test_ban_from_the_lobby_disconnects(owner: Person, bob: Person) -> None:
     his = bob.sit()
     owner.does(f"ban {bob.name} 5 spam --room lobby")
     his.wait_for("You are banned from lobby: spam")

@@ -68,7 +68,7 @@ def post(server: Server, token: str, verb: str, query: str = "", **arguments: ob
 
 
 @covers("schema")
-def test_the_schema_is_printed_to_whoever_asks(alice: Person) -> None:
+def test_schema_is_printed_to_every_agent(alice: Person) -> None:
     listed = alice.does("schema")
     for name in ("messages", "session_state", "usage", "tool_calls"):
         assert f"  {name} " in listed
@@ -81,7 +81,9 @@ def test_the_schema_is_printed_to_whoever_asks(alice: Person) -> None:
 
 
 @covers("sql")
-def test_sql_answers_at_a_terminal_and_in_a_pipe(alice: Person, bob: Person, room: str) -> None:
+def test_sql_prints_a_table_at_a_terminal_and_in_a_pipe(
+    alice: Person, bob: Person, room: str
+) -> None:
     alice.does("say the first", "say the second")
     here = f"session_id IN (SELECT id FROM chats WHERE name = '{room}')"
     asked = f"sql SELECT role, content FROM messages WHERE {here} AND role = 'user' ORDER BY id"
@@ -103,7 +105,7 @@ def test_sql_answers_at_a_terminal_and_in_a_pipe(alice: Person, bob: Person, roo
 
 
 @covers("sql")
-def test_sql_reads_nothing_it_must_not_and_changes_nothing(
+def test_sql_hides_private_rows_and_changes_nothing(
     alice: Person, bob: Person, name: Named
 ) -> None:
     vault, word = name("vault"), name("treasure")
@@ -134,7 +136,7 @@ def test_sql_reads_nothing_it_must_not_and_changes_nothing(
 
 
 @covers("sql", "run")
-def test_sql_as_a_tool_and_by_http(alice: Person, room: str) -> None:
+def test_sql_works_as_a_tool_and_over_http(alice: Person, room: str) -> None:
     asked = "SELECT name FROM chats WHERE name = 'lobby'"
     call = f"run sshwarma:sql {json.dumps({'text': asked})}"
     refused = alice.run(call)
@@ -152,7 +154,7 @@ def test_sql_as_a_tool_and_by_http(alice: Person, room: str) -> None:
 
 
 @covers("history search", "search")
-def test_old_words_are_found_and_undone_ones_left_out(
+def test_history_search_finds_old_rows_and_leaves_out_undone_ones(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:
     word = name("relay")
@@ -175,7 +177,7 @@ def test_old_words_are_found_and_undone_ones_left_out(
 
 
 @covers("stats")
-def test_stats_are_the_same_through_every_door_and_add_up(
+def test_stats_are_the_same_over_every_door(
     serve: Callable[..., Server], counting_model: CountingModel
 ) -> None:
     port = counting_model.server_address[1]

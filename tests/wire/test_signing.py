@@ -47,7 +47,7 @@ def kept(server: Server) -> Path:
 
 
 @covers("mcp login", "mcp logout", "run")
-def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
+def test_owner_signs_in_by_pasting_and_stays_signed_in(
     serve: Callable[..., Server], guarded: Guarded
 ) -> None:
     server = serve("--http", "off")
@@ -131,7 +131,7 @@ def test_an_owner_signs_in_by_pasting_and_stays_signed_in(
 
 
 @covers("mcp login", "mcp remove")
-def test_the_browser_comes_back_to_our_own_port(
+def test_oauth_callback_on_our_port_completes_the_sign_in(
     serve: Callable[..., Server], guarded: Guarded
 ) -> None:
     server = serve()

@@ -29,7 +29,7 @@ async def age(world: World, thing_id: str, days: int) -> None:
     await world.change(lambda tx: tx.conn.execute(query, values))
 
 
-async def test_orphans_are_things_whose_bag_is_gone(world: World, alice: Someone) -> None:
+async def test_orphans_are_things_in_a_deleted_bag(world: World, alice: Someone) -> None:
     box = await make(world, "lobby", "container", "box", id="box")
     await make(world, box.id, "container", "inner", id="inner")
     await make(world, "inner", "data", "deep", id="deep")
@@ -43,7 +43,7 @@ async def test_orphans_are_things_whose_bag_is_gone(world: World, alice: Someone
     assert {"box", "inner", "deep"} <= await ids_of(world), "nothing is deleted for good"
 
 
-async def test_stale_counts_days(world: World, alice: Someone) -> None:
+async def test_stale_counts_days_since_the_deletion(world: World, alice: Someone) -> None:
     for name in ("new", "old"):
         await make(world, "lobby", "data", name, id=name)
         await delete(world, name)
@@ -53,9 +53,7 @@ async def test_stale_counts_days(world: World, alice: Someone) -> None:
     assert (await do(alice, "/gc stale 0")).count == 2
 
 
-async def test_a_dry_run_changes_nothing_and_a_purge_is_for_good(
-    world: World, alice: Someone
-) -> None:
+async def test_purge_dry_run_changes_nothing(world: World, alice: Someone) -> None:
     box = await make(world, "lobby", "container", "box", id="box")
     await make(world, box.id, "data", "note", id="note")
     await make(world, "lobby", "data", "kept", id="kept")
@@ -70,7 +68,7 @@ async def test_a_dry_run_changes_nothing_and_a_purge_is_for_good(
     assert "kept" in await ids_of(world)
 
 
-async def test_purge_takes_equipment_and_exits_with_it(world: World, alice: Someone) -> None:
+async def test_purge_removes_equipment_and_exits(world: World, alice: Someone) -> None:
     await do(alice, "/put note = x")
     await do(alice, "/equip room note")
     await do(alice, "/drop room note")
@@ -79,9 +77,7 @@ async def test_purge_takes_equipment_and_exits_with_it(world: World, alice: Some
     assert left == []
 
 
-async def test_purge_refuses_what_is_still_referred_to(
-    world: World, alice: Someone, bob: Someone
-) -> None:
+async def test_purge_keeps_referenced_things(world: World, alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")  # its log has bob's arrival
     den = bob.room_id
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
@@ -95,7 +91,7 @@ async def test_purge_refuses_what_is_still_referred_to(
     assert {den, carol.id, "box", "live"} <= await ids_of(world)
 
 
-async def test_what_is_kept_keeps_the_bag_it_is_in(world: World, alice: Someone) -> None:
+async def test_purge_keeps_the_bag_of_a_kept_thing(world: World, alice: Someone) -> None:
     outer = await make(world, "lobby", "container", "outer", id="outer")
     await make(world, outer.id, "room", "inner", id="inner")
     await make(world, outer.id, "data", "note", id="note")
@@ -107,7 +103,7 @@ async def test_what_is_kept_keeps_the_bag_it_is_in(world: World, alice: Someone)
     assert {"outer", "inner"} <= await ids_of(world)
 
 
-async def test_a_purge_of_very_many(world: World, alice: Someone) -> None:
+async def test_large_purge_reports_a_bounded_list(world: World, alice: Someone) -> None:
     def many(tx: Any) -> None:
         for n in range(1200):
             thing = things.create_thing(tx, "lobby", "data", f"d{n}")
@@ -120,11 +116,11 @@ async def test_a_purge_of_very_many(world: World, alice: Someone) -> None:
     assert len(await ids_of(world)) == before - 1200
 
 
-async def test_only_administrators_collect_garbage(bob: Someone) -> None:
+async def test_gc_needs_the_admin_right(bob: Someone) -> None:
     assert "admin right" in (await refused(bob, "/gc orphans")).message
 
 
-def test_whoever_may_point_at_a_thing_is_known_to_the_purge() -> None:
+def test_purge_checks_every_foreign_key_to_things() -> None:
     """A table that comes later and refers to things must be named in collect.py."""
     pointing = {
         key.parent

@@ -327,7 +327,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)  # only a failure takes long: it is made small before it is shown
-def test_random_lives_of_a_world(template: Path) -> None:
+def test_random_operations_keep_the_world_consistent(template: Path) -> None:
     Worlds.template = template
     run_state_machine_as_test(
         Worlds,

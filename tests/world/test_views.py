@@ -93,7 +93,7 @@ async def full(world: World, alice: Someone, qwen: Someone) -> World:
 
 
 @pytest.mark.parametrize("name", TYPES)
-async def test_every_column_by_name_and_type(full: World, name: str) -> None:
+async def test_columns_have_the_documented_names_and_types(full: World, name: str) -> None:
     columns = [column.split() for column in TYPES[name].split(", ")]
     listed = ", ".join(f'"{column}"' for column, _ in columns)
     types = ", ".join(f'typeof("{column}")' for column, _ in columns)
@@ -110,7 +110,7 @@ async def test_every_column_by_name_and_type(full: World, name: str) -> None:
         assert shown in (wanted.rstrip("?"), ""), column
 
 
-async def test_roles_and_statuses_are_the_few_whatever_the_row(full: World) -> None:
+async def test_roles_and_statuses_are_from_a_fixed_set(full: World) -> None:
     roles = dict(await ask(full, "SELECT role, count(*) FROM messages GROUP BY 1"))
     assert set(roles) == {"system", "user", "assistant", "tool"}
     assert sum(roles.values()) == len(KINDS) * 6
@@ -122,7 +122,7 @@ async def test_roles_and_statuses_are_the_few_whatever_the_row(full: World) -> N
     ]
 
 
-async def test_ids_increase_with_time_and_order_is_total(full: World) -> None:
+async def test_ids_increase_with_time(full: World) -> None:
     found = await ask(full, "SELECT id, created_at FROM messages ORDER BY id")
     assert [row[0] for row in found] == sorted({row[0] for row in found})
     moments = [row[1] for row in found]
@@ -130,7 +130,7 @@ async def test_ids_increase_with_time_and_order_is_total(full: World) -> None:
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", at) for at in moments)
 
 
-async def test_a_group_is_its_request_its_calls_and_its_answer(
+async def test_message_group_is_question_calls_and_answer(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     await do(alice, "before")
@@ -186,12 +186,12 @@ async def test_a_group_is_its_request_its_calls_and_its_answer(
     assert kept == [("before",)]
 
 
-async def test_tokens_add_up(full: World) -> None:
+async def test_total_tokens_are_the_sum_of_prompt_and_completion(full: World) -> None:
     found = await ask(full, "SELECT prompt_tokens, completion_tokens, total_tokens FROM usage")
     assert found == [(100, 20, 120), (0, 0, 0)]
 
 
-async def test_every_tool_has_one_name_and_a_schema_of_an_object(full: World) -> None:
+async def test_every_tool_has_one_name_and_an_object_schema(full: World) -> None:
     tools = await ask(full, "SELECT name, json_schema, input_schema, is_enabled FROM tools")
     assert len(tools) == len({name for name, *_ in tools}) == len(tool_specs()) + 2
     for name, schema, same, enabled in tools:
@@ -204,7 +204,7 @@ async def test_every_tool_has_one_name_and_a_schema_of_an_object(full: World) ->
     ) == [("kit.srv:go", "kit", 0, None), ("kit:cut", "kit", 1, "m:f")]  # fmt: skip
 
 
-async def test_what_people_set_of_a_tool_wins(full: World) -> None:
+async def test_tool_overrides_win_in_the_view(full: World) -> None:
     def override(tx: Change) -> None:
         tx.conn.execute(
             insert(tool_overrides).values(
@@ -220,7 +220,7 @@ async def test_what_people_set_of_a_tool_wins(full: World) -> None:
     ]
 
 
-async def test_skills_keep_their_number_and_only_skills_are_there(full: World) -> None:
+async def test_skills_keep_their_number_and_other_data_is_left_out(full: World) -> None:
     def more(tx: Change) -> None:
         things.create_thing(
             tx, "skills", "data", "skill:early", metadata={"role": "skill", "number": 2}
@@ -234,7 +234,7 @@ async def test_skills_keep_their_number_and_only_skills_are_there(full: World) -
     assert await ask(full, "SELECT * FROM skills WHERE id = 7") == [(7, "tidy", "d", "be tidy")]
 
 
-async def test_rooms_have_a_window_of_five_until_it_is_set(full: World) -> None:
+async def test_window_of_a_room_is_five_until_it_is_set(full: World) -> None:
     await full.change(lambda tx: things.set_metadata(tx, "lobby", context_size=-1, active_leaf="m"))
     assert dict(await ask(full, "SELECT id, context_size FROM sessions")) == {
         "home": 5, "lobby": -1,
@@ -243,7 +243,7 @@ async def test_rooms_have_a_window_of_five_until_it_is_set(full: World) -> None:
     assert await ask(full, chat) == [("lobby", "m", None)]
 
 
-async def test_each_model_has_a_state_of_its_own_and_its_time_moves(full: World) -> None:
+async def test_each_model_has_its_own_state_and_update_time(full: World) -> None:
     def states(tx: Change) -> None:
         holder = things.find_child(tx.conn, "lobby", "states")
         assert holder is not None
@@ -267,7 +267,7 @@ async def test_each_model_has_a_state_of_its_own_and_its_time_moves(full: World)
     assert await ask(full, moment) > before
 
 
-async def test_toolsets_servers_and_projects(full: World) -> None:
+async def test_toolsets_servers_and_projects_are_listed(full: World) -> None:
     assert await ask(full, "SELECT id, name, version, source_type, enabled FROM toolsets") == [
         ("kit", "kit", "1.0", "zip", 1)
     ]

@@ -104,7 +104,7 @@ async def server() -> AsyncIterator[Server]:
     listening.close()
 
 
-async def test_silence_from_the_start_is_given_up(server: Server, wire: Wire, backend: Ask) -> None:
+async def test_missing_first_token_times_out(server: Server, wire: Wire, backend: Ask) -> None:
     server.script = [HANG]
     qwen = backend(wire, server.url, first_token_seconds=1)
     await qwen.ready()
@@ -114,14 +114,14 @@ async def test_silence_from_the_start_is_given_up(server: Server, wire: Wire, ba
     assert len(server.bodies) == 1
 
 
-async def test_silence_amid_an_answer_is_given_up(server: Server, backend: Ask) -> None:
+async def test_stalled_stream_times_out(server: Server, backend: Ask) -> None:
     server.script = [chat(content="I think"), HANG]
     parts, failed = await heard(backend(CHAT, server.url, stall_seconds=0.1), question("hello"))
     assert text(parts) == "I think"
     assert "0.1 s in the middle of its answer" in str(failed)
 
 
-async def test_a_slow_listener_is_no_silence(server: Server, backend: Ask) -> None:
+async def test_slow_consumer_is_not_a_stall(server: Server, backend: Ask) -> None:
     server.script = [chat(content="one"), chat(content=" two"), chat("stop"), "[DONE]", END]
     heard_: list[Any] = []
     async for part in backend(CHAT, server.url, stall_seconds=0.5).stream(question("hello")):
@@ -141,7 +141,7 @@ async def test_a_slow_listener_is_no_silence(server: Server, backend: Ask) -> No
         [chat(content=" \n"), chat("stop"), "[DONE]", END],
     ],
 )
-async def test_an_empty_answer_is_asked_for_once_more(
+async def test_empty_answer_is_retried_once(
     server: Server, backend: Ask, script: list[Any]
 ) -> None:
     server.script = script
@@ -151,7 +151,7 @@ async def test_an_empty_answer_is_asked_for_once_more(
     assert len(server.bodies) == 2
 
 
-async def test_an_empty_answer_of_anthropic_too(server: Server, backend: Ask) -> None:
+async def test_empty_anthropic_answer_is_retried_once(server: Server, backend: Ask) -> None:
     server.script = [
         *anthropic(block={"type": "text", "text": ""}),
         *anthropic_end("end_turn"),
@@ -165,7 +165,7 @@ async def test_an_empty_answer_of_anthropic_too(server: Server, backend: Ask) ->
 @pytest.mark.parametrize(
     ("why", "said"), [("length", "reached its token limit"), ("content_filter", "withheld")]
 )
-async def test_an_empty_answer_with_a_reason_says_it(
+async def test_empty_answer_reports_its_finish_reason(
     server: Server, backend: Ask, why: str, said: str
 ) -> None:
     server.script = [chat(role="assistant", content=""), chat(why), "[DONE]", END]
@@ -174,7 +174,7 @@ async def test_an_empty_answer_with_a_reason_says_it(
     assert len(server.bodies) == 1
 
 
-async def test_a_name_sent_with_every_piece_is_that_name(server: Server, backend: Ask) -> None:
+async def test_tool_name_repeated_in_each_chunk_is_one_name(server: Server, backend: Ask) -> None:
     server.script = [
         calling("look", '{"at"'),
         calling("look", ': "door"'),
@@ -188,7 +188,7 @@ async def test_a_name_sent_with_every_piece_is_that_name(server: Server, backend
     assert calls(parts) == [ToolCall("call_a", "look", {"at": "door"})]
 
 
-async def test_what_is_not_counted_is_estimated(server: Server, backend: Ask) -> None:
+async def test_missing_usage_is_estimated(server: Server, backend: Ask) -> None:
     server.script = [chat(content="Good morning to you."), chat("stop"), "[DONE]", END]
     parts, _ = await heard(backend(CHAT, server.url), question("hello"))
     usage = parts[-1]
@@ -201,7 +201,7 @@ async def test_what_is_not_counted_is_estimated(server: Server, backend: Ask) ->
 
 @pytest.mark.parametrize("broken", ['{"at": ', "[1]", '"door"', "door", '{"at": "door"}}'])
 @pytest.mark.parametrize("wire", [CHAT, ANTHROPIC], ids=str)
-async def test_arguments_that_are_no_object_are_broken(
+async def test_arguments_that_are_not_an_object_are_an_error(
     server: Server, wire: Wire, backend: Ask, broken: str
 ) -> None:
     if wire is CHAT:
@@ -261,7 +261,7 @@ UNFINISHED: dict[str, tuple[Wire, list[Any]]] = {
 
 @pytest.mark.parametrize("polite", [True, False], ids=["closed", "cut"])
 @pytest.mark.parametrize("case", UNFINISHED)
-async def test_an_answer_without_its_end_is_a_failure_and_no_call(
+async def test_truncated_stream_fails_without_calls(
     server: Server, backend: Ask, case: str, polite: bool
 ) -> None:
     wire, events = UNFINISHED[case]
@@ -272,7 +272,7 @@ async def test_an_answer_without_its_end_is_a_failure_and_no_call(
     assert not any(isinstance(part, TokenUsage) for part in parts)
 
 
-async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
+async def test_unreachable_provider_is_reported(backend: Ask, wire: Wire) -> None:
     listening = await asyncio.start_server(Server(), "127.0.0.1", 0)
     host, port = listening.sockets[0].getsockname()
     listening.close()
@@ -281,9 +281,7 @@ async def test_nobody_there_is_said_so(backend: Ask, wire: Wire) -> None:
     assert str(failed) == f"cannot reach http://{host}:{port}{wire.root}"
 
 
-async def test_thoughts_are_kept_apart_and_go_back_with_their_step(
-    server: Server, backend: Ask
-) -> None:
+async def test_thinking_blocks_are_sent_back_with_their_step(server: Server, backend: Ask) -> None:
     from sshwarma.models.backend import CompletedCall, TurnStep
 
     qwen = backend(ANTHROPIC, server.url)
@@ -312,7 +310,7 @@ async def test_thoughts_are_kept_apart_and_go_back_with_their_step(
     assert "c2lnbmVk" in json.dumps(server.bodies[-1])
 
 
-async def test_what_the_settings_say_is_sent(server: Server, backend: Ask) -> None:
+async def test_model_settings_are_sent_in_the_request(server: Server, backend: Ask) -> None:
     server.script = [END]
     local = Wire("compatible", "compatible", "tiny", "/v1", {})
     asked: list[tuple[Wire, str]] = [(CHAT, "max_completion_tokens"), (local, "max_tokens")]

@@ -66,7 +66,7 @@ def calls(parts: list[StreamPart]) -> list[ToolCall]:
     return [part for part in parts if isinstance(part, ToolCall)]
 
 
-async def test_text_comes_in_pieces_and_then_what_it_cost(
+async def test_answer_streams_in_pieces_and_ends_with_usage(
     mock: Mock, wire: Wire, backend: Ask
 ) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"hello {wire}"))
@@ -80,7 +80,7 @@ async def test_text_comes_in_pieces_and_then_what_it_cost(
     assert (usage.cost is None) == (wire.name == "ollama")
 
 
-async def test_two_calls_of_one_step_and_a_second_step_with_what_came_of_them(
+async def test_two_calls_and_their_results_make_a_second_step(
     mock: Mock, wire: Wire, backend: Ask
 ) -> None:
     qwen = backend(wire, mock.url)
@@ -104,7 +104,7 @@ async def test_two_calls_of_one_step_and_a_second_step_with_what_came_of_them(
         assert sent.index("a red door") < sent.index("nobody hears")
 
 
-async def test_one_asked_too_much_is_asked_again(mock: Mock, wire: Wire, backend: Ask) -> None:
+async def test_rate_limited_request_is_retried(mock: Mock, wire: Wire, backend: Ask) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"try again {wire}"))
     assert (text(parts), failed) == ("There.", None)
 
@@ -118,7 +118,7 @@ async def test_one_asked_too_much_is_asked_again(mock: Mock, wire: Wire, backend
         ("no such", 1, "has no model"),
     ],
 )
-async def test_what_is_refused_is_tried_as_often_as_it_helps(
+async def test_failed_request_is_retried_only_where_it_helps(
     mock: Mock, wire: Wire, backend: Ask, words: str, times: int, said: str
 ) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"{words} {wire}"))
@@ -127,16 +127,14 @@ async def test_what_is_refused_is_tried_as_often_as_it_helps(
     assert len(mock.asked(f"{words} {wire}")) == times
 
 
-async def test_a_conversation_too_long_is_known_as_such(
-    mock: Mock, wire: Wire, backend: Ask
-) -> None:
+async def test_context_too_long_is_recognized(mock: Mock, wire: Wire, backend: Ask) -> None:
     _, failed = await heard(backend(wire, mock.url), question(f"too long {wire}"))
     assert failed is not None
     assert failed.is_context_too_long
     assert "exceeds the context window" in str(failed)
 
 
-async def test_a_wrong_key_is_looked_for_in_its_place_and_not_shown(
+async def test_wrong_key_error_names_its_source_and_hides_it(
     mock: Mock, wire: Wire, backend: Ask, capfd: pytest.CaptureFixture[str]
 ) -> None:
     qwen = backend(wire, mock.url)
@@ -150,7 +148,7 @@ async def test_a_wrong_key_is_looked_for_in_its_place_and_not_shown(
     assert not any(key[:12] in shown for key in KEYS.values())
 
 
-async def test_a_text_cut_off_is_passed_on_and_then_fails(
+async def test_interrupted_text_is_passed_on_and_then_fails(
     mock: Mock, wire: Wire, backend: Ask
 ) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"cut text {wire}"))
@@ -160,15 +158,13 @@ async def test_a_text_cut_off_is_passed_on_and_then_fails(
     assert len(mock.asked(f"cut text {wire}")) == 1
 
 
-async def test_a_call_cut_off_is_not_passed_on(mock: Mock, wire: Wire, backend: Ask) -> None:
+async def test_interrupted_tool_call_is_not_passed_on(mock: Mock, wire: Wire, backend: Ask) -> None:
     parts, failed = await heard(backend(wire, mock.url), question(f"cut call {wire}"))
     assert calls(parts) == []
     assert failed is not None
 
 
-async def test_arguments_that_are_no_json_are_said_to_be_broken(
-    mock: Mock, wire: Wire, backend: Ask
-) -> None:
+async def test_invalid_json_arguments_are_an_error(mock: Mock, wire: Wire, backend: Ask) -> None:
     if wire.name == "anthropic":
         return  # the mock mends them on this wire; test_misbehaving has it
     parts, failed = await heard(backend(wire, mock.url), question(f"broken {wire}"))
@@ -216,7 +212,7 @@ async def between(mock: Mock) -> AsyncIterator[tuple[Between, str]]:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "closed"])
-async def test_one_who_stops_listening_hangs_up_at_once(
+async def test_closing_the_stream_disconnects_at_once(
     between: tuple[Between, str], wire: Wire, backend: Ask, how: str
 ) -> None:
     relay, url = between
