@@ -14,7 +14,7 @@ from sshwarma.models.backend import ReasoningDelta, ToolCall
 from sshwarma.world.usage import TokenUsage
 from support.provider_wires import WIRES, Ask, Wire
 
-from .test_wires import calls, heard, question, text
+from .test_providers import calls, heard, question, text
 
 BY_NAME = {wire.name: wire for wire in WIRES}
 CHAT, ANTHROPIC, RESPONSES = BY_NAME["chat"], BY_NAME["anthropic"], BY_NAME["responses"]

@@ -166,7 +166,7 @@ async def test_interrupted_tool_call_is_not_passed_on(mock: Mock, wire: Wire, ba
 
 async def test_invalid_json_arguments_are_an_error(mock: Mock, wire: Wire, backend: Ask) -> None:
     if wire.name == "anthropic":
-        return  # the mock mends them on this wire; test_misbehaving has it
+        return  # the mock mends them on this wire; test_provider_faults has it
     parts, failed = await heard(backend(wire, mock.url), question(f"broken {wire}"))
     assert failed is None
     broken, whole = calls(parts)

@@ -121,7 +121,7 @@ async def test_gc_needs_the_admin_right(bob: Someone) -> None:
 
 
 def test_purge_checks_every_foreign_key_to_things() -> None:
-    """A table that comes later and refers to things must be named in collect.py."""
+    """A table that comes later and refers to things must be named in garbage.py."""
     pointing = {
         key.parent
         for table in schema.metadata.tables.values()
