@@ -74,7 +74,7 @@ def _own(module: str, nodes: Iterator[ast.AST]) -> set[str]:
     return names - packages - {module}
 
 
-def test_no_imports_go_in_a_circle() -> None:
+def test_modules_have_no_circular_imports() -> None:
     """Neither inside functions nor for the type checker alone."""
     graph = {module: _own(module, ast.walk(tree)) for module, tree in parse_modules().items()}
     try:
@@ -83,7 +83,7 @@ def test_no_imports_go_in_a_circle() -> None:
         pytest.fail(" <- ".join(error.args[1]))
 
 
-def test_no_module_of_ours_is_imported_by_a_string() -> None:
+def test_no_module_is_imported_by_a_string() -> None:
     """import-linter sees statements only."""
     calls = [
         f"{module}: {ast.unparse(node)}"
@@ -95,7 +95,7 @@ def test_no_module_of_ours_is_imported_by_a_string() -> None:
     assert calls == ["sshwarma.tools.embedding: importlib.import_module(MINILM_PACKAGE)"]
 
 
-def test_what_starts_the_server_imports_no_sdk() -> None:
+def test_server_start_imports_no_sdk() -> None:
     waiting: list[tuple[str, tuple[str, ...]]] = [(start, (start,)) for start in STARTED]
     seen: set[str] = set()
     while waiting:
@@ -123,7 +123,7 @@ def _declared() -> dict[str, str]:
     return {_canonical(found[1]): found[2] for found in split if found}
 
 
-def test_every_package_that_is_imported_is_declared() -> None:
+def test_imported_packages_are_declared() -> None:
     names = {
         name.split(".")[0]
         for tree in parse_modules().values()
@@ -138,7 +138,7 @@ def test_every_package_that_is_imported_is_declared() -> None:
 
 
 @pytest.mark.parametrize("name", ["asyncssh", "httpcore2", "httpx2", "mcp", "mcp-types", "uvicorn"])
-def test_a_library_behind_a_fence_is_held_to_the_minor_release_that_was_read(name: str) -> None:
+def test_fenced_library_is_pinned_to_a_minor_release(name: str) -> None:
     found = re.fullmatch(r">=(\d+)\.(\d+)(?:\.\d+)?,<(\d+)\.(\d+)", _declared()[name])
     assert found
     assert (int(found[3]), int(found[4])) == (int(found[1]), int(found[2]) + 1)

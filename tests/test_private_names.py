@@ -150,7 +150,7 @@ def _attributes(base: type) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("module", OUTSIDE)
-def test_a_subclass_shares_no_private_name_with_its_library(module: str) -> None:
+def test_subclass_shares_no_private_name_with_its_library(module: str) -> None:
     """Whether by intent (an override) or by accident: both change what the library does."""
     shared = []
     for node in ast.walk(_tree(module)):
@@ -184,7 +184,7 @@ def test_no_private_name_is_imported(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", FENCES)
-def test_a_fence_has_a_shape_test(module: str) -> None:
+def test_fence_has_a_shape_test(module: str) -> None:
     assert module in MODULES
     assert list(Path(__file__).parent.rglob(FENCES[module]))
 

@@ -45,26 +45,26 @@ def of(data: Path, what: str, **flags: object) -> CheckResult:
     return found
 
 
-def test_all_is_well(data: Path) -> None:
+def test_healthy_data_dir_has_only_ok_findings(data: Path) -> None:
     findings = doctor.run_checks(settings(data))
     assert all(one.ok and not one.remedy for one in findings), findings
     assert {"settings", "data directory", "disk", "database", "schema", "host key", "server",
             "ssh port", "registration", "owners"} == {one.name for one in findings}  # fmt: skip
 
 
-def test_before_the_first_start(tmp_path: Path) -> None:
+def test_checks_pass_and_create_nothing_before_the_first_start(tmp_path: Path) -> None:
     nothing = tmp_path / "none"
     assert all(one.ok for one in doctor.run_checks(settings(nothing)))
     assert not nothing.exists(), "the doctor changes nothing"
 
 
-def test_a_directory_others_can_read(data: Path) -> None:
+def test_data_dir_readable_by_others_fails(data: Path) -> None:
     data.chmod(0o755)
     found = of(data, "data directory")
     assert (found.ok, found.remedy) == (False, f"chmod 700 {data}")
 
 
-def test_a_host_key_others_can_read(data: Path) -> None:
+def test_host_key_readable_by_others_fails(data: Path) -> None:
     from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
 
     key = data / HOST_KEY_FILENAME
@@ -75,18 +75,18 @@ def test_a_host_key_others_can_read(data: Path) -> None:
     assert of(data, "host key").ok
 
 
-def test_a_full_disk(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**62)
     assert "free disk space" in of(data, "disk").remedy
 
 
-def test_a_damaged_database(data: Path) -> None:
+def test_damaged_database_fails(data: Path) -> None:
     (data / "world.db").write_bytes(b"not a database at all" * 100)
     found = of(data, "database")
     assert not found.ok and "restore" in found.remedy
 
 
-def test_an_old_schema_is_only_a_note_and_a_newer_one_is_not_well(data: Path) -> None:
+def test_old_schema_passes_and_newer_schema_fails(data: Path) -> None:
     def set_version(version: str) -> None:
         with closing(sqlite3.connect(data / "world.db")) as database:
             database.execute("UPDATE alembic_version SET version_num = ?", (version,))
@@ -100,7 +100,7 @@ def test_an_old_schema_is_only_a_note_and_a_newer_one_is_not_well(data: Path) ->
     assert not found.ok and "newer sshwarma" in found.detail
 
 
-def test_a_port_that_is_taken(data: Path) -> None:
+def test_port_in_use_fails(data: Path) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -110,13 +110,13 @@ def test_a_port_that_is_taken(data: Path) -> None:
     assert of(data, "ssh port", ssh={"listen": address}).ok
 
 
-def test_a_running_server(data: Path) -> None:
+def test_running_server_is_detected(data: Path) -> None:
     with control_socket.lock_data_dir(data):
         assert of(data, "server").detail == "running"
     assert of(data, "server").detail == "not running"
 
 
-def test_nobody_can_log_in(data: Path) -> None:
+def test_no_owner_with_a_key_fails(data: Path) -> None:
     with closing(sqlite3.connect(data / "world.db")) as database:
         database.execute("UPDATE agent_keys SET deleted_at = 1")
         database.commit()
@@ -124,7 +124,7 @@ def test_nobody_can_log_in(data: Path) -> None:
     assert not found.ok and "keys add NAME FILE --role owner" in found.remedy
 
 
-def test_registration_open_to_the_world_is_said(data: Path) -> None:
+def test_open_registration_is_reported(data: Path) -> None:
     opened = {"registration": {"mode": "open"}}
     assert "anyone" not in of(data, "registration", **opened).detail
     admins = {"registration": {"mode": "open", "role": "admin"}, "ssh": {"listen": "0.0.0.0:0"}}
@@ -148,7 +148,7 @@ MODEL = {"name": "qwen", "kind": "compatible", "model": "m", "base_url": "http:/
     ({"kind": "anthropic"}, "no key in the environment variable ANTHROPIC_API_KEY"),
     ({"name": "system"}, "system is a reserved name."),
 ])  # fmt: skip
-def test_a_model_that_cannot_answer(
+def test_model_settings_are_checked(
     data: Path, changes: dict[str, Any], detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -162,20 +162,20 @@ def test_a_model_that_cannot_answer(
     ("files", "true"), ("sshwarma", "sshwarma is a reserved name."),
     ("qwen", "a model has the same name"),
 ])  # fmt: skip
-def test_an_mcp_server_with_a_name_in_use(data: Path, name: str, detail: str) -> None:
+def test_mcp_server_with_a_name_in_use_fails(data: Path, name: str, detail: str) -> None:
     found = of(data, f"mcp {name}", models=[MODEL], mcp=[{"name": name, "command": ["true"]}])
     assert found.detail == detail
     assert found.ok == (detail == "true") == (not found.remedy)
 
 
-def test_the_settings_file_that_was_read_is_named(data: Path, tmp_path: Path) -> None:
+def test_settings_file_is_named(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "other.toml"
     file.write_text("")
     first = doctor.run_checks(settings(data), file)[0]
     assert first.detail == str(file)
 
 
-def test_the_command_says_it_and_ends_accordingly(
+def test_doctor_command_prints_findings_and_exits_1_on_failure(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSHWARMA_SSH__LISTEN", "127.0.0.1:0")

@@ -36,7 +36,7 @@ async def audit(world: World) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await world.store.read(lambda c: c.execute(query).all())]
 
 
-async def test_keys(world: World, alice: Someone) -> None:
+async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -> None:
     public = key()
     done = await run_operation(world, "keys_add", {"name": "carol", "public_key": public})
     assert (done["agent"], done["role"]) == ("carol", "member")
@@ -61,7 +61,9 @@ async def test_keys(world: World, alice: Someone) -> None:
     ]
 
 
-async def test_agents(world: World, alice: Someone, bob: Someone) -> None:
+async def test_agent_role_and_disabling_are_changed_and_listed(
+    world: World, alice: Someone, bob: Someone
+) -> None:
     told: list[Event] = []
     world.bus.on_agent(bob.id, told.append)
     await run_operation(world, "agents_role", {"name": "bob", "role": "admin"})
@@ -79,14 +81,14 @@ async def test_agents(world: World, alice: Someone, bob: Someone) -> None:
     ]  # fmt: skip
 
 
-async def test_an_invite_is_audited_without_its_code(world: World) -> None:
+async def test_invite_audit_row_omits_the_code(world: World) -> None:
     made = await run_operation(world, "invite", {"role": "guest", "hours": 1})
     assert len(made["code"]) >= 12
     assert [what for *_, what in await audit(world)] == ["guest"]
     assert made["code"] not in repr(await everything(world))
 
 
-async def test_a_code_is_made_only_if_newcomers_can_use_it(world: World) -> None:
+async def test_invite_is_refused_unless_registration_mode_is_invite(world: World) -> None:
     before = await everything(world)
     modes: list[tuple[RegistrationMode, str]] = [
         ("closed", "cannot be used"),
@@ -100,7 +102,9 @@ async def test_a_code_is_made_only_if_newcomers_can_use_it(world: World) -> None
     assert (await run_operation(world, "invite", {}, registration="invite"))["code"]
 
 
-async def test_a_key_that_an_agent_does_not_have(world: World, alice: Someone) -> None:
+async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
+    world: World, alice: Someone
+) -> None:
     for _ in range(2):
         await run_operation(world, "keys_add", {"name": "carol", "public_key": key()})
     for start, message in (
@@ -112,7 +116,7 @@ async def test_a_key_that_an_agent_does_not_have(world: World, alice: Someone) -
         assert str(caught.value) == f"{message} sshwarma keys list carol shows them."
 
 
-async def test_the_agent_of_a_removed_model_is_not_listed(
+async def test_agents_list_omits_removed_models(
     world: World, alice: Someone, qwen: Someone
 ) -> None:
     async def names() -> set[str]:
@@ -142,7 +146,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
 
 
 @pytest.mark.parametrize(("name", "args", "how"), REFUSED)
-async def test_what_is_refused_changes_nothing(
+async def test_refused_operation_changes_nothing(
     world: World, alice: Someone, name: str, args: dict[str, Any], how: type[WorldError]
 ) -> None:
     before = await everything(world)
@@ -168,7 +172,7 @@ async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[
     assert not (path / control_socket.SOCKET_NAME).exists()
 
 
-async def test_the_running_server_carries_out_operations(
+async def test_running_server_executes_operations(
     world: World, alice: Someone, data_dir: Path
 ) -> None:
     made = await send_request(data_dir, "keys_add", {"name": "carol", "public_key": key()})
@@ -184,13 +188,13 @@ async def test_the_running_server_carries_out_operations(
         await send_request(data_dir, "nothing", {})
 
 
-async def test_the_socket_is_the_operators_alone(data_dir: Path) -> None:
+async def test_control_socket_has_mode_0600(data_dir: Path) -> None:
     mode = (data_dir / control_socket.SOCKET_NAME).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
 
-async def test_operations_at_once(world: World, data_dir: Path) -> None:
+async def test_concurrent_operations_all_succeed(world: World, data_dir: Path) -> None:
     letters = "abefghjkpqtxyz"
     await asyncio.gather(
         *(
@@ -210,7 +214,7 @@ async def test_operations_at_once(world: World, data_dir: Path) -> None:
     (b"\xff\xfe\n", "not JSON"), (b"[" * 60_000 + b"\n", "not JSON"),
     (b"x" * (MAX_CONTROL_REQUEST_BYTES + 10) + b"\n", f"over {MAX_CONTROL_REQUEST_BYTES} bytes"),
 ])  # fmt: skip
-async def test_a_broken_request_ends_only_itself(
+async def test_broken_request_does_not_stop_the_control_socket(
     world: World, data_dir: Path, request_line: bytes, message: str
 ) -> None:
     with control_socket._short_socket_path(data_dir / control_socket.SOCKET_NAME) as path:
@@ -225,7 +229,7 @@ async def test_a_broken_request_ends_only_itself(
 
 
 @pytest.mark.process
-async def test_an_operation_that_raises_is_answered_and_logged(
+async def test_operation_that_raises_is_answered_and_logged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def operate(name: str, args: dict[str, Any]) -> Any:
@@ -241,7 +245,7 @@ async def test_an_operation_that_raises_is_answered_and_logged(
 
 
 @pytest.mark.process
-async def test_a_server_that_ends_before_it_answers_is_reported(tmp_path: Path) -> None:
+async def test_server_that_ends_before_it_answers_is_reported(tmp_path: Path) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.close()
@@ -253,7 +257,7 @@ async def test_a_server_that_ends_before_it_answers_is_reported(tmp_path: Path) 
 
 
 @pytest.mark.process
-async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_path: Path) -> None:
+async def test_stale_control_socket_is_replaced(world: World, tmp_path: Path) -> None:
     first = ControlServer(tmp_path, partial(run_operation, world))
     await first.start()
     second = ControlServer(tmp_path, partial(run_operation, world))
@@ -265,7 +269,7 @@ async def test_a_socket_left_by_a_killed_server_is_no_trouble(world: World, tmp_
         await send_request(tmp_path, "agents_list", {})
 
 
-def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
+def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
     with (
         control_socket.lock_data_dir(tmp_path),
         pytest.raises(
@@ -277,6 +281,6 @@ def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:
     control_socket.lock_data_dir(tmp_path).close()
 
 
-def test_every_operation_is_tried() -> None:
+def test_every_operation_has_a_refusal_test() -> None:
     tried = {name for name, _, _ in REFUSED} | {"agents_list"}
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

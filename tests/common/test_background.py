@@ -15,7 +15,7 @@ async def fail() -> None:
     raise ValueError("broken pipe in the basement")
 
 
-async def test_a_failure_is_logged_once_with_its_event(
+async def test_failure_is_logged_once_with_its_event(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tasks = BackgroundTasks()
@@ -29,14 +29,14 @@ async def test_a_failure_is_logged_once_with_its_event(
     assert len(tasks) == 0
 
 
-async def test_the_result_goes_to_a_caller_that_awaits_it() -> None:
+async def test_spawn_returns_the_result_to_an_awaiting_caller() -> None:
     async def answer() -> int:
         return 42
 
     assert await BackgroundTasks().spawn(answer()) == 42
 
 
-async def test_join_waits_for_tasks_that_tasks_start() -> None:
+async def test_join_waits_for_nested_tasks() -> None:
     tasks, done = BackgroundTasks(), []
 
     async def work(depth: int) -> None:
@@ -50,7 +50,7 @@ async def test_join_waits_for_tasks_that_tasks_start() -> None:
     assert done == [3, 2, 1, 0]
 
 
-async def test_cancel_ends_every_task_and_waits_for_their_cleanup() -> None:
+async def test_cancel_waits_for_the_cleanup_of_every_task() -> None:
     tasks, ended = BackgroundTasks(), []
 
     async def work(name: str) -> None:
@@ -68,7 +68,7 @@ async def test_cancel_ends_every_task_and_waits_for_their_cleanup() -> None:
     assert len(tasks) == 0
 
 
-async def test_wait_is_bounded_and_cancels_nothing() -> None:
+async def test_wait_times_out_without_cancelling() -> None:
     tasks, go = BackgroundTasks(), asyncio.Event()
     mine = tasks.spawn(go.wait())
     other = asyncio.ensure_future(go.wait())
@@ -79,7 +79,7 @@ async def test_wait_is_bounded_and_cancels_nothing() -> None:
     assert mine.done() and other.done()
 
 
-async def test_an_ignored_failure_reaches_no_exception_handler() -> None:
+async def test_ignore_outcome_silences_the_exception_handler() -> None:
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     task = asyncio.ensure_future(fail())

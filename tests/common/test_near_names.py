@@ -26,7 +26,7 @@ ROOMS = ["lobby", "home", "den", "workshop", "Attic"]
         ("x" * 100_000, []),
     ],
 )
-def test_only_a_near_name_is_suggested(typed: str, near: list[str]) -> None:
+def test_near_room_names_are_suggested(typed: str, near: list[str]) -> None:
     assert find_near_names(typed, ROOMS) == near
 
 
@@ -45,16 +45,16 @@ VERBS = ["help", "inv", "join", "look", "reply", "schema", "search", "state", "t
         ("", []),
     ],
 )
-def test_only_close_names_are_suggested(word: str, near: list[str]) -> None:
+def test_near_verb_names_are_suggested(word: str, near: list[str]) -> None:
     assert find_near_names(word, VERBS) == near
 
 
-def test_two_letters_that_are_swapped_in_a_short_name_are_close() -> None:
+def test_transposed_letters_in_a_short_name_match() -> None:
     assert find_near_names("dne", ["den", "lobby", "home"]) == ["den"]
     assert find_near_names("x", []) == []
 
 
-def test_of_very_many_names_the_first_are_compared() -> None:
+def test_only_the_first_names_of_a_long_list_are_compared() -> None:
     others = [f"other-{number}" for number in range(MAX_COMPARED_NAMES)]
     assert find_near_names("jion", ["join", *others]) == ["join"]
     assert find_near_names("jion", [*others, "join"]) == []

@@ -23,7 +23,7 @@ verbs.load_verbs()
         "Removed dice. (/tool list)",
     ],
 )
-def test_a_command_or_a_key_is_seen(text: str) -> None:
+def test_commands_and_keys_are_detected(text: str) -> None:
     assert names_commands(text)
 
 
@@ -37,16 +37,16 @@ def test_a_command_or_a_key_is_seen(text: str) -> None:
         "Get/set the vibe.",
     ],
 )
-def test_a_path_and_an_address_are_no_commands(text: str) -> None:
+def test_paths_and_urls_are_not_commands(text: str) -> None:
     assert drop_commands(text) == text
 
 
-def test_only_the_sentence_that_names_a_command_is_left_out() -> None:
+def test_only_sentences_with_commands_are_dropped() -> None:
     text = "Dropped plan. /restore plan brings it back. Two are left."
     assert drop_commands(text) == "Dropped plan. Two are left."
 
 
-def test_a_refusal_tells_a_program_what_happened_and_not_what_to_type() -> None:
+def test_refusal_for_a_program_omits_commands() -> None:
     refused = NotFound("There is no room x.", hint="/rooms lists them.")
     assert str(refused) == "There is no room x. /rooms lists them."
     assert refused.program_text == "There is no room x."
@@ -59,7 +59,7 @@ def test_a_refusal_tells_a_program_what_happened_and_not_what_to_type() -> None:
 @pytest.mark.parametrize(
     "verb", [verb for verb in every_verb() if verb.tool_spec is not None], ids=lambda v: v.path
 )
-def test_no_verb_tells_a_program_of_commands(verb: Verb) -> None:
+def test_verb_descriptions_for_programs_name_no_commands(verb: Verb) -> None:
     assert verb.program_description
     assert not names_commands(verb.program_description)
     for name, described in verb.input_schema["properties"].items():

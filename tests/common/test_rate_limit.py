@@ -20,7 +20,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_a_window_counts_each_key_alone_and_says_how_long_to_wait(clock: Clock) -> None:
+def test_sliding_window_counts_per_key_and_returns_the_wait(clock: Clock) -> None:
     window = SlidingWindow(2, 10, max_keys=100, clock=clock)
     assert window.hit("a") == 0
     clock.now += 4
@@ -32,7 +32,7 @@ def test_a_window_counts_each_key_alone_and_says_how_long_to_wait(clock: Clock) 
     assert window.hit("a") == 4
 
 
-def test_what_is_over_the_limit_is_not_counted(clock: Clock) -> None:
+def test_rejected_hits_are_not_counted(clock: Clock) -> None:
     window = SlidingWindow(1, 10, max_keys=100, clock=clock)
     assert window.hit() == 0
     for _ in range(50):
@@ -42,14 +42,14 @@ def test_what_is_over_the_limit_is_not_counted(clock: Clock) -> None:
     assert window.hit() == 0
 
 
-def test_a_limit_of_zero_lets_nothing_through(clock: Clock) -> None:
+def test_limit_of_zero_rejects_everything(clock: Clock) -> None:
     window = SlidingWindow(0, 10, max_keys=100, clock=clock)
     assert window.hit() == 10
     clock.now += 100
     assert window.hit() == 10
 
 
-def test_a_window_forgets_the_least_recently_used_key(clock: Clock) -> None:
+def test_sliding_window_evicts_the_least_recently_used_key(clock: Clock) -> None:
     window = SlidingWindow(1, 10, max_keys=2, clock=clock)
     window.hit("a")
     window.hit("b")
@@ -60,7 +60,7 @@ def test_a_window_forgets_the_least_recently_used_key(clock: Clock) -> None:
     assert window.hit("b") == 0
 
 
-def test_a_bucket_gives_its_burst_and_then_its_rate_on_credit(clock: Clock) -> None:
+def test_token_bucket_allows_a_burst_and_then_its_rate(clock: Clock) -> None:
     bucket = TokenBucket(rate=4, burst=16, clock=clock)
     assert [bucket.take() for _ in range(16)] == [0] * 16
     assert bucket.take() == 0.25
@@ -72,7 +72,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate_on_credit(clock: Clock) -> N
     assert bucket.take(2) == 0.5
 
 
-def test_a_bucket_that_is_only_tried_owes_nothing(clock: Clock) -> None:
+def test_try_take_incurs_no_debt(clock: Clock) -> None:
     bucket = TokenBucket(rate=10, burst=2, clock=clock)
     assert bucket.try_take() and bucket.try_take()
     assert not any(bucket.try_take() for _ in range(100))

@@ -8,7 +8,7 @@ import sys
 from sshwarma.mcp.client._asyncio import close_process_transport
 
 
-async def test_the_pipes_of_an_ended_process_are_closed_at_once() -> None:
+async def test_pipes_of_an_ended_process_are_closed_at_once() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "", stdin=asyncio.subprocess.PIPE
     )

@@ -31,7 +31,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_what_is_replaced_has_not_changed(name: str) -> None:
+def test_replaced_httpx_code_is_unchanged(name: str) -> None:
     assert digest_of(name) == DIGESTS[name], f"{name} changed since {READ_AT}; read it first"
 
 
@@ -46,7 +46,7 @@ class _Refusing(httpcore2.AsyncNetworkBackend):
         raise httpcore2.ConnectError("refused here")
 
 
-async def test_every_connection_is_made_by_the_backend() -> None:
+async def test_every_connection_uses_the_network_backend() -> None:
     backend = _Refusing()
     transport = GuardedTransport(ssl.create_default_context(), backend, 2)
     async with httpx2.AsyncClient(transport=transport) as client:
@@ -70,9 +70,7 @@ def _renamed(name: str, keep: bool) -> Any:
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["gone", "unused"])
-def test_an_httpx_that_renames_its_pool_connects_to_nothing(
-    keep: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renamed_connection_pool_is_refused(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """VULNERABILITY: connections would be made without a check of the address (SSRF)."""
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "__init__", _renamed("_connections", keep))
     with pytest.raises(GuardNotInstalled, match=r"this httpx2 version (has|keeps)"):

@@ -37,7 +37,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_what_we_override_or_rely_on_has_not_changed(name: str) -> None:
+def test_overridden_sdk_code_is_unchanged(name: str) -> None:
     assert digest_of(name) == DIGESTS[name], f"{name} changed since {READ_AT}; read it first"
 
 
@@ -50,5 +50,5 @@ def test_what_we_override_or_rely_on_has_not_changed(name: str) -> None:
         (OAuthClientProvider, "context"),
     ],
 )
-def test_the_attributes_we_read_are_set(kind: type, attribute: str) -> None:
+def test_attributes_that_we_read_exist(kind: type, attribute: str) -> None:
     assert re.search(rf"\bself\.{attribute}\b.* = ", inspect.getsource(kind))

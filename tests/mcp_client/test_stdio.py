@@ -22,7 +22,7 @@ STUBBORN = (
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_cancel_while_a_program_is_ended_leaves_neither_it_nor_a_stream(
+async def test_cancelling_while_a_program_exits_leaks_no_process_or_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr(stdio, "EXIT_TIMEOUT_SECONDS", 0.3)

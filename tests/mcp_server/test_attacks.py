@@ -45,7 +45,7 @@ async def session(served: Served, token: str) -> str:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "PUT", "OPTIONS"])
-async def test_without_a_good_token_there_is_nothing(served: Served, method: str) -> None:
+async def test_request_without_a_valid_token_is_refused(served: Served, method: str) -> None:
     for sent in ("", "Bearer", "Bearer nonsense", "Bearer swt_nonsense", "Basic YTpi", "swt_x"):
         headers = {**HEADERS, **({"Authorization": sent} if sent else {})}
         async with httpx2.AsyncClient(timeout=20) as http:
@@ -56,13 +56,13 @@ async def test_without_a_good_token_there_is_nothing(served: Served, method: str
     assert served.here() == {}
 
 
-async def test_the_token_of_a_disabled_agent_is_none(served: Served) -> None:
+async def test_token_of_a_disabled_agent_is_refused(served: Served) -> None:
     token = await served.newcomer("ann")
     await operations.run_operation(served.world, "agents_disable", {"name": "ann"})
     assert (await post(served, HELLO, token)).status_code == 401
 
 
-async def test_a_page_of_another_site_may_not_ask(served: Served) -> None:
+async def test_foreign_origin_or_host_is_refused(served: Served) -> None:
     token = await served.newcomer("ann")
     for origin in ("http://evil.example", "http://127.0.0.1.evil.example", "null"):
         assert (await post(served, HELLO, token, Origin=origin)).status_code == 403, origin
@@ -74,7 +74,7 @@ async def test_a_page_of_another_site_may_not_ask(served: Served) -> None:
     assert refused.status_code == 403
 
 
-async def test_a_body_has_a_most(served: Served) -> None:
+async def test_body_over_the_limit_is_refused(served: Served) -> None:
     token = await served.newcomer("ann")
     for headers in ({}, {"MCP-Protocol-Version": "2026-07-28"}):
         answer = await post(served, b"[" + b" " * 5_000_000 + b"]", token, **headers)
@@ -91,7 +91,7 @@ RUBBISH = [
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "1999-01-01", "\u00fc"])
-async def test_rubbish_is_an_error_of_whoever_sent_it(served: Served, version: str) -> None:
+async def test_malformed_request_is_a_client_error(served: Served, version: str) -> None:
     token = await served.newcomer("ann")
     sent = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
     sent += [
@@ -105,7 +105,7 @@ async def test_rubbish_is_an_error_of_whoever_sent_it(served: Served, version: s
     assert (await post(served, HELLO, token)).status_code == 200
 
 
-async def test_a_session_is_of_the_token_that_began_it(served: Served) -> None:
+async def test_session_is_bound_to_its_token(served: Served) -> None:
     ann, eve = await served.newcomer("ann"), await served.newcomer("eve")
     other = await served.token("ann", scope="read")
     begun = await session(served, ann)
@@ -128,7 +128,7 @@ async def test_a_session_is_of_the_token_that_began_it(served: Served) -> None:
     assert not [row for row in await served.world.last_rows("lobby", 20) if row.kind == "chat"]
 
 
-async def test_a_session_id_is_not_enough_and_none_is_made_up(served: Served) -> None:
+async def test_session_id_needs_a_token_and_must_exist(served: Served) -> None:
     token = await served.newcomer("ann")
     begun = await session(served, token)
     listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -138,7 +138,7 @@ async def test_a_session_id_is_not_enough_and_none_is_made_up(served: Served) ->
         assert answer.status_code in (400, 404, 431)
 
 
-async def test_a_token_revoked_amid_a_stream_ends_it(served: Served) -> None:
+async def test_revoked_token_ends_an_open_stream(served: Served) -> None:
     await served.agent("ann")
     token = await served.token("ann")
     begun = await session(served, token)
@@ -157,7 +157,7 @@ async def test_a_token_revoked_amid_a_stream_ends_it(served: Served) -> None:
     assert (await post(served, HELLO, token)).status_code == 401
 
 
-async def test_a_flood_is_held_back_with_words(newborn: Path, tmp_path: Path) -> None:
+async def test_request_rate_is_limited_per_agent(newborn: Path, tmp_path: Path) -> None:
     async with serving(tmp_path / "world.db", requests_per_10_seconds=5) as served:
         token, other = await served.newcomer("ann"), await served.newcomer("ben")
         answers = [await post(served, HELLO, token) for _ in range(8)]
@@ -167,7 +167,7 @@ async def test_a_flood_is_held_back_with_words(newborn: Path, tmp_path: Path) ->
         assert (await post(served, HELLO, other)).status_code == 200
 
 
-async def test_talk_has_the_pace_of_every_door(newborn: Path, tmp_path: Path) -> None:
+async def test_chat_line_rate_is_limited(newborn: Path, tmp_path: Path) -> None:
     async with serving(tmp_path / "world.db", lines_per_10_seconds=3) as served:
         token = await served.newcomer("ann")
         async with served.client(token) as client:
@@ -177,7 +177,7 @@ async def test_talk_has_the_pace_of_every_door(newborn: Path, tmp_path: Path) ->
             assert not (await client.call_tool("look", {})).is_error
 
 
-async def test_calls_at_a_time_have_a_bound(
+async def test_concurrent_calls_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guests_module, "MAX_CLIENT_CALLS_PER_AGENT", 4)
@@ -199,7 +199,7 @@ async def test_calls_at_a_time_have_a_bound(
         assert not (await client.call_tool("t.wait", {})).is_error
 
 
-async def test_streams_at_a_time_have_a_bound(
+async def test_concurrent_streams_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guests_module, "MAX_OPEN_REQUESTS_PER_AGENT", 3)
@@ -219,7 +219,7 @@ async def test_streams_at_a_time_have_a_bound(
     assert (await post(served, HELLO, token)).status_code == 200
 
 
-async def test_sessions_have_a_bound_for_each_agent(
+async def test_sessions_per_agent_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "MAX_MCP_SESSIONS_PER_AGENT", 3)
@@ -236,7 +236,7 @@ async def test_sessions_have_a_bound_for_each_agent(
     assert await session(served, token)
 
 
-async def test_hostile_text_comes_out_as_text(served: Served) -> None:
+async def test_control_characters_are_escaped_in_results(served: Served) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben")
     await served.do("ben", "\x1b]0;owned\x07\x1b[2J")

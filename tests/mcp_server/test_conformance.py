@@ -42,7 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("revision", SCORED)
-def test_every_scored_scenario_passes(url: str, revision: str, tmp_path: Path) -> None:
+def test_every_scored_conformance_scenario_passes(url: str, revision: str, tmp_path: Path) -> None:
     done = conformance("server", "--url", url, "--requirements", revision, "-o", str(tmp_path))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     _, _, summary = done.stdout.partition("=== SUMMARY ===")

@@ -50,7 +50,7 @@ async def done(served: Served) -> list[str]:
     return calls
 
 
-async def test_a_client_asks_for_rooms_loads_one_and_sees_its_tools_alone(
+async def test_client_loads_a_namespace_and_sees_its_tools(
     served: Served, done: list[str], mode: str
 ) -> None:
     token = await served.newcomer("ann")
@@ -86,9 +86,7 @@ async def test_a_client_asks_for_rooms_loads_one_and_sees_its_tools_alone(
         assert await names(client) == set()
 
 
-async def test_what_goes_wrong_is_an_error_result_and_changes_nothing(
-    served: Served, done: list[str], mode: str
-) -> None:
+async def test_failed_load_is_an_error_result(served: Served, done: list[str], mode: str) -> None:
     token = await served.newcomer("ann")
     async with served.client(token, mode) as client:
         unknown = await client.call_tool("load_room", {"room": "nowhere"})
@@ -110,7 +108,7 @@ async def test_what_goes_wrong_is_an_error_result_and_changes_nothing(
     assert done == []
 
 
-async def test_rooms_are_found_by_what_one_wants(
+async def test_find_rooms_finds_a_namespace_by_description(
     served: Served, done: list[str], mode: str
 ) -> None:
     token = await served.newcomer("ann")
@@ -124,7 +122,7 @@ async def test_rooms_are_found_by_what_one_wants(
         assert not (await client.call_tool("find_rooms", {"query": ""})).is_error
 
 
-async def test_what_one_loads_is_told_to_that_client_alone(served: Served, done: list[str]) -> None:
+async def test_load_notifies_only_that_client(served: Served, done: list[str]) -> None:
     ann, ben = await served.newcomer("ann"), await served.newcomer("ben")
     heard: dict[str, asyncio.Event] = {"ann": asyncio.Event(), "ben": asyncio.Event()}
 
@@ -150,7 +148,7 @@ async def test_what_one_loads_is_told_to_that_client_alone(served: Served, done:
         assert "git.commit" in await names(again)
 
 
-async def test_the_same_over_ssh(alice: Person, room: str, mode: str) -> None:
+async def test_namespace_is_loaded_over_ssh(alice: Person, room: str, mode: str) -> None:
     space = f"kit-{room.rpartition('-')[2]}"
     alice.does(f"tool new {space}:hammer = return 'bang'")
     async with over_ssh(alice, mode) as client:
@@ -166,7 +164,9 @@ async def test_the_same_over_ssh(alice: Person, room: str, mode: str) -> None:
     assert alice.json("inv")["equipped"]
 
 
-async def test_every_door_shows_the_same_tools(served: Served, done: list[str], mode: str) -> None:
+async def test_mcp_http_and_terminal_list_the_same_tools(
+    served: Served, done: list[str], mode: str
+) -> None:
     token = await served.newcomer("ann")
     async with served.client(token, mode) as client:
         await client.call_tool("load_room", {"room": "git"})

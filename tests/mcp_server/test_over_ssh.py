@@ -55,7 +55,7 @@ async def over_ssh(person: Person, mode: str, **more: Any) -> AsyncIterator[Clie
         yield client
 
 
-async def test_the_key_is_enough(alice: Person, room: str, mode: str) -> None:
+async def test_client_needs_only_an_ssh_key(alice: Person, room: str, mode: str) -> None:
     async with over_ssh(alice, mode) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -69,7 +69,7 @@ async def test_the_key_is_enough(alice: Person, room: str, mode: str) -> None:
     assert "from over there" in alice.run("history").out
 
 
-async def test_it_is_there_while_the_channel_is_and_hears_what_is_said(
+async def test_agent_is_present_and_receives_events(
     alice: Person, bob: Person, room: str, mode: str
 ) -> None:
     async with over_ssh(alice, mode) as client:
@@ -96,7 +96,7 @@ async def test_it_is_there_while_the_channel_is_and_hears_what_is_said(
             await asyncio.sleep(0.05)
 
 
-def test_what_was_asked_is_answered_before_the_end(alice: Person) -> None:
+def test_pending_requests_are_answered_after_eof(alice: Person) -> None:
     asked = lines(HELLO, READY, b"\n", call(2, "who"), call(3, "say", text="hi"), b"rubbish\n")
     done = alice.run("mcp", asked)
     assert done.status == 0 and done.err == ""
@@ -107,20 +107,20 @@ def test_what_was_asked_is_answered_before_the_end(alice: Person) -> None:
     assert not any(answer.get("result", {}).get("isError") for answer in answers)
 
 
-def test_the_last_line_needs_no_newline_and_nothing_is_no_error(alice: Person) -> None:
+def test_last_line_without_newline_and_empty_input_are_accepted(alice: Person) -> None:
     done = alice.run("mcp", lines(HELLO).rstrip(b"\n"))
     assert json.loads(done.out)["result"]["serverInfo"]["name"] == "sshwarma"
     assert alice.run("mcp", b"").status == 0
 
 
-def test_a_line_has_a_most(alice: Person) -> None:
+def test_line_over_the_limit_is_refused(alice: Person) -> None:
     done = alice.run("mcp", lines(HELLO, b"x" * 5_000_000, b"\n", call(2, "who")))
     answers = {answer["id"]: answer for answer in map(json.loads, done.lines)}
     assert set(answers) == {1, None}, "in any order, and nothing after it"
     assert "at most 4194304 bytes" in answers[None]["error"]["message"]
 
 
-def test_a_long_line_comes_whole_and_a_long_answer_goes_whole(alice: Person, room: str) -> None:
+def test_long_lines_pass_in_both_directions(alice: Person, room: str) -> None:
     text = "long " * 150_000
     asked = lines(HELLO, READY, call(2, "join", room=room), call(3, "say", text=text))
     done = alice.run("mcp", asked)
@@ -136,7 +136,7 @@ def test_a_long_line_comes_whole_and_a_long_answer_goes_whole(alice: Person, roo
     assert answers[2]["result"]["structuredContent"]["entries"][0]["text"] == text.rstrip()
 
 
-def test_who_does_not_read_holds_up_nobody(world: Server, alice: Person, bob: Person) -> None:
+def test_client_that_does_not_read_blocks_nobody(world: Server, alice: Person, bob: Person) -> None:
     many = [call(number, "rooms") for number in range(2, 400)]
     with subprocess.Popen(
         [*alice.ssh(), "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=CLEAN
@@ -153,7 +153,7 @@ def test_who_does_not_read_holds_up_nobody(world: Server, alice: Person, bob: Pe
         assert slow.wait(20) == 0
 
 
-def test_it_is_a_subsystem_too(alice: Person) -> None:
+def test_mcp_is_also_an_ssh_subsystem(alice: Person) -> None:
     done = subprocess.run(
         [*alice.ssh("-s"), "mcp"],
         input=lines(HELLO),
@@ -166,20 +166,20 @@ def test_it_is_a_subsystem_too(alice: Person) -> None:
     assert json.loads(done.stdout)["id"] == 1
 
 
-def test_a_person_at_a_terminal_is_told_what_it_is(alice: Person) -> None:
+def test_interactive_terminal_is_refused_with_an_explanation(alice: Person) -> None:
     done = alice.run("mcp", b"", "-tt")
     assert done.status == 1
     assert "This service is for programs, not terminals." in done.out + done.err
 
 
-def test_a_stranger_gets_none_of_it(world: Server) -> None:
+def test_unknown_key_is_refused(world: Server) -> None:
     stranger = world.stranger("nobody-known")
     done = stranger.run("mcp", lines(HELLO), "-oBatchMode=yes")
     assert done.status == 255
     assert done.out == ""
 
 
-async def test_who_is_disabled_is_out_at_once(world: Server, person: Any) -> None:
+async def test_disabling_an_agent_ends_its_connection(world: Server, person: Any) -> None:
     someone = person("short")
     loop = asyncio.get_running_loop()
     async with over_ssh(someone, "auto") as client:
@@ -201,7 +201,9 @@ async def test_who_is_disabled_is_out_at_once(world: Server, person: Any) -> Non
             await asyncio.sleep(0.05)
 
 
-async def test_a_server_that_stops_lets_go_and_comes_back(serve: Callable[..., Server]) -> None:
+async def test_server_shutdown_ends_connections_and_clients_can_reconnect(
+    serve: Callable[..., Server],
+) -> None:
     server = serve()
     ann, ben = server.person("ann"), server.person("ben")
     ann.does("create den")
@@ -232,9 +234,7 @@ async def test_a_server_that_stops_lets_go_and_comes_back(serve: Callable[..., S
     assert ben.run("who").status == 0
 
 
-def test_the_inspector_lists_and_calls_over_http_and_ssh(
-    world: Server, alice: Person, tmp_path: Path
-) -> None:
+def test_inspector_works_over_http_and_ssh(world: Server, alice: Person, tmp_path: Path) -> None:
     token = alice.json("token new inspector --scope build")["token"]
     program = [*alice.ssh(), "mcp"]
     bearer = ["--header", f"Authorization: Bearer {token}"]

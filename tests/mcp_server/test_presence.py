@@ -25,7 +25,7 @@ async def events(client: Any, cursor: str | None = None, seconds: float = 20) ->
     return result.structured_content
 
 
-async def test_a_client_is_in_its_room_and_in_who(served: Served, mode: str) -> None:
+async def test_mcp_client_appears_in_its_room_and_in_who(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben")
     async with served.client(token, mode) as client:
@@ -40,7 +40,7 @@ async def test_a_client_is_in_its_room_and_in_who(served: Served, mode: str) -> 
         assert "ann" in served.here(), "it stays for a while: there is no session to end"
 
 
-async def test_it_leaves_a_while_after_its_last_request(
+async def test_presence_ends_some_time_after_the_last_request(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = await served.newcomer("ann")
@@ -57,16 +57,14 @@ async def test_it_leaves_a_while_after_its_last_request(
         assert "ann" in served.here()
 
 
-async def test_a_session_that_is_over_ends_the_stay(served: Served) -> None:
+async def test_closed_session_ends_presence(served: Served) -> None:
     token = await served.newcomer("ann")
     async with served.client(token, "legacy") as client:
         await client.call_tool("look", {})
     await served.until(lambda: "ann" not in served.here())  # the client has deleted its session
 
 
-async def test_a_session_keeps_its_agent_here(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_open_session_keeps_presence(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guests_module, "STAY_AFTER_REQUEST_SECONDS", 0.5)
     token = await served.newcomer("ann")
     async with served.client(token, "legacy") as client:
@@ -76,7 +74,7 @@ async def test_a_session_keeps_its_agent_here(
         assert [row.content for row in await served.world.last_rows("lobby", 9)] == ["arrives"]
 
 
-async def test_who_is_mentioned_hears_it_and_answers(served: Served, mode: str) -> None:
+async def test_mention_ends_wait_events_and_can_be_answered(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben")
     async with served.client(token, mode) as client:
@@ -102,7 +100,7 @@ async def test_who_is_mentioned_hears_it_and_answers(served: Served, mode: str) 
         assert served.world.agents.name_of(said.author_id) == "ann"
 
 
-async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
+async def test_event_cursor_survives_reconnect_and_skips_private_messages(
     served: Served,
 ) -> None:
     token = await served.newcomer("ann")
@@ -123,7 +121,7 @@ async def test_a_cursor_is_good_over_connections_and_none_of_others_is_told(
     assert found == [f"line {number}" for number in range(MAX_WAIT_EVENTS + 5)]
 
 
-async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
+async def test_wait_events_reports_progress_and_times_out(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_events, "WAIT_REPORT_INTERVAL_SECONDS", 0.05)
@@ -139,7 +137,7 @@ async def test_a_wait_ends_when_its_time_is_up_and_says_so_meanwhile(
     assert len(heard) >= 2 and heard == sorted(set(heard))
 
 
-async def test_who_is_kicked_is_out_at_once_and_told(served: Served, mode: str) -> None:
+async def test_kicked_agent_is_moved_and_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/create den")
@@ -164,7 +162,7 @@ async def test_who_is_kicked_is_out_at_once_and_told(served: Served, mode: str) 
 
 
 @pytest.mark.parametrize("how", ["disable", "revoke", "expire"])
-async def test_who_is_shut_out_is_out_at_once_amid_a_call(
+async def test_losing_access_ends_a_running_call(
     served: Served, mode: str, how: str, expiry: Expiry
 ) -> None:
     await served.agent("ann")
@@ -204,7 +202,7 @@ async def test_who_is_shut_out_is_out_at_once_amid_a_call(
     assert not served.world.presence.connections_of(ann.id)
 
 
-async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:
+async def test_revoking_one_token_keeps_the_others(served: Served) -> None:
     await served.agent("ann")
     kept, gone = await served.token("ann"), await served.token("ann")
     found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
@@ -219,7 +217,7 @@ async def test_a_revoked_token_takes_no_other_with_it(served: Served) -> None:
         assert "ann" in served.here()
 
 
-async def test_an_agent_stays_where_navigation_is_off(served: Served, mode: str) -> None:
+async def test_nav_off_keeps_an_agent_in_its_room(served: Served, mode: str) -> None:
     await served.agent("ben", role="owner")
     token = await served.newcomer("ann")
     await served.do("ben", "/create den")

@@ -14,7 +14,7 @@ from sshwarma.world.errors import NotFound
 from support.mcp_server import Served
 
 
-async def test_rooms_namespaces_and_texts_are_listed(served: Served, mode: str) -> None:
+async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/create vault")
@@ -41,7 +41,7 @@ async def test_rooms_namespaces_and_texts_are_listed(served: Served, mode: str) 
     ]  # fmt: skip
 
 
-async def test_what_is_read_is_text_and_json(served: Served, mode: str) -> None:
+async def test_resources_are_read_as_text_and_json(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/describe Soft chairs.")
@@ -88,7 +88,7 @@ UNREADABLE = [
 ]  # fmt: skip
 
 
-async def test_what_may_not_be_read_is_not_there(served: Served, mode: str) -> None:
+async def test_unreadable_resource_is_not_found(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/create vault")
@@ -110,7 +110,7 @@ async def test_what_may_not_be_read_is_not_there(served: Served, mode: str) -> N
         assert (await client.read_resource("thing://vault/plan")).contents[0].text == "secret"
 
 
-def test_a_uri_is_the_same_there_and_back() -> None:
+def test_resource_uri_round_trips() -> None:
     for bag, name in (("lobby", "prompt:style"), ("me", "a b/c%?#"), ("den", "é")):
         place = resources.parse_uri(resources.make_uri("thing", bag, name))
         assert (place.bag, place.name) == (bag, name)
@@ -118,9 +118,7 @@ def test_a_uri_is_the_same_there_and_back() -> None:
         resources.parse_uri("thing://a/b/c")
 
 
-async def test_prompts_are_those_equipped_with_arguments_in_braces(
-    served: Served, mode: str
-) -> None:
+async def test_equipped_prompts_are_listed_with_their_arguments(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/put prompt:sum = Summarise {room} for {who}. Not {This} or {}.")
@@ -144,7 +142,7 @@ async def test_prompts_are_those_equipped_with_arguments_in_braces(
             await client.get_prompt("unused", {})
 
 
-async def test_names_are_completed(served: Served, mode: str) -> None:
+async def test_resource_names_are_completed(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
     await served.do("ben", "/create vault")

@@ -27,9 +27,7 @@ async def names(client: Any) -> list[str]:
     return [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
 
 
-async def test_what_is_listed_is_the_loadout_and_what_is_always_there(
-    served: Served, mode: str
-) -> None:
+async def test_tool_list_is_the_loadout_plus_builtin_tools(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     async with served.client(token, mode) as client:
         load = await served.world.loadout("lobby", served.world.agents.find("ann").id)
@@ -44,7 +42,7 @@ async def test_what_is_listed_is_the_loadout_and_what_is_always_there(
         assert await names(client) == ALWAYS + expected
 
 
-async def test_an_error_in_the_program_says_no_more_than_where_the_details_are(
+async def test_internal_error_reveals_no_details(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*args: Any, **more: Any) -> Any:
@@ -58,7 +56,7 @@ async def test_an_error_in_the_program_says_no_more_than_where_the_details_are(
     assert words(result) == INTERNAL_ERROR == "Internal error. The server's log has the details."
 
 
-async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Served) -> None:
+async def test_every_tool_has_valid_schemas(served: Served) -> None:
     token = await served.newcomer("ann", role="owner")
     await served.do("ann", "/equip room sshwarma:*")
     async with served.client(token) as client:
@@ -81,7 +79,7 @@ async def test_every_tool_is_described_with_schemas_that_are_schemas(served: Ser
     assert not hints["inventory_unequip"].destructive_hint, "equipping it again brings it back"
 
 
-async def test_results_are_structured_as_their_schema_says(served: Served, mode: str) -> None:
+async def test_structured_results_match_their_output_schema(served: Served, mode: str) -> None:
     token = await served.newcomer("ann", role="owner")
     async with served.client(token, mode) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
@@ -109,7 +107,7 @@ async def test_results_are_structured_as_their_schema_says(served: Served, mode:
         assert used.structured_content["people"][0]["name"] == "ann"
 
 
-async def test_a_call_is_recorded_and_looking_around_is_not(served: Served) -> None:
+async def test_tool_call_is_recorded_and_looking_around_is_not(served: Served) -> None:
     token = await served.newcomer("ann")
     async with served.client(token) as client:
         await client.call_tool("who", {})
@@ -142,7 +140,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_a_refusal_is_a_result_in_words(served: Served, mode: str) -> None:
+async def test_refusal_is_an_error_result_with_text(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     ran: list[bool] = []
     await served.tool("git", "commit", lambda *_: ran.append(True))
@@ -156,9 +154,7 @@ async def test_a_refusal_is_a_result_in_words(served: Served, mode: str) -> None
         assert not (await client.call_tool("look", {})).is_error
 
 
-async def test_what_is_equipped_can_be_called_and_gives_what_it_gives(
-    served: Served, mode: str
-) -> None:
+async def test_equipped_tool_is_called_and_returns_its_result(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     given: list[dict[str, Any]] = []
 
@@ -182,7 +178,7 @@ async def test_what_is_equipped_can_be_called_and_gives_what_it_gives(
     assert given == [{"bars": 4}] * 4 + [{"bars": 0}]
 
 
-async def test_a_tool_that_fails_says_nothing_of_its_inside(served: Served) -> None:
+async def test_failing_tool_reveals_no_details(served: Served) -> None:
     token = await served.newcomer("ann")
 
     def fail(*_: Any) -> ToolResult:
@@ -197,7 +193,7 @@ async def test_a_tool_that_fails_says_nothing_of_its_inside(served: Served) -> N
         )
 
 
-async def test_two_agents_see_and_call_what_is_theirs(served: Served, mode: str) -> None:
+async def test_each_agent_sees_and_calls_only_its_own_tools(served: Served, mode: str) -> None:
     ann, ben = await served.newcomer("ann"), await served.newcomer("ben")
     ids = {name: served.world.agents.find(name).id for name in ("ann", "ben")}
     await served.equip(ids["ann"], await served.tool("of-ann", "mine"))
@@ -211,7 +207,7 @@ async def test_two_agents_see_and_call_what_is_theirs(served: Served, mode: str)
         assert refused.is_error and "of-ben:his is not equipped here" in words(refused)
 
 
-async def test_where_an_agent_stands_is_the_agents_not_the_connections(served: Served) -> None:
+async def test_room_is_shared_by_all_connections_of_an_agent(served: Served) -> None:
     token = await served.newcomer("ann", role="owner")
     await served.do("ann", "/create den")
     await served.do("ann", "/leave")
@@ -226,7 +222,7 @@ async def test_where_an_agent_stands_is_the_agents_not_the_connections(served: S
         assert (await again.call_tool("look", {})).structured_content["name"] == "den"
 
 
-async def test_a_long_list_comes_in_pages_and_whole(served: Served, mode: str) -> None:
+async def test_long_tool_list_is_paged_completely(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     many = 2 * MAX_PAGE_ENTRIES + 7
     made = [await served.tool("many", f"t{number:04}") for number in range(many)]
@@ -249,7 +245,7 @@ async def test_a_long_list_comes_in_pages_and_whole(served: Served, mode: str) -
 
 
 @pytest.mark.parametrize("scope", ["read", "act", "build"])
-async def test_a_scope_is_what_is_listed_and_what_is_done(
+async def test_token_scope_limits_listed_and_callable_tools(
     served: Served, mode: str, scope: str
 ) -> None:
     token = await served.newcomer("ann", role="owner", scope=scope)
@@ -302,7 +298,7 @@ async def test_a_scope_is_what_is_listed_and_what_is_done(
                 assert not done.is_error, (name, words(done))
 
 
-async def test_progress_is_passed_on(served: Served, mode: str) -> None:
+async def test_progress_is_forwarded(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     goes_on = asyncio.Event()
 
@@ -324,7 +320,7 @@ async def test_progress_is_passed_on(served: Served, mode: str) -> None:
     assert heard == [(1, "half way")]
 
 
-async def test_a_call_that_is_given_up_is_stopped_and_recorded(served: Served, mode: str) -> None:
+async def test_cancelled_call_is_stopped_and_recorded(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     began, stopped = asyncio.Event(), asyncio.Event()
 

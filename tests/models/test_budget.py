@@ -81,34 +81,34 @@ def used_up(limits: BudgetLimits, *spent: TokenUsage) -> str:
         (BudgetLimits(day_cost=0.025), "it has used $0.03 of $0.025 for one day"),
     ],
 )
-def test_each_limit_ends_a_turn_and_says_its_value(limits: BudgetLimits, said: str) -> None:
+def test_each_limit_ends_a_turn_and_is_named(limits: BudgetLimits, said: str) -> None:
     assert said in used_up(limits, CENT, CENT, CENT)
 
 
-def test_what_is_under_every_limit_goes_on() -> None:
+def test_usage_under_every_limit_continues() -> None:
     limits = BudgetLimits(4, 1, turn_tokens=301, turn_cost=0.031, day_tokens=301, day_cost=0.031)
     assert "4 steps" in used_up(limits, CENT, CENT, CENT, TokenUsage(0, 0, cost=0.0))
 
 
-def test_a_cost_that_is_not_known_holds_no_limit_and_so_ends_the_turn() -> None:
+def test_unknown_price_ends_a_turn_with_a_cost_limit() -> None:
     said = used_up(BudgetLimits(turn_cost=1), TokenUsage(1, 1))
     assert "its price is unknown, so the limit of $1 a turn cannot be enforced" in said
 
 
-def test_who_can_change_a_limit_is_said() -> None:
+def test_limit_message_says_who_can_change_it() -> None:
     change = "an owner can change it with /model set qwen {}"
     assert used_up(BudgetLimits(turn_steps=1, change_hint=change), CENT).endswith(
         "; an owner can change it with /model set qwen turn_steps"
     )
 
 
-def test_a_day_that_is_used_up_begins_no_turn() -> None:
+def test_used_up_daily_budget_starts_no_turn() -> None:
     budget = TurnBudget(BudgetLimits(day_tokens=10), lambda: UsageTotal(10))
     with pytest.raises(BudgetExceeded, match=r"^does not answer: it has used 10 of 10 tokens"):
         budget.check()
 
 
-async def test_a_turn_that_takes_too_long_is_cancelled_with_what_it_waits_for() -> None:
+async def test_turn_timeout_cancels_the_running_work() -> None:
     ended = asyncio.Event()
 
     async def work() -> None:
@@ -122,7 +122,7 @@ async def test_a_turn_that_takes_too_long_is_cancelled_with_what_it_waits_for() 
     assert ended.is_set()
 
 
-async def test_a_timeout_of_its_own_is_not_the_budget_s() -> None:
+async def test_timeout_error_of_the_work_is_passed_on() -> None:
     async def work() -> None:
         raise TimeoutError
 
@@ -130,7 +130,7 @@ async def test_a_timeout_of_its_own_is_not_the_budget_s() -> None:
         await TurnBudget().run_with_timeout(work())
 
 
-async def test_the_day_is_read_once_and_counted_from_then_on(world: World) -> None:
+async def test_daily_usage_is_read_once_then_counted_in_memory(world: World) -> None:
     qwen, other = await model(world), await model(world, "opus")
     yesterday = datetime.now(UTC) - timedelta(days=1)
     await spend(world, qwen, TokenUsage(5000, 5000, cost=5.0), yesterday)
@@ -153,7 +153,7 @@ async def test_the_day_is_read_once_and_counted_from_then_on(world: World) -> No
     assert await again.usage_today(other) == UsageTotal(700, 0.0, 1)
 
 
-async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
+async def test_concurrent_turns_lose_no_usage(world: World) -> None:
     qwen = await model(world)
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
 
@@ -164,7 +164,9 @@ async def test_two_who_read_at_once_lose_nothing(world: World) -> None:
     assert await budgets.usage_today(qwen) == UsageTotal(500, pytest.approx(0.05), 0)  # type: ignore[arg-type]
 
 
-async def test_a_new_day_begins_at_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_daily_usage_resets_on_a_new_day(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     qwen = await model(world)
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits(day_tokens=100))
     budget = await budgets.begin_turn(qwen)
@@ -176,7 +178,7 @@ async def test_a_new_day_begins_at_nothing(world: World, monkeypatch: pytest.Mon
     assert budget.day_usage() == UsageTotal()
 
 
-def test_limits_are_those_of_the_settings() -> None:
+def test_limits_come_from_the_settings() -> None:
     settings = ModelSettings(
         name="a", kind="openai", model="m", turn_steps=2, turn_seconds=3, turn_tokens=None,
         turn_cost=0.5, day_tokens=6, day_cost=7,

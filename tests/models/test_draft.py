@@ -15,7 +15,7 @@ from sshwarma.world.world import World
 from support.people import Someone
 
 
-async def test_text_of_a_failed_save_is_in_the_next(
+async def test_text_of_a_failed_save_is_in_the_next_save(
     world: World, bob: Someone, qwen: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draft, "SAVE_INTERVAL_SECONDS", 0.0)

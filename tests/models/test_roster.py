@@ -85,9 +85,7 @@ def names(world: World, roster: Roster) -> list[str]:
     return [world.agents.name_of(entry.agent_id) for entry in roster.entries()]
 
 
-async def test_what_is_added_answers_and_is_there_after_a_restart(
-    world: World, opened: Open
-) -> None:
+async def test_added_model_answers_and_survives_a_restart(world: World, opened: Open) -> None:
     roster = await opened(settings("filed"))
     kept = settings(
         prompt="You are terse.", key_file="/a/key", turn_tokens=None, day_cost=None, temperature=0.5
@@ -103,7 +101,7 @@ async def test_what_is_added_answers_and_is_there_after_a_restart(
     assert names(world, again) == ["guide", "qwen"]
 
 
-async def test_the_metadata_holds_what_differs_and_no_name(world: World, opened: Open) -> None:
+async def test_model_metadata_stores_only_non_default_settings(world: World, opened: Open) -> None:
     roster = await opened()
     await add(world, roster, settings(key_env="OUR_KEY"))
     assert world.agents.find("qwen").model == {
@@ -111,7 +109,7 @@ async def test_the_metadata_holds_what_differs_and_no_name(world: World, opened:
     }  # fmt: skip
 
 
-async def test_removed_it_answers_no_more_and_comes_back_as_itself(
+async def test_removed_model_stops_answering_and_can_be_added_again(
     world: World, opened: Open
 ) -> None:
     roster = await opened()
@@ -125,7 +123,7 @@ async def test_removed_it_answers_no_more_and_comes_back_as_itself(
     assert not world.agents.find("qwen").disabled
 
 
-async def test_only_models_that_exist_are_listed_as_agents(world: World, opened: Open) -> None:
+async def test_agents_list_omits_removed_models(world: World, opened: Open) -> None:
     async def listed() -> list[str]:
         return [agent["name"] for agent in await run_operation(world, "agents_list", {})]
 
@@ -144,7 +142,7 @@ async def test_only_models_that_exist_are_listed_as_agents(world: World, opened:
 
 
 @pytest.mark.parametrize("name", ["filed", "guide", "qwen", "alice"])
-async def test_a_name_is_had_once(world: World, opened: Open, name: str) -> None:
+async def test_duplicate_model_name_is_refused(world: World, opened: Open, name: str) -> None:
     roster = await opened(settings("filed"))
     await world.change(lambda tx: agents.create_agent(tx, "alice"))
     await add(world, roster, settings())
@@ -152,7 +150,7 @@ async def test_a_name_is_had_once(world: World, opened: Open, name: str) -> None
         await add(world, roster, settings(name))
 
 
-async def test_there_are_so_many_and_no_more(world: World, opened: Open) -> None:
+async def test_number_of_added_models_is_limited(world: World, opened: Open) -> None:
     roster = await opened()
 
     def work(tx: Any) -> None:
@@ -166,7 +164,7 @@ async def test_there_are_so_many_and_no_more(world: World, opened: Open) -> None
     assert names(world, roster) == ["guide"]
 
 
-async def test_what_changes_elsewhere_is_followed(world: World, opened: Open) -> None:
+async def test_roster_follows_changes_of_agents(world: World, opened: Open) -> None:
     roster = await opened()
     qwen = await add(world, roster, settings())
     first = roster[qwen]
@@ -178,7 +176,7 @@ async def test_what_changes_elsewhere_is_followed(world: World, opened: Open) ->
     assert qwen not in roster
 
 
-async def test_the_file_wins_over_what_was_added(world: World, opened: Open) -> None:
+async def test_settings_file_wins_over_an_added_model(world: World, opened: Open) -> None:
     roster = await opened()
     qwen = await add(world, roster, settings())
     filed = await opened(settings(model="of the file"))
@@ -186,7 +184,7 @@ async def test_the_file_wins_over_what_was_added(world: World, opened: Open) -> 
     assert (entry.origin, filed[qwen].model) == ("file", "of the file")
 
 
-async def test_of_two_who_change_it_at_once_one_is_told(world: World, opened: Open) -> None:
+async def test_concurrent_model_changes_conflict(world: World, opened: Open) -> None:
     roster = await opened()
     before = settings()
     qwen = await add(world, roster, before)
@@ -203,7 +201,7 @@ async def test_of_two_who_change_it_at_once_one_is_told(world: World, opened: Op
         await world.change(lambda tx: roster.change(tx, qwen, settings(model="a"), before))
 
 
-async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
+async def test_running_answer_keeps_its_backend_after_a_change(
     world: World, opened: Open, loaded: list[Http], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = asyncio.Event()
@@ -232,7 +230,7 @@ async def test_an_answer_that_is_being_given_keeps_its_connection_to_the_end(
     assert http.closed
 
 
-async def test_a_limit_of_cost_needs_a_price() -> None:
+async def test_cost_limit_needs_a_known_price() -> None:
     await check_price(settings())
     await check_price(settings("gpt", kind="openai", model="gpt-4o", turn_cost=1))
     await check_price(settings(turn_cost=1, price_in=0, price_out=0))
@@ -241,7 +239,9 @@ async def test_a_limit_of_cost_needs_a_price() -> None:
             await check_price(wrong)
 
 
-async def test_a_limit_s_words_say_who_can_change_it(world: World, opened: Open) -> None:
+async def test_limit_message_names_the_command_or_the_settings_file(
+    world: World, opened: Open
+) -> None:
     roster = await opened(settings("filed"))
     qwen = await add(world, roster, settings(turn_steps=3))
     assert roster.limits(qwen).turn_steps == 3

@@ -88,12 +88,12 @@ at_each_size = pytest.mark.parametrize(("columns", "rows"), SIZES, ids=lambda si
 
 
 @at_each_size
-def test_the_room_one_enters(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_room_screen_matches_golden(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     shows(sit(columns, rows, room="workshop"), f"room-{columns}x{rows}")
 
 
 @at_each_size
-def test_the_inventory(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_inventory_screen_matches_golden(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.enter("/inv")
     screen.wait_for("Room contents:")
@@ -101,17 +101,19 @@ def test_the_inventory(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
 
 
 @at_each_size
-def test_what_was_said(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_chat_screen_matches_golden(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     shows(sit(columns, rows, room="talk"), f"talk-{columns}x{rows}")
 
 
 @at_each_size
-def test_hostile_lines(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_hostile_text_screen_matches_golden(
+    sit: Sit, shows: Shows, columns: int, rows: int
+) -> None:
     shows(sit(columns, rows, room="zoo"), f"hostile-{columns}x{rows}")
 
 
 @at_each_size
-def test_help_on_a_verb(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_verb_help_screen_matches_golden(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.enter("/help portal")
     screen.wait_for("Needs the build right")
@@ -119,7 +121,9 @@ def test_help_on_a_verb(sit: Sit, shows: Shows, columns: int, rows: int) -> None
 
 
 @at_each_size
-def test_the_completion_menu(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_completion_menu_screen_matches_golden(
+    sit: Sit, shows: Shows, columns: int, rows: int
+) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.type("/e")
     screen.press("tab")
@@ -130,7 +134,9 @@ def test_the_completion_menu(sit: Sit, shows: Shows, columns: int, rows: int) ->
 
 
 @at_each_size
-def test_a_long_draft_with_wide_characters(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_long_draft_with_wide_characters_matches_golden(
+    sit: Sit, shows: Shows, columns: int, rows: int
+) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.type("日本語と emoji 🐢🐢 and e\u0301 combining, " * 3 + "then the end")
     screen.press("left", "left", "left")
@@ -138,16 +144,14 @@ def test_a_long_draft_with_wide_characters(sit: Sit, shows: Shows, columns: int,
 
 
 @at_each_size
-def test_a_mistake_is_pointed_at(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
+def test_underlined_error_matches_golden(sit: Sit, shows: Shows, columns: int, rows: int) -> None:
     screen = sit(columns, rows, room="workshop")
     screen.enter("/portal north nowhere --bothh")
     screen.wait_for("no flag --bothh")
     shows(screen, f"mistake-{columns}x{rows}")
 
 
-def test_after_a_resize_the_screen_is_as_if_it_had_always_had_that_size(
-    sit: Sit, shows: Shows
-) -> None:
+def test_resized_screen_matches_golden(sit: Sit, shows: Shows) -> None:
     screen = sit(80, 24, room="talk")
     screen.type("half a line, 半分")
     screen.wait_for(lambda: "半分" in screen.input)
@@ -156,7 +160,7 @@ def test_after_a_resize_the_screen_is_as_if_it_had_always_had_that_size(
         shows(screen, f"resized-{columns}x{rows}")
 
 
-def test_lines_that_come_while_one_types(
+def test_messages_while_typing_match_golden(
     sit: Sit, shows: Shows, people: tuple[Person, Person]
 ) -> None:
     _, ben = people
@@ -172,7 +176,7 @@ def test_lines_that_come_while_one_types(
 
 
 @pytest.mark.parametrize("kind", ["plain", "dumb", "ascii"])
-def test_terminals_that_can_little(sit: Sit, shows: Shows, kind: str) -> None:
+def test_ascii_dumb_and_plain_terminals_match_golden(sit: Sit, shows: Shows, kind: str) -> None:
     env = {"LC_ALL": "C"} if kind == "ascii" else {}
     screen = sit(80, 24, room="talk", term="dumb" if kind == "dumb" else "xterm", env=env)
     if kind == "plain":
@@ -234,14 +238,16 @@ def answered() -> Iterator[Person]:
 @pytest.mark.parametrize(
     ("columns", "rows"), [(80, 60), (40, 60), (24, 90)], ids=lambda size: str(size)
 )
-def test_an_answer(answered: Person, shows: Shows, columns: int, rows: int) -> None:
+def test_model_answer_screen_matches_golden(
+    answered: Person, shows: Shows, columns: int, rows: int
+) -> None:
     answered.run("leave")
     screen = answered.sit(columns, rows, room="answers")
     shows(screen, f"answer-{columns}x{rows}")
     answered.hang_up()
 
 
-def test_an_answer_where_nothing_is_drawn(answered: Person, shows: Shows) -> None:
+def test_model_answer_on_a_dumb_terminal_matches_golden(answered: Person, shows: Shows) -> None:
     answered.run("leave")
     screen = answered.sit(60, 60, room="answers", term="dumb")
     shows(screen, "answer-dumb-60x60")

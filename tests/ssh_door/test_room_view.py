@@ -33,7 +33,7 @@ class Page(Terminal):
         self.text += block.plain() + "\n"
 
 
-async def test_of_two_rooms_entered_at_once_the_later_alone_is_shown(world: World) -> None:
+async def test_concurrent_room_entries_show_only_the_last_room(world: World) -> None:
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     den = await world.change(lambda tx: rooms.create_room(tx, "den", carol))
     clock = FrameClock(asyncio.get_running_loop())

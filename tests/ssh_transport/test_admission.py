@@ -43,7 +43,7 @@ class Book(Admission):
         return no.value.reason
 
 
-def test_one_over_each_limit_is_refused_with_its_name() -> None:
+def test_connection_over_each_limit_is_refused_by_name() -> None:
     book = Book(max_pending_per_address=2, max_pending=3, max_connections_per_address=2)
     book.knock(), book.knock()
     assert book.refused() == "connections_per_address"
@@ -52,7 +52,7 @@ def test_one_over_each_limit_is_refused_with_its_name() -> None:
     assert Book(max_connections=0).refused() == "connections"
 
 
-def test_the_oldest_silent_one_makes_room_first() -> None:
+def test_oldest_silent_connection_is_dropped_first() -> None:
     book = Book(max_pending=2)
     talking, silent = book.knock("192.0.2.1"), book.knock("192.0.2.2")
     talking.has_sent_bytes = True
@@ -69,7 +69,7 @@ def test_the_oldest_silent_one_makes_room_first() -> None:
     assert book.pending == 2
 
 
-def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> None:
+def test_lockout_grows_with_failures_and_decays() -> None:
     book = Book(max_free_failures=3, failure_half_life_seconds=1e9, max_lockout_seconds=60)
     shut = []
     for _ in range(12):
@@ -96,7 +96,7 @@ def test_failures_shut_an_address_for_longer_and_longer_and_are_forgotten() -> N
         mild.clock.now += 60
 
 
-def test_one_key_may_hold_only_so_many() -> None:
+def test_connections_per_key_are_limited() -> None:
     book = Book(max_connections_per_key=1)
     first, second = book.knock(), book.knock()
     book.promote(first, "SHA256:a")
@@ -118,7 +118,7 @@ def test_one_key_may_hold_only_so_many() -> None:
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+def test_addresses_of_one_network_count_as_one(one: str, other: str, same: bool) -> None:
     book = Book(max_connections_per_address=1)
     book.knock(one)
     if same:
@@ -128,7 +128,7 @@ def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
 
 
 @pytest.mark.parametrize("loopback", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
-def test_loopback_is_spared_only_when_asked(loopback: str) -> None:
+def test_loopback_is_exempt_only_if_configured(loopback: str) -> None:
     assert [Book(max_pending_per_address=1, exempt_loopback=True).knock(loopback)]
     spared = Book(max_pending_per_address=1, exempt_loopback=True)
     spared.knock(loopback), spared.knock(loopback)
@@ -137,7 +137,7 @@ def test_loopback_is_spared_only_when_asked(loopback: str) -> None:
     assert counted.refused(loopback) == "pending_per_address"
 
 
-def test_memory_of_addresses_is_bounded() -> None:
+def test_remembered_addresses_are_bounded() -> None:
     book = Book()
     for number in range(3 * MAX_REMEMBERED_ADDRESSES):
         ticket = book.knock(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
@@ -146,7 +146,7 @@ def test_memory_of_addresses_is_bounded() -> None:
     assert len(book._addresses) <= MAX_REMEMBERED_ADDRESSES
 
 
-def test_the_log_speaks_once_a_window_and_counts_the_rest(
+def test_log_throttle_logs_once_per_window_and_counts_the_rest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()
@@ -160,12 +160,12 @@ def test_the_log_speaks_once_a_window_and_counts_the_rest(
     assert "not_logged_before=499" in capsys.readouterr().out
 
 
-def test_the_defaults_of_limits_are_those_of_the_settings() -> None:
+def test_limit_defaults_equal_the_settings() -> None:
     assert AdmissionLimits() == AdmissionLimits.of(SshSettings())
     assert AdmissionLimits().max_pending_per_address == SshSettings().max_pending_per_address == 50
 
 
-def test_every_setting_of_the_ssh_door_changes_its_limits() -> None:
+def test_every_ssh_setting_changes_the_limits() -> None:
     for name in SshSettings.model_fields.keys() - {"listen"}:
         default = getattr(SshSettings(), name)
         changed = SshSettings(**{name: not default if default is True else default + 1})

@@ -70,7 +70,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_what_we_override_or_rely_on_has_not_changed(name: str) -> None:
+def test_overridden_asyncssh_code_is_unchanged(name: str) -> None:
     module, _, path = name.partition(".")
     while True:  # crypto.cipher is a module too
         try:
@@ -89,7 +89,7 @@ def _handlers(kind: type, ending: str) -> set[str]:
     return {name.removeprefix("_process_").removesuffix(ending) for name in names}
 
 
-def test_nothing_new_is_answered_by_a_new_asyncssh() -> None:
+def test_asyncssh_has_no_new_packet_handlers() -> None:
     assert set(GuardedConnection._packet_handlers) == set(SSHServerConnection._packet_handlers)
     assert set(LeanChannel._packet_handlers) == set(SSHServerChannel._packet_handlers)
     assert _handlers(SSHServerConnection, "_open") == {
@@ -108,7 +108,7 @@ def _attributes(*modules: ModuleType) -> set[str]:
     return set(re.findall(r"(?:\bself\.|\bdef |^    )(_[a-z]\w*)", sources, re.MULTILINE))
 
 
-def test_the_private_names_we_use_are_those_of_asyncssh() -> None:
+def test_private_names_we_use_exist_in_asyncssh() -> None:
     theirs = _attributes(channel, connection, packet, crypto.cipher, encryption)
     tree = ast.parse(inspect.getsource(_asyncssh))
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -120,7 +120,7 @@ def test_the_private_names_we_use_are_those_of_asyncssh() -> None:
     assert private - theirs == ours
 
 
-async def test_the_algorithms_offered_are_the_cheap_and_strong() -> None:
+async def test_only_fast_and_strong_algorithms_are_offered() -> None:
     options = await SSHServerConnectionOptions.construct(
         server_host_keys=[], gss_host="x", kex_algs=KEX_ALGORITHMS
     )

@@ -37,7 +37,7 @@ class Socket:
         await asyncio.sleep(0)
 
 
-async def test_silence_is_dropped_at_the_login_grace(serve: Serve) -> None:
+async def test_silent_connection_is_dropped_after_login_seconds(serve: Serve) -> None:
     server = await serve(login_seconds=0.1)
     silent = await Socket.open(server)
     assert await silent.said() == b"SSH-2.0-sshwarma\r\n"
@@ -46,7 +46,7 @@ async def test_silence_is_dropped_at_the_login_grace(serve: Serve) -> None:
     await silent.close()
 
 
-async def test_a_handshake_left_half_way_is_dropped_too(serve: Serve) -> None:
+async def test_unfinished_handshake_is_dropped_after_login_seconds(serve: Serve) -> None:
     server = await serve(login_seconds=0.1)
     slow = await Socket.open(server)
     slow.writer.write(b"SSH-2.0-Slow\r\n")
@@ -55,7 +55,7 @@ async def test_a_handshake_left_half_way_is_dropped_too(serve: Serve) -> None:
     await slow.close()
 
 
-async def test_one_address_holds_only_so_many_places(serve: Serve) -> None:
+async def test_pending_connections_per_address_are_limited(serve: Serve) -> None:
     server = await serve(max_pending_per_address=3, first_byte_seconds=60, handshake_seconds=60)
     held = [await Socket.open(server) for _ in range(3)]
     await until(lambda: server.connections == 3)
@@ -67,7 +67,7 @@ async def test_one_address_holds_only_so_many_places(serve: Serve) -> None:
     await until(lambda: server.connections == 0)
 
 
-async def test_all_addresses_together_hold_only_so_many(serve: Serve) -> None:
+async def test_pending_connections_of_all_addresses_are_limited(serve: Serve) -> None:
     server = await serve(
         max_pending=3, exempt_loopback=True, first_byte_seconds=60, handshake_seconds=60
     )
@@ -80,7 +80,7 @@ async def test_all_addresses_together_hold_only_so_many(serve: Serve) -> None:
         await socket.close()
 
 
-async def test_connections_in_all_are_limited(serve: Serve, connect: Connect) -> None:
+async def test_total_connections_are_limited(serve: Serve, connect: Connect) -> None:
     server = await serve(max_connections=1)
     client = await connect(server)
     extra = await Socket.open(server)
@@ -89,7 +89,7 @@ async def test_connections_in_all_are_limited(serve: Serve, connect: Connect) ->
     await extra.close()
 
 
-async def test_hundreds_of_silent_sockets_do_not_keep_an_honest_client_out(
+async def test_hundreds_of_silent_sockets_do_not_block_a_client(
     serve: Serve, connect: Connect
 ) -> None:
     server = await serve()
@@ -124,7 +124,7 @@ async def test_hundreds_of_silent_sockets_do_not_keep_an_honest_client_out(
         b"\r\n" * 5_000,
     ],
 )
-async def test_garbage_is_closed_and_the_honest_served(
+async def test_garbage_is_disconnected_and_clients_are_still_served(
     garbage: bytes, server: SshServer, connect: Connect
 ) -> None:
     socket = await Socket.open(server)
@@ -136,7 +136,7 @@ async def test_garbage_is_closed_and_the_honest_served(
     assert (await within((await connect(server)).run("exit 0"))).exit_status == 0
 
 
-async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
+async def test_address_with_repeated_failures_is_locked_out(
     serve: Serve, world: World, connect: Connect, key: asyncssh.SSHKey
 ) -> None:
     world.known = set()
@@ -158,7 +158,9 @@ async def test_an_address_that_keeps_failing_is_shut_out_for_a_while(
         assert (await within(client.run("exit 0"))).exit_status == 0
 
 
-async def test_a_flood_is_logged_once(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_flood_of_refused_connections_is_logged_once(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = await serve(
         max_pending_per_address=1,
         first_byte_seconds=60,

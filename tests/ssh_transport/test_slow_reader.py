@@ -27,7 +27,7 @@ def _fill(program: Program) -> int:
 
 
 @pytest.mark.parametrize("window", [4_096, 1 << 31], ids=["ssh window full", "socket full"])
-async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
+async def test_slow_reader_pauses_and_resumes_its_handler(
     window: int, server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -53,7 +53,7 @@ async def test_a_slow_reader_pauses_its_handler_and_resumes_it(
     assert program.channel.buffered == 0
 
 
-async def test_a_handler_that_ignores_pause_loses_its_connection(
+async def test_handler_that_ignores_pause_loses_its_connection(
     serve: Serve, connect: Connect, world: World
 ) -> None:
     server = await serve(max_send_buffer_bytes=256 * 1024, farewell_seconds=0.1)
@@ -68,7 +68,7 @@ async def test_a_handler_that_ignores_pause_loses_its_connection(
     await until(lambda: server.connections == 0)
 
 
-async def test_answers_nobody_reads_stop_us_reading(serve: Serve, connect: Connect) -> None:
+async def test_unread_output_pauses_reading_from_the_peer(serve: Serve, connect: Connect) -> None:
     server = await serve()
     client = await connect(server)
     await client.create_process("cat", encoding=None)
@@ -91,7 +91,7 @@ async def _ask_without_end(client: asyncssh.SSHClientConnection) -> None:
         await asyncio.sleep(0)
 
 
-async def test_data_waits_for_a_key_exchange_in_its_channel(
+async def test_data_is_buffered_during_a_key_exchange(
     server: SshServer, connect: Connect, world: World
 ) -> None:
     client = await connect(server)
@@ -106,9 +106,7 @@ async def test_data_waits_for_a_key_exchange_in_its_channel(
     await until(lambda: program.count("resume"))
 
 
-async def test_a_key_exchange_never_finished_ends_the_connection(
-    serve: Serve, connect: Connect
-) -> None:
+async def test_unfinished_key_exchange_ends_the_connection(serve: Serve, connect: Connect) -> None:
     server = await serve(rekey_timeout_seconds=0.1)
     client = await connect(server)
     (visitor,) = cast("set[Any]", server.clients)

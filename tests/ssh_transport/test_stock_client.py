@@ -22,7 +22,7 @@ async def test_a_shell_has_a_terminal_and_echoes(server: SshServer, ssh: Ssh, wo
     assert (await finish(client)).status == 0
 
 
-async def test_the_peer_is_the_key_that_signed(
+async def test_peer_is_identified_by_its_key(
     server: SshServer, ssh: Ssh, world: World, key: SSHKey
 ) -> None:
     assert (await finish(await ssh(server, "exit 0"))).status == 0
@@ -33,31 +33,31 @@ async def test_the_peer_is_the_key_that_signed(
     assert peer.client.startswith("OpenSSH_")
 
 
-async def test_a_command_that_ends_at_once_reports_its_status(server: SshServer, ssh: Ssh) -> None:
+async def test_short_command_reports_its_exit_status(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "exit 7"))
     assert (done.status, done.out) == (7, b"bye\n")
 
 
-async def test_piped_input_comes_back_whole_in_order(server: SshServer, ssh: Ssh) -> None:
+async def test_piped_input_is_echoed_completely(server: SshServer, ssh: Ssh) -> None:
     text = b"".join(b"line %d\n" % number for number in range(100_000))
     done = await finish(await ssh(server, "cat"), text)
     assert done.status == 0
     assert done.out == text
 
 
-async def test_a_refused_command_says_why_on_standard_error(server: SshServer, ssh: Ssh) -> None:
+async def test_refused_command_prints_the_reason_to_stderr(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "refuse"))
     assert (done.status, done.out) == (1, b"")
     assert b"not that one" in done.err
 
 
-async def test_an_endless_command_line_is_refused_with_the_limit(serve: Serve, ssh: Ssh) -> None:
+async def test_command_over_the_limit_is_refused(serve: Serve, ssh: Ssh) -> None:
     done = await finish(await ssh(await serve(max_command_bytes=100), "cat " + "x" * 200))
     assert done.status == 1
     assert b"at most 100 bytes" in done.err
 
 
-async def test_rekeying_every_kilobyte_loses_nothing(serve: Serve, ssh: Ssh) -> None:
+async def test_frequent_rekeying_loses_no_data(serve: Serve, ssh: Ssh) -> None:
     server = await serve(max_rekey_burst=10_000)
     text = bytes(range(256)) * 400
     done = await finish(await ssh(server, "-v", "-o", "RekeyLimit=1K", "cat"), text)
@@ -65,13 +65,13 @@ async def test_rekeying_every_kilobyte_loses_nothing(serve: Serve, ssh: Ssh) -> 
     assert done.err.count(b"SSH2_MSG_NEWKEYS received") > 3
 
 
-async def test_a_client_that_rekeys_without_end_waits_its_turn(serve: Serve, ssh: Ssh) -> None:
+async def test_excessive_rekeying_is_throttled(serve: Serve, ssh: Ssh) -> None:
     server = await serve(max_rekey_burst=1, max_rekeys_per_second=50)
     done = await finish(await ssh(server, "-o", "RekeyLimit=1K", "cat"), bytes(20_000))
     assert (done.status, done.out) == (0, bytes(20_000))
 
 
-async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect) -> None:
+async def test_server_rekeys_after_its_byte_limit(serve: Serve, connect: Connect) -> None:
     server = await serve(max_rekey_burst=10_000)
     async with await connect(server) as client:
         process = await client.create_process(encoding=None)
@@ -83,7 +83,7 @@ async def test_we_rekey_when_our_bytes_are_spent(serve: Serve, connect: Connect)
             assert await within(process.stdout.readexactly(4)) == b"%4d" % number
 
 
-async def test_a_client_without_gcm_is_served_with_ctr(server: SshServer, connect: Connect) -> None:
+async def test_client_without_gcm_gets_ctr(server: SshServer, connect: Connect) -> None:
     client = await connect(server, encryption_algs=["aes256-ctr"])
     done = await within(client.run("cat", input="plain enough"))
     assert (done.exit_status, done.stdout) == (0, "plain enough")
@@ -94,7 +94,7 @@ async def test_openssh_gets_gcm_and_never_chacha(server: SshServer, ssh: Ssh) ->
     assert b"server->client cipher: aes128-gcm@openssh.com" in done.err
 
 
-async def test_only_a_few_variables_arrive(server: SshServer, ssh: Ssh) -> None:
+async def test_only_allowed_environment_variables_arrive(server: SshServer, ssh: Ssh) -> None:
     sent = {
         "LANG": "pl_PL.UTF-8",
         "LD_PRELOAD": "/tmp/x.so",
@@ -105,7 +105,7 @@ async def test_only_a_few_variables_arrive(server: SshServer, ssh: Ssh) -> None:
     assert done.out == b"{'LANG': 'pl_PL.UTF-8', 'NO_COLOR': '1'}"
 
 
-async def test_the_handler_hears_of_the_end_exactly_once(
+async def test_handler_is_notified_of_the_disconnect_once(
     server: SshServer, ssh: Ssh, world: World
 ) -> None:
     client = await ssh(server, "-tt", "")

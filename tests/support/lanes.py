@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-FOLDERS = ("mcp_client", "mcp_server", "models/wire", "screens", "toolsets", "wire", "wrap")
+FOLDERS = ("lua_tools", "mcp_client", "mcp_server", "models/wire", "screens", "wire", "wrap")
 """Folders whose tests start processes or servers, or share them."""
 
 FIXTURES = frozenset({"data_dir", "port", "serve", "shared_server", "ssh", "web"})
 """Fixtures that start one."""
 
-ONE_LOOP = ("toolsets", "wrap")
+ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 WITHOUT_PROCESSES = "not process and not soak and not long"

@@ -22,7 +22,7 @@ async def words(text: str, cursor: int) -> Sequence[Candidate]:
     ]
 
 
-def test_the_only_candidate_is_inserted_with_its_space(sit: Sit) -> None:
+def test_only_candidate_is_inserted_with_a_space(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("lo\t")
     alice.wait()
@@ -30,7 +30,7 @@ def test_the_only_candidate_is_inserted_with_its_space(sit: Sit) -> None:
     assert alice.rows() == ["> look"]
 
 
-def test_a_common_beginning_is_inserted_and_a_menu_opens(sit: Sit) -> None:
+def test_common_prefix_is_inserted_and_a_menu_opens(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("j\t")
     alice.wait()
@@ -38,7 +38,7 @@ def test_a_common_beginning_is_inserted_and_a_menu_opens(sit: Sit) -> None:
     assert alice.cursor() == (4, 0)
 
 
-def test_tab_and_arrows_go_round_and_enter_keeps(sit: Sit) -> None:
+def test_tab_and_arrows_cycle_and_enter_accepts(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("j\t")
     alice.wait()
@@ -58,7 +58,7 @@ def test_tab_and_arrows_go_round_and_enter_keeps(sit: Sit) -> None:
     assert alice.rows() == ["> join"]
 
 
-def test_escape_brings_the_line_back(sit: Sit) -> None:
+def test_escape_restores_the_line(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("j\t")
     alice.wait()
@@ -69,7 +69,7 @@ def test_escape_brings_the_line_back(sit: Sit) -> None:
     assert alice.rows() == ["> jo"]
 
 
-def test_typing_goes_on_and_closes_the_menu(sit: Sit) -> None:
+def test_typing_closes_the_menu(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("j\t")
     alice.wait()
@@ -77,7 +77,7 @@ def test_typing_goes_on_and_closes_the_menu(sit: Sit) -> None:
     assert alice.rows() == ["> joi"]
 
 
-def test_an_answer_to_another_line_is_dropped(sit: Sit) -> None:
+def test_candidates_for_an_outdated_line_are_dropped(sit: Sit) -> None:
     asked = asyncio.Event()
 
     async def slow(text: str, cursor: int) -> Sequence[Candidate]:
@@ -93,7 +93,7 @@ def test_an_answer_to_another_line_is_dropped(sit: Sit) -> None:
     assert alice.terminal.draft == "ab"
 
 
-def test_a_slow_source_holds_up_no_key(sit: Sit) -> None:
+def test_slow_completer_blocks_no_key(sit: Sit) -> None:
     async def never(text: str, cursor: int) -> Sequence[Candidate]:
         await asyncio.Event().wait()
         return ()
@@ -106,7 +106,7 @@ def test_a_slow_source_holds_up_no_key(sit: Sit) -> None:
     alice.wait()
 
 
-def test_a_source_that_fails_is_reported_and_proposes_nothing(sit: Sit) -> None:
+def test_failing_completer_is_reported(sit: Sit) -> None:
     async def broken(text: str, cursor: int) -> Sequence[Candidate]:
         raise LookupError("no such thing")
 
@@ -120,14 +120,14 @@ def test_a_source_that_fails_is_reported_and_proposes_nothing(sit: Sit) -> None:
     assert [type(error) for error in reported] == [LookupError]
 
 
-def test_nothing_found_rings(sit: Sit) -> None:
+def test_no_candidates_rings_the_bell(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("zzz\t")
     alice.wait()
     assert b"\x07" in alice.bytes
 
 
-def test_the_menu_scrolls_and_never_pushes_the_prompt_away(sit: Sit) -> None:
+def test_long_menu_scrolls_and_keeps_the_prompt_visible(sit: Sit) -> None:
     async def many(text: str, cursor: int) -> Sequence[Candidate]:
         return [Candidate(f"item{number:03}") for number in range(100)]
 
@@ -140,7 +140,7 @@ def test_the_menu_scrolls_and_never_pushes_the_prompt_away(sit: Sit) -> None:
     assert len(alice.rows()) <= 6
 
 
-def test_a_line_above_leaves_the_menu_open(sit: Sit) -> None:
+def test_printed_line_leaves_the_menu_open(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("j\t")
     alice.wait()
@@ -148,20 +148,20 @@ def test_a_line_above_leaves_the_menu_open(sit: Sit) -> None:
     assert alice.rows() == ["bob: hi", "> jo", "  join     to join", "  journal  to journal"]
 
 
-def test_in_the_middle_of_a_line_the_rest_stays(sit: Sit) -> None:
+def test_completion_inside_a_line_keeps_the_rest(sit: Sit) -> None:
     alice = sit(complete=words)
     alice.type("lo x\x1b[D\x1b[D\t")
     alice.wait()
     assert alice.terminal.draft == "look  x"
 
 
-def test_the_shared_beginning_ends_on_a_whole_character() -> None:
+def test_common_prefix_ends_at_a_grapheme_boundary() -> None:
     assert common_prefix([Candidate("e\u0301a"), Candidate("e\u0300a")]) == ""
     assert common_prefix([Candidate("abc"), Candidate("abd")]) == "ab"
     assert common_prefix([Candidate("abc"), Candidate("abd", start=1)]) == ""
 
 
-def test_menu_lines_are_at_most_eight() -> None:
+def test_menu_shows_at_most_eight_lines() -> None:
     menu = CandidateMenu([Candidate(str(number)) for number in range(50)], "", 0)
     menu.select_next(-1)
     lines = menu.lines(20)

@@ -55,7 +55,7 @@ def shown(editor: Editor) -> str:
         (("नमस्ते x", ":c-a", ":m-f"), "नमस्ते| x"),
     ],
 )
-def test_emacs_keys(keys: tuple[str, ...], result: str) -> None:
+def test_emacs_keys_edit_the_line(keys: tuple[str, ...], result: str) -> None:
     editor = Editor()
     press(editor, *keys)
     assert shown(editor) == result
@@ -102,7 +102,7 @@ def test_emacs_keys(keys: tuple[str, ...], result: str) -> None:
         ("abc", "d\x00", "ab|c"),
     ],
 )
-def test_vi_keys(text: str, commands: str, result: str) -> None:
+def test_vi_keys_edit_the_line(text: str, commands: str, result: str) -> None:
     editor = Editor(vi=True)
     press(editor, text, ":escape")
     for char in commands:
@@ -110,7 +110,7 @@ def test_vi_keys(text: str, commands: str, result: str) -> None:
     assert shown(editor) == result
 
 
-def test_vi_walks_history_and_submits() -> None:
+def test_vi_k_recalls_history_and_enter_submits() -> None:
     editor = Editor(["old"], vi=True)
     press(editor, ":escape", "k")
     assert editor.text == "old"
@@ -120,13 +120,13 @@ def test_vi_walks_history_and_submits() -> None:
     assert editor.text == "typed"
 
 
-def test_escape_and_a_letter_in_one_packet() -> None:
+def test_escape_and_letter_in_one_packet_is_a_vi_command() -> None:
     editor = Editor(vi=True)
     press(editor, "one two", ":m-b")
     assert shown(editor) == "one |two"
 
 
-def test_what_exceeds_the_limit_is_refused_and_the_rest_stays() -> None:
+def test_input_over_the_draft_limit_is_refused() -> None:
     editor = Editor()
     assert press(editor, "x" * MAX_DRAFT_BYTES) is EditorAction.DRAW
     assert press(editor, "y") is EditorAction.BELL
@@ -137,7 +137,7 @@ def test_what_exceeds_the_limit_is_refused_and_the_rest_stays() -> None:
     assert press(editor, "y") is EditorAction.DRAW
 
 
-def test_the_limit_counts_bytes() -> None:
+def test_draft_limit_counts_bytes() -> None:
     editor = Editor()
     assert press(editor, "日" * (MAX_DRAFT_BYTES // 3)) is EditorAction.DRAW
     assert press(editor, "日") is EditorAction.BELL
@@ -145,7 +145,7 @@ def test_the_limit_counts_bytes() -> None:
 
 
 @pytest.mark.parametrize(("size", "act"), [(100, EditorAction.SUBMIT), (101, EditorAction.BELL)])
-def test_submit_limit(size: int, act: EditorAction) -> None:
+def test_line_over_the_submit_limit_is_refused_and_kept(size: int, act: EditorAction) -> None:
     editor = Editor()
     editor.submit_limit = 100
     press(editor, "x" * size)
@@ -153,7 +153,7 @@ def test_submit_limit(size: int, act: EditorAction) -> None:
     assert editor.text == "x" * size
 
 
-def test_history_is_shared_and_not_changed() -> None:
+def test_shared_history_is_not_modified() -> None:
     shared = ["a", "b"]
     one, two = Editor(shared), Editor(shared)
     press(one, "new", ":enter")
@@ -163,7 +163,7 @@ def test_history_is_shared_and_not_changed() -> None:
     assert (one.text, two.text, shared) == ("new", "b", ["a", "b"])
 
 
-def test_undo_is_bounded() -> None:
+def test_undo_memory_is_bounded() -> None:
     editor = Editor()
     press(editor, "x" * 60_000)
     for _ in range(200):
@@ -225,7 +225,7 @@ KEYS = st.one_of(
 
 
 @given(st.lists(KEYS, max_size=40), st.booleans())
-def test_any_keys_keep_the_editor_whole(keys: list[KeyPress], vi: bool) -> None:
+def test_any_keys_keep_the_editor_consistent(keys: list[KeyPress], vi: bool) -> None:
     editor = Editor(["older", "日本 old", "👨‍👩‍👧 x"], vi=vi)
     for key in keys:
         if editor.press(key) is EditorAction.SUBMIT:
@@ -279,7 +279,7 @@ SIMPLE = st.one_of(
 
 
 @given(st.lists(SIMPLE, max_size=60))
-def test_the_editor_agrees_with_a_simple_model(keys: list[KeyPress]) -> None:
+def test_editor_matches_a_simple_model(keys: list[KeyPress]) -> None:
     editor, model = Editor(), Model()
     for key in keys:
         editor.press(key)

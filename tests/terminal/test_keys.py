@@ -72,7 +72,7 @@ def keys(*packets: bytes) -> list[str]:
         ("\x9b31m".encode(), ["text:31m"]),
     ],
 )
-def test_keys(data: bytes, names: list[str]) -> None:
+def test_bytes_are_parsed_to_keys(data: bytes, names: list[str]) -> None:
     assert keys(data) == names
     joined = keys(*[bytes([byte]) for byte in data])
     assert _merged(joined) == _merged(names)
@@ -89,7 +89,7 @@ def _merged(names: list[str]) -> list[str]:
     return merged
 
 
-def test_a_paste_larger_than_the_limit_is_marked() -> None:
+def test_paste_over_the_limit_is_marked() -> None:
     parser = KeyParser()
     found = list(parser.feed(b"\x1b[200~" + b"x" * (MAX_PASTE_CHARACTERS + 1) + b"\x1b[201~"))
     assert [(key.name, len(key.data), key.overflow) for key in found] == [
@@ -105,7 +105,7 @@ def _held(parser: KeyParser) -> int:
     "part",
     [b"x" * 4096, b"\x1b[200~" + b"y" * 4096, b"\x1b[" + b"1;" * 2048, b"\x1b]0;" + b"z" * 4096],
 )
-def test_memory_is_bounded_and_cpu_is_linear(part: bytes) -> None:
+def test_parser_memory_is_bounded_and_its_time_linear(part: bytes) -> None:
     parser = KeyParser()
     start = process_time()
     for _ in range(256):
@@ -116,7 +116,7 @@ def test_memory_is_bounded_and_cpu_is_linear(part: bytes) -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8))
-def test_any_bytes_give_keys_and_never_raise(packets: list[bytes]) -> None:
+def test_any_bytes_are_parsed_without_an_error(packets: list[bytes]) -> None:
     parser = KeyParser()
     for packet in packets:
         for key in parser.feed(packet):
@@ -152,7 +152,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=15), st.data())
-def test_where_packets_end_does_not_matter(pieces: list[bytes], data: st.DataObject) -> None:
+def test_packet_boundaries_do_not_change_the_keys(pieces: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
     ends = [0, *cuts, len(whole)]

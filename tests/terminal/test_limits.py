@@ -18,20 +18,20 @@ from support.terminal_person import Person
 Sit = Callable[..., Person]
 
 
-def test_added_history() -> None:
+def test_added_history_lines_are_bounded() -> None:
     history = InputHistory()
     for number in range(MAX_ADDED_LINES + 1):
         history.add(str(number))
     assert (len(history.added_lines), history.added_lines[0]) == (MAX_ADDED_LINES, "1")
 
 
-def test_lines_a_search_looks_at() -> None:
+def test_searched_history_lines_are_bounded() -> None:
     history = InputHistory(["needle", *["hay"] * MAX_SEARCHED_LINES])
     assert history.find("needle", len(history) - 1) is None
     assert history.find("needle", len(history) - 2) == 0
 
 
-def test_undo_steps() -> None:
+def test_undo_steps_are_bounded() -> None:
     editor = Editor()
     for _ in range(MAX_UNDO_STEPS + 1):
         editor.press(KeyPress("paste", "x"))
@@ -40,14 +40,14 @@ def test_undo_steps() -> None:
     assert editor.text == "x"
 
 
-def test_search_query() -> None:
+def test_search_query_length_is_bounded() -> None:
     editor = Editor()
     editor.press(KeyPress("c-r"))
     editor.press(KeyPress("text", "x" * (MAX_HISTORY_QUERY_CHARACTERS + 1)))
     assert len(editor.search_query or "") == MAX_HISTORY_QUERY_CHARACTERS
 
 
-def test_vi_count() -> None:
+def test_vi_repeat_count_is_bounded() -> None:
     editor = Editor(vi=True)
     editor.press(KeyPress("text", "x" * 2000))
     editor.press(KeyPress("escape"))
@@ -55,7 +55,7 @@ def test_vi_count() -> None:
     assert len(editor.text) == 2000 - MAX_REPEAT_COUNT
 
 
-def test_queue_while_paused(sit: Sit) -> None:
+def test_queue_while_paused_is_bounded(sit: Sit) -> None:
     alice = sit()
     alice.terminal.pause()
     for number in range(MAX_QUEUED_BLOCKS + 1):
@@ -67,7 +67,7 @@ def test_queue_while_paused(sit: Sit) -> None:
     assert seen[1] == "1"
 
 
-def test_nothing_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
+def test_no_line_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
     alice = sit()
     for number in range(MAX_QUEUED_BLOCKS * 3):
         alice.terminal.print(block(str(number)))
@@ -77,7 +77,7 @@ def test_nothing_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
     )
 
 
-def test_blocks_painted_again(sit: Sit) -> None:
+def test_repainted_blocks_are_bounded(sit: Sit) -> None:
     alice = sit(rows=200)
     alice.terminal.set_live_block("none", None)
     for number in range(MAX_RECENT_BLOCKS + 50):
@@ -88,7 +88,7 @@ def test_blocks_painted_again(sit: Sit) -> None:
     assert len(alice.terminal._output._recent) == MAX_RECENT_BLOCKS
 
 
-def test_a_burst_of_keys(sit: Sit) -> None:
+def test_key_burst_over_the_limit_is_refused(sit: Sit) -> None:
     alice = sit()
     alice.type("\x02" * MAX_KEYS_BURST)
     assert not any("too much input at once" in row for row in alice.rows())
@@ -97,7 +97,7 @@ def test_a_burst_of_keys(sit: Sit) -> None:
     assert any("too much input at once" in row for row in alice.rows())
 
 
-def test_a_paste_over_the_limit_is_refused_whole(sit: Sit) -> None:
+def test_paste_over_the_limit_is_refused(sit: Sit) -> None:
     alice = sit()
     alice.type("before")
     alice.type(b"\x1b[200~" + b"x" * (MAX_PASTE_CHARACTERS + 1) + b"\x1b[201~")
@@ -106,7 +106,7 @@ def test_a_paste_over_the_limit_is_refused_whole(sit: Sit) -> None:
     assert "the line is too long" in alice.rows()[0]
 
 
-def test_a_long_draft_is_drawn_with_the_frame(sit: Sit) -> None:
+def test_long_draft_is_drawn_only_once_per_frame(sit: Sit) -> None:
     alice = sit()
     alice.type("x" * (MAX_INSTANT_DRAFT_CHARACTERS + 1))
     alice.wait()
@@ -119,7 +119,7 @@ def test_a_long_draft_is_drawn_with_the_frame(sit: Sit) -> None:
     assert len(alice.written) == 1
 
 
-def test_an_unfinished_paste_costs_no_more_than_the_limit(sit: Sit) -> None:
+def test_memory_of_an_unfinished_paste_is_bounded(sit: Sit) -> None:
     alice = sit()
     alice.type(b"\x1b[200~")
     for _ in range(100):

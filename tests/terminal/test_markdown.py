@@ -87,14 +87,14 @@ def spans(text: str) -> list[tuple[str, str]]:
         ("a_b_c 2 * 3 * 4 ~~no~~", ["qwen: a_b_c 2 * 3 * 4 ~~no~~"]),
     ],
 )  # fmt: skip
-def test_what_is_seen(text: str, expected: list[str]) -> None:
+def test_markdown_is_rendered_as_rows(text: str, expected: list[str]) -> None:
     assert rows(text) == expected
 
 
 TABLE = "| Name | Count |\n|:--|--:|\n| alpha | 3 |\n| 日本 | **1200** |\n| gone |"
 
 
-def test_a_table_is_aligned_where_it_fits() -> None:
+def test_table_that_fits_is_aligned() -> None:
     assert rows(TABLE) == [
         "qwen: ",
         "  Name   Count",
@@ -104,7 +104,7 @@ def test_a_table_is_aligned_where_it_fits() -> None:
     ]
 
 
-def test_a_table_is_lines_where_it_does_not_fit_or_nothing_is_drawn() -> None:
+def test_table_that_does_not_fit_is_a_list() -> None:
     long = TABLE.replace("alpha", "alpha " * 5)
     listed = ["  Name: 日本", "  Count: 1200", "", "  Name: gone"]
     assert rows(long, DisplayOptions(30, "mono"))[-4:] == listed
@@ -112,13 +112,13 @@ def test_a_table_is_lines_where_it_does_not_fit_or_nothing_is_drawn() -> None:
     assert render_plain(drawn(TABLE)).split("\n")[-4:] == listed
 
 
-def test_a_quotation_has_its_mark_on_every_row() -> None:
+def test_quote_prefix_is_on_every_row() -> None:
     text = "> " + "word " * 12 + "\n> > " + "deep " * 8
     assert all(row.startswith("  > ") for row in rows(text, DisplayOptions(30, "mono"))[1:])
     assert rows(text, DisplayOptions(30, "mono"))[-1].startswith("  > > deep")
 
 
-def test_wrapped_items_and_code_hang_under_their_text() -> None:
+def test_wrapped_items_and_code_are_indented() -> None:
     look = DisplayOptions(24, "mono")
     assert rows("1. " + "word " * 6, look)[1:] == ["  1. word word word word", "     word word"]
     assert rows("```\n  call(one, two, three)\n```", look)[1:] == [
@@ -127,7 +127,7 @@ def test_wrapped_items_and_code_hang_under_their_text() -> None:
     ]
 
 
-def test_styles() -> None:
+def test_inline_styles_are_combined() -> None:
     assert spans("**b *both* `code`** *e*") == [
         ("strong", "b "), ("strong emphasis", "both"), ("strong", " "), ("strong code", "code"),
         ("emphasis", "e"),
@@ -139,7 +139,7 @@ def test_styles() -> None:
     )
 
 
-def test_code_is_highlighted_by_its_language() -> None:
+def test_code_is_highlighted_by_language() -> None:
     found = spans("```python\ndef f(x):  # why\n    return 'a' + 1\n```")
     assert {
         ("code-keyword", "def "), ("code-name", "f"), ("code-comment", "# why"),
@@ -150,7 +150,7 @@ def test_code_is_highlighted_by_its_language() -> None:
 
 
 @pytest.mark.parametrize("language", sorted(HIGHLIGHTED_LANGUAGES))
-def test_every_language_is_known_and_keeps_every_character(language: str) -> None:
+def test_every_language_keeps_every_character(language: str) -> None:
     code = 'a = "x" # {b}\n\n\tif (1) { <c d="e"> } // f\n-- \'g\' $h @i\n'
     for text in (code, code.replace("\n", "\x85 ")):
         found = highlight_code(text, language)
@@ -178,7 +178,7 @@ COMMON = ("c", "html", "json", "lua", "python", "rust", "sql", "yaml")
         for known in sorted(HIGHLIGHTED_LANGUAGES)
     ],
 )
-def test_no_code_takes_long(language: str) -> None:
+def test_highlighting_any_code_is_fast(language: str) -> None:
     highlight_code("x", language)  # loading it is another matter
     for text in WILD:
         start = time.process_time()
@@ -186,34 +186,34 @@ def test_no_code_takes_long(language: str) -> None:
         assert time.process_time() - start < 0.5, text[:20]
 
 
-def test_kinds_below_a_known_one_look_like_it() -> None:
+def test_unknown_token_subtype_uses_the_style_of_its_parent() -> None:
     from pygments.token import Token  # type: ignore[import-untyped]
 
     assert style_of_token(Token.Literal.String.Double.Strange) == "code-string"
     assert style_of_token(Token.Text) == style_of_token(Token) == ""
 
 
-def test_code_is_clean_to_copy() -> None:
+def test_code_can_be_copied_without_decoration() -> None:
     code = "def f():\n\n    return [1,\n            2]"
     seen = rows(f"So:\n\n```python\n{code}\n```\n\nDone.")[2:-2]
     assert [row[4:] for row in seen] == code.split("\n")
     assert all(not row[:4].strip() for row in seen)
 
 
-def test_where_nothing_is_drawn_headings_are_known_by_their_mark() -> None:
+def test_plain_output_marks_headings() -> None:
     bare = DisplayOptions(60, "dark", plain=True)
     assert rows("## **Part** two\ntext", bare)[1:] == ["  ## Part two", "  text"]
     assert b"\x1b" not in render_block(drawn("# a\n\n`b` **c**\n\n```python\nif 1: x\n```"), bare)
 
 
-def test_an_ascii_terminal_gets_ascii() -> None:
+def test_ascii_terminal_gets_ascii() -> None:
     assert render_block(drawn("- é → “x”"), DisplayOptions(60, "mono", utf8=False)).isascii()
 
 
 NESTED = "- " * 11 + "x"
 
 
-def test_what_is_too_much_is_shown_as_it_was_written() -> None:
+def test_input_over_the_markdown_limits_is_shown_as_source() -> None:
     assert rows(NESTED)[-1].endswith("• x")
     for deep in ("> " * (MAX_MARKDOWN_LEVELS + 2) + "end", "- " * MAX_MARKDOWN_LEVELS + "end"):
         assert rows(deep, DisplayOptions(200, "mono")) == [f"qwen: {deep}"]
@@ -234,7 +234,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
-def test_no_text_takes_long(text: str) -> None:
+def test_rendering_any_text_is_fast(text: str) -> None:
     start = time.process_time()
     written = render_block(drawn(text), DisplayOptions(80))
     # Some 0.2 s on an idle machine; what takes more than linear time takes minutes.
@@ -243,7 +243,7 @@ def test_no_text_takes_long(text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "payload"), PAYLOADS, ids=[name for name, _ in PAYLOADS])
-def test_what_acts_on_terminals_does_not(name: str, payload: str) -> None:
+def test_control_sequences_in_markdown_are_escaped(name: str, payload: str) -> None:
     for text in (
         payload, f"# {payload}", f"`{payload}`", f"```python\n{payload}\n```", f"- {payload}",
         f"| {payload} |\n|--|\n| {payload} |", f"[{payload}](<{payload}>)", f"```{payload}\nx\n```",
@@ -264,7 +264,7 @@ def test_finished_code_is_highlighted_before_its_answer_is_drawn() -> None:
     highlight_newest_code("nothing ``` here")
 
 
-def test_what_was_drawn_is_kept_for_the_next() -> None:
+def test_parsed_markdown_is_cached() -> None:
     markdown._parse_body.cache_clear()
     render_markdown(("", "a"), text="**x**")
     assert render_markdown(("", "b"), text="**x**")[0].plain() == "bx"
@@ -293,9 +293,7 @@ PARTS = st.lists(
 @settings(deadline=None)
 @given(st.one_of(MARKS, PARTS), st.integers(20, 90), st.booleans(), st.booleans())
 @example("- " * 30, 20, True, False)
-def test_whatever_is_written_is_shown_within_the_width(
-    text: str, columns: int, utf8: bool, bare: bool
-) -> None:
+def test_any_markdown_fits_the_width(text: str, columns: int, utf8: bool, bare: bool) -> None:
     look = DisplayOptions(columns, "mono", utf8, bare)
     for row in rows(text, look):
         assert text_width(row) <= look.columns
@@ -311,7 +309,7 @@ def test_whatever_is_written_is_shown_within_the_width(
     ),
     st.integers(20, 90),
 )
-def test_plain_text_loses_no_visible_character(lines: list[str], columns: int) -> None:
+def test_plain_text_keeps_every_visible_character(lines: list[str], columns: int) -> None:
     # Digits and a dot would begin a list, which is drawn with other spaces and the same marks.
     text = "\n".join(f"x{line}" for line in lines)
     seen = "".join(rows(text, DisplayOptions(columns, "mono")))
@@ -320,13 +318,13 @@ def test_plain_text_loses_no_visible_character(lines: list[str], columns: int) -
 
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=200))
-def test_code_of_any_kind_keeps_its_text(code: str) -> None:
+def test_highlighting_any_code_keeps_its_text(code: str) -> None:
     for language in ("python", "js", "bash", "json", "html", "yaml", "diff", "pycon", "console"):
         found = draw_code_lines(code, language)
         assert "\n".join("".join(part for _, part in line) for line in found) == code
 
 
-def test_tables_say_what_they_hold() -> None:
+def test_plain_text_of_a_table_lists_headings_and_cells() -> None:
     table = next(item for item in drawn(TABLE).lines if isinstance(item, Table))
     assert table.plain().startswith("  Name: alpha\n  Count: 3\n\n")
     names = Table(((((("heading", "only"),)),),), (False,))

@@ -38,18 +38,18 @@ def rows(heard: Block, look: DisplayOptions = PLAIN) -> list[str]:
         ("a" + " " * 30 + "b", 0, ["a", "b"]),
     ],
 )
-def test_wrapping(text: str, hang: int, expected: list[str]) -> None:
+def test_lines_are_wrapped(text: str, hang: int, expected: list[str]) -> None:
     assert [row.rstrip() for row in rows(block(line(text, hang=hang)))] == expected
 
 
-def test_colours_are_carried_to_the_next_row_and_reset() -> None:
+def test_style_continues_on_the_next_row_and_is_reset() -> None:
     written = render_block(
         block(line(("error", "one two three four five"), hang=0)), DisplayOptions(20, "dark")
     )
     assert written == b"\x1b[91mone two three four\x1b[0m\r\n\x1b[91mfive\x1b[0m\r\n"
 
 
-def test_mono_has_no_colour() -> None:
+def test_mono_theme_has_no_colour() -> None:
     from sshwarma.terminal.text import STYLE_NAMES
 
     everything = block(line(*[(style, "x") for style in STYLE_NAMES]))
@@ -57,7 +57,7 @@ def test_mono_has_no_colour() -> None:
     assert not any(f"\x1b[{number}" in written for number in (3, 9))
 
 
-def test_marks_become_ascii() -> None:
+def test_marks_become_ascii_without_utf8() -> None:
     heard = block("✓ ✗ ○ · → █ … é 日")
     assert (
         render_block(heard, DisplayOptions(80, "mono", utf8=False)) == b"+ x o - -> # ... ? ?\r\n"
@@ -66,12 +66,12 @@ def test_marks_become_ascii() -> None:
     assert render_plain(heard) == "✓ ✗ ○ · → █ … é 日"
 
 
-def test_a_plain_look_has_no_escape_and_leaves_the_last_column() -> None:
+def test_plain_output_has_no_escape_and_leaves_the_last_column_free() -> None:
     heard = block(line(("error", "x" * 45), hang=0))
     assert rows(heard, DisplayOptions(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
 
 
-def test_a_folded_line_is_one_row_as_long_as_there_is_room() -> None:
+def test_folded_line_is_clipped_to_one_row() -> None:
     folded = Line((("", "head "), ("", "a text that goes on"), ("", " /expand 7")), hang=2, fold=1)
     assert rows(Block((folded,)), DisplayOptions(40, "mono")) == [
         "head a text that goes on /expand 7"
@@ -87,7 +87,7 @@ def table(*texts: str, indent: int = 2) -> Block:
     return block(*draw_columns([("name", "12 rows", text) for text in texts], indent=indent))
 
 
-def test_the_last_column_wraps_below_itself_if_there_is_room() -> None:
+def test_last_column_wraps_below_itself() -> None:
     assert rows(table("one two three four five six seven eight"), DisplayOptions(60, "mono")) == [
         "  name  12 rows  one two three four five six seven eight"
     ]
@@ -97,7 +97,7 @@ def test_the_last_column_wraps_below_itself_if_there_is_room() -> None:
     ]
 
 
-def test_the_last_column_gets_rows_of_its_own_if_the_others_are_wide() -> None:
+def test_last_column_gets_its_own_rows_if_the_screen_is_narrow() -> None:
     narrow = DisplayOptions(24, "mono")
     assert rows(table("short"), narrow) == ["  name  12 rows  short"]
     assert rows(table("short", "", "one two three four five"), narrow) == [
@@ -119,14 +119,14 @@ def test_the_last_column_gets_rows_of_its_own_if_the_others_are_wide() -> None:
     ]
 
 
-def test_a_last_column_that_may_be_cut_is_cut_if_there_is_room() -> None:
+def test_last_column_is_clipped_if_allowed() -> None:
     cells = [("name", "12 rows", "one two three four five six")]
     cut = block(*draw_columns(cells, cut_last=True))
     assert rows(cut, DisplayOptions(36, "mono")) == ["  name  12 rows  one two three four…"]
     assert rows(cut, DisplayOptions(24, "mono")) == ["  name  12 rows", "    one two three four …"]
 
 
-def test_a_usage_breaks_between_options() -> None:
+def test_usage_breaks_between_options() -> None:
     usage = Line(tuple(split_usage("/mcp add NAME [--header HEADER]… [--env ENV]…")), hang=4)
     usage = replace(usage, breaks_between_spans=True)
     assert rows(block(usage), DisplayOptions(30, "mono")) == [
@@ -142,7 +142,7 @@ def test_a_usage_breaks_between_options() -> None:
     ]
 
 
-def test_several_styles_at_once() -> None:
+def test_styles_can_be_combined() -> None:
     heard = block(line(("heading link", "x"), ("no-such", "y"), ("verb no-such", "z")))
     assert (
         render_block(heard, DisplayOptions(20, "dark"))
@@ -150,7 +150,7 @@ def test_several_styles_at_once() -> None:
     )
 
 
-def test_what_stands_in_for_styles_is_shown_where_there_are_none() -> None:
+def test_plain_only_text_is_shown_only_without_styles() -> None:
     heard = block(line((PLAIN_ONLY_STYLE, "# "), ("heading", "Top")))
     assert rows(heard, DisplayOptions(20, "mono"))[0].endswith("Top\x1b[0m")
     assert "#" not in rows(heard, DisplayOptions(20, "mono"))[0]
@@ -161,7 +161,7 @@ def test_what_stands_in_for_styles_is_shown_where_there_are_none() -> None:
     st.lists(st.tuples(st.sampled_from(["", "error"]), st.text("ab 日", max_size=30)), max_size=9),
     st.integers(20, 30),
 )
-def test_wrapping_keeps_each_character_in_its_style(
+def test_wrapping_keeps_the_style_of_each_character(
     spans: list[tuple[str, str]], columns: int
 ) -> None:
     written = "".join(rows(block(line(*spans)), DisplayOptions(columns, "dark")))
@@ -174,7 +174,7 @@ def test_wrapping_keeps_each_character_in_its_style(
     )
 
 
-def test_the_memo_is_bounded() -> None:
+def test_rendering_cache_is_bounded() -> None:
     heard = block("hello")
     for columns in range(20, 120):
         render_block(heard, DisplayOptions(columns))
@@ -194,7 +194,7 @@ TEXT = st.text(
     st.integers(20, 40),
     st.booleans(),
 )
-def test_no_row_is_wider_than_the_width_and_no_word_is_lost(
+def test_rows_fit_the_width_and_keep_all_words(
     spans: list[tuple[str, str]], hang: int, columns: int, utf8: bool
 ) -> None:
     heard = block(line(*spans, hang=hang))

@@ -24,7 +24,7 @@ def test_typing_is_echoed_before_feed_returns(sit: Sit) -> None:
     assert alice.cursor() == (7, 0)
 
 
-def test_a_key_at_the_end_of_the_line_writes_only_itself(sit: Sit) -> None:
+def test_key_at_the_end_of_the_line_writes_only_itself(sit: Sit) -> None:
     alice = sit()
     alice.type("hell")
     alice.written.clear()
@@ -32,7 +32,7 @@ def test_a_key_at_the_end_of_the_line_writes_only_itself(sit: Sit) -> None:
     assert alice.written == [b"o"]
 
 
-def test_enter_submits_and_the_line_stays_above(sit: Sit) -> None:
+def test_enter_submits_and_keeps_the_line_above(sit: Sit) -> None:
     alice = sit()
     alice.type("hello\r")
     assert alice.lines == ["hello"]
@@ -40,7 +40,7 @@ def test_enter_submits_and_the_line_stays_above(sit: Sit) -> None:
     assert alice.cursor() == (2, 1)
 
 
-def test_a_line_heard_leaves_the_half_typed_one_intact(sit: Sit) -> None:
+def test_printed_line_keeps_the_draft(sit: Sit) -> None:
     alice = sit()
     alice.type("half a li")
     alice.type(LEFT * 2)
@@ -51,7 +51,7 @@ def test_a_line_heard_leaves_the_half_typed_one_intact(sit: Sit) -> None:
     assert alice.rows() == ["bob: hi", "> half a Xli"]
 
 
-def test_many_lines_heard_in_one_turn_are_one_write(sit: Sit) -> None:
+def test_lines_printed_together_are_one_write(sit: Sit) -> None:
     alice = sit()
     alice.wait()
     alice.written.clear()
@@ -76,7 +76,7 @@ def test_many_lines_heard_in_one_turn_are_one_write(sit: Sit) -> None:
         ("한국어", 2, 4),
     ],
 )
-def test_the_cursor_steps_over_whole_characters(sit: Sit, text: str, lefts: int, cell: int) -> None:
+def test_cursor_moves_by_whole_graphemes(sit: Sit, text: str, lefts: int, cell: int) -> None:
     alice = sit()
     alice.type(text)
     alice.type(LEFT * lefts)
@@ -88,7 +88,7 @@ def test_the_cursor_steps_over_whole_characters(sit: Sit, text: str, lefts: int,
     assert alice.rows()[0] == "above"
 
 
-def test_backspace_takes_a_whole_cluster(sit: Sit) -> None:
+def test_backspace_deletes_a_whole_grapheme(sit: Sit) -> None:
     alice = sit()
     alice.type("a👨‍👩‍👧‍👦")
     alice.type("\x7f")
@@ -97,7 +97,7 @@ def test_backspace_takes_a_whole_cluster(sit: Sit) -> None:
 
 
 @pytest.mark.parametrize("size", range(34, 45))
-def test_wrapping_at_the_edge(sit: Sit, size: int) -> None:
+def test_draft_wraps_at_the_edge(sit: Sit, size: int) -> None:
     alice = sit()
     for number in range(size):
         alice.type(str(number % 10))
@@ -120,7 +120,7 @@ def test_wide_characters_never_straddle_the_edge(sit: Sit) -> None:
     assert len(rows) == 4
 
 
-def test_resize_down_and_up_wraps_again(sit: Sit) -> None:
+def test_resize_rewraps_printed_lines(sit: Sit) -> None:
     alice = sit(columns=60)
     alice.hear("the quick brown fox jumps over the lazy dog")
     alice.type("half")
@@ -131,7 +131,7 @@ def test_resize_down_and_up_wraps_again(sit: Sit) -> None:
     assert alice.cursor() == (6, 1)
 
 
-def test_resizes_are_one_repaint_a_frame(sit: Sit) -> None:
+def test_resizes_are_painted_once_per_frame(sit: Sit) -> None:
     alice = sit()
     alice.wait()
     alice.written.clear()
@@ -150,7 +150,7 @@ def test_absurd_sizes_are_clamped(sit: Sit, size: tuple[int, int]) -> None:
     assert 5 <= alice.terminal.rows <= 200
 
 
-def test_a_paste_with_newlines_is_one_message(sit: Sit) -> None:
+def test_paste_with_newlines_is_one_message(sit: Sit) -> None:
     alice = sit()
     alice.type("\x1b[200~one\r\ntwo\rthree\x1b[201~")
     assert alice.lines == []
@@ -159,14 +159,14 @@ def test_a_paste_with_newlines_is_one_message(sit: Sit) -> None:
     assert alice.lines == ["one\ntwo\nthree"]
 
 
-def test_a_paste_in_pieces(sit: Sit) -> None:
+def test_paste_in_pieces_is_joined(sit: Sit) -> None:
     alice = sit()
     for byte in b"\x1b[200~a\r\nb\xe6\x97\xa5\x1b[201~!":
         alice.type(bytes([byte]))
     assert alice.terminal.draft == "a\nb日!"
 
 
-def test_a_paste_never_closed_is_taken_after_a_while(sit: Sit) -> None:
+def test_unclosed_paste_is_taken_after_a_timeout(sit: Sit) -> None:
     alice = sit()
     alice.type("\x1b[200~stuck\rhere")
     assert alice.terminal.draft == ""
@@ -182,13 +182,13 @@ def test_control_characters_in_a_paste_are_removed(sit: Sit) -> None:
     assert alice.terminal.draft == "a[31mbc    d"
 
 
-def test_alt_enter_makes_another_line(sit: Sit) -> None:
+def test_alt_enter_inserts_a_newline(sit: Sit) -> None:
     alice = sit()
     alice.type("one\x1b\rtwo\r")
     assert alice.lines == ["one\ntwo"]
 
 
-def test_history_keeps_the_draft_and_its_prefix(sit: Sit) -> None:
+def test_history_recall_matches_the_typed_prefix(sit: Sit) -> None:
     alice = sit(history=["/look", "hello", "/join holler"])
     alice.type("/")
     alice.type(UP)
@@ -208,7 +208,7 @@ def test_submitted_lines_join_the_history(sit: Sit) -> None:
     assert list(alice.terminal.history.added_lines) == ["new"]
 
 
-def test_ctrl_r_searches(sit: Sit) -> None:
+def test_ctrl_r_searches_the_history(sit: Sit) -> None:
     alice = sit(history=["tell bob about fish", "look", "tell ann about birds"])
     alice.type("\x12tell")
     assert alice.rows() == ["(search) tell: tell ann about birds"]
@@ -218,7 +218,7 @@ def test_ctrl_r_searches(sit: Sit) -> None:
     assert alice.lines == ["tell bob about fish"]
 
 
-def test_ctrl_r_given_up_brings_the_draft_back(sit: Sit) -> None:
+def test_ctrl_g_cancels_the_search_and_restores_the_draft(sit: Sit) -> None:
     alice = sit(history=["abc"])
     alice.type("draft\x12a")
     alice.type("\x07")
@@ -234,7 +234,7 @@ def test_ctrl_c_clears_then_interrupts(sit: Sit) -> None:
     assert alice.interrupts == 1
 
 
-def test_ctrl_d_leaves_only_an_empty_line(sit: Sit) -> None:
+def test_ctrl_d_on_an_empty_line_ends_the_input(sit: Sit) -> None:
     alice = sit()
     alice.type("x\x01\x04")
     assert (alice.terminal.draft, alice.eofs) == ("", 0)
@@ -242,7 +242,7 @@ def test_ctrl_d_leaves_only_an_empty_line(sit: Sit) -> None:
     assert alice.eofs == 1
 
 
-def test_a_line_over_the_limit_is_refused_and_kept(sit: Sit) -> None:
+def test_line_over_the_limit_is_refused_and_kept(sit: Sit) -> None:
     alice = sit()
     alice.terminal.submit_limit = 10
     alice.type("eleven chars")
@@ -254,7 +254,7 @@ def test_a_line_over_the_limit_is_refused_and_kept(sit: Sit) -> None:
     assert alice.lines == ["eleven cha"]
 
 
-def test_input_without_an_end_is_refused_once(sit: Sit) -> None:
+def test_endless_input_is_refused_once(sit: Sit) -> None:
     alice = sit()
     for _ in range(100):
         alice.type("x" * 4096)
@@ -264,7 +264,7 @@ def test_input_without_an_end_is_refused_once(sit: Sit) -> None:
     assert len(told) == 1
 
 
-def test_the_status_is_under_the_prompt_and_cut(sit: Sit) -> None:
+def test_status_is_below_the_prompt_and_clipped(sit: Sit) -> None:
     alice = sit(columns=20)
     alice.terminal.set_status(line("a status that is much too long"))
     alice.wait()
@@ -276,7 +276,7 @@ def test_the_status_is_under_the_prompt_and_cut(sit: Sit) -> None:
     assert alice.rows() == ["> x"]
 
 
-def test_the_live_area_changes_in_place_and_becomes_scrollback(sit: Sit) -> None:
+def test_live_area_is_updated_in_place_and_then_scrolls(sit: Sit) -> None:
     alice = sit()
     alice.type("draft")
     for text in ("hel", "hello wor", "hello world"):
@@ -290,14 +290,14 @@ def test_the_live_area_changes_in_place_and_becomes_scrollback(sit: Sit) -> None
     assert alice.cursor() == (7, 1)
 
 
-def test_the_live_area_is_bounded(sit: Sit) -> None:
+def test_live_area_height_is_bounded(sit: Sit) -> None:
     alice = sit(rows=10)
     alice.terminal.set_live_block("reply", block(*[f"row {number}" for number in range(100)]))
     alice.wait()
     assert alice.rows() == [*[f"row {number}" for number in range(95, 100)], ">"]
 
 
-def test_what_is_live_shares_the_rows_evenly(sit: Sit) -> None:
+def test_live_blocks_share_the_rows_evenly(sit: Sit) -> None:
     alice = sit(columns=20, rows=12)
     for name in ("a", "b"):
         rows = [f"{name}{number}" for number in range(9)]
@@ -330,7 +330,7 @@ def test_more_live_blocks_than_rows_show_the_last_row_of_the_newest(sit: Sit) ->
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 40))
-def test_shares_are_fair(needs: list[int], height: int) -> None:
+def test_divide_rows_is_fair(needs: list[int], height: int) -> None:
     granted = divide_rows(needs, height)
     assert sum(granted) == min(height, sum(needs))
     assert all(share <= need for share, need in zip(granted, needs, strict=True))
@@ -338,7 +338,7 @@ def test_shares_are_fair(needs: list[int], height: int) -> None:
     assert not hungry or max(granted) - min(hungry) <= 1
 
 
-def test_paused_nothing_is_written_and_what_is_skipped_is_said(sit: Sit) -> None:
+def test_paused_terminal_writes_nothing_and_reports_skipped_lines(sit: Sit) -> None:
     alice = sit(rows=20)
     alice.wait()
     alice.terminal.pause()
@@ -356,7 +356,7 @@ def test_paused_nothing_is_written_and_what_is_skipped_is_said(sit: Sit) -> None
     assert seen[-1:] == ["> typed"] or "> typed" in seen
 
 
-def test_close_leaves_a_clean_terminal(sit: Sit) -> None:
+def test_close_resets_the_terminal(sit: Sit) -> None:
     alice = sit()
     alice.terminal.set_status(line("status"))
     alice.type("half")
@@ -371,7 +371,7 @@ def test_close_leaves_a_clean_terminal(sit: Sit) -> None:
     assert len(alice.written) == written
 
 
-def test_every_frame_leaves_automatic_wrapping_on(sit: Sit) -> None:
+def test_every_frame_leaves_autowrap_on(sit: Sit) -> None:
     alice = sit()
     alice.type("x" * 50)
     alice.hear("above")
@@ -383,7 +383,7 @@ def test_every_frame_leaves_automatic_wrapping_on(sit: Sit) -> None:
             assert written.rindex(b"\x1b[?7l") < written.rindex(b"\x1b[?7h")
 
 
-def test_a_terminal_with_other_widths_keeps_its_rows(sit: Sit) -> None:
+def test_rows_stay_correct_if_the_terminal_measures_differently(sit: Sit) -> None:
     """An emoji that takes eight cells there: its row suffers, the others do not."""
     alice = sit(measure=lambda cluster: 2 * len([c for c in cluster if c > "\U0001f000"]) or 1)
     family = "👨‍👩‍👧‍👦"
@@ -395,14 +395,14 @@ def test_a_terminal_with_other_widths_keeps_its_rows(sit: Sit) -> None:
     assert len(rows) == 4
 
 
-def test_enter_twice_in_one_packet(sit: Sit) -> None:
+def test_two_lines_in_one_packet_are_both_submitted(sit: Sit) -> None:
     alice = sit()
     alice.type("one\rtwo\r\nthr")
     assert alice.lines == ["one", "two"]
     assert alice.rows() == ["> one", "> two", "> thr"]
 
 
-def test_a_long_draft_shows_the_rows_around_the_cursor(sit: Sit) -> None:
+def test_long_draft_shows_the_rows_around_the_cursor(sit: Sit) -> None:
     alice = sit(columns=30, rows=6)
     alice.type("x" * 1000 + "END")
     assert len(alice.rows()) == 5
@@ -412,7 +412,7 @@ def test_a_long_draft_shows_the_rows_around_the_cursor(sit: Sit) -> None:
     assert alice.cursor() == (2, 0)
 
 
-def test_ctrl_l_paints_again(sit: Sit) -> None:
+def test_ctrl_l_repaints_the_screen(sit: Sit) -> None:
     alice = sit()
     alice.hear("above")
     alice.stream.feed(b"\x1b[2J\x1b[5;5Hrubbish")
@@ -420,7 +420,7 @@ def test_ctrl_l_paints_again(sit: Sit) -> None:
     assert alice.rows() == ["above", ">"]
 
 
-def test_a_theme_is_changed_on_what_is_seen(sit: Sit) -> None:
+def test_theme_change_repaints_the_screen(sit: Sit) -> None:
     alice = sit()
     alice.hear(line(("error", "red")))
     assert alice.glass.buffer[0][0].fg != "default"
@@ -429,7 +429,7 @@ def test_a_theme_is_changed_on_what_is_seen(sit: Sit) -> None:
     assert alice.glass.buffer[0][0].fg == "default"
 
 
-def test_owner_may_close_from_a_callback(sit: Sit) -> None:
+def test_terminal_can_be_closed_from_a_callback(sit: Sit) -> None:
     alice = sit()
     alice.on_line = lambda text: alice.terminal.close()
     alice.type("quit\rmore\r")
@@ -437,7 +437,7 @@ def test_owner_may_close_from_a_callback(sit: Sit) -> None:
     assert alice.cursor() == (0, 1)
 
 
-def test_bell_rings_once_a_frame(sit: Sit) -> None:
+def test_bell_rings_once_per_frame(sit: Sit) -> None:
     alice = sit()
     alice.wait()
     alice.written.clear()
@@ -447,7 +447,7 @@ def test_bell_rings_once_a_frame(sit: Sit) -> None:
     assert alice.bytes.count(b"\x07") == 1
 
 
-def test_blocks_are_rendered_once_for_a_room(sit: Sit) -> None:
+def test_block_is_rendered_once_for_all_screens(sit: Sit) -> None:
     people = [sit() for _ in range(5)]
     heard: Block = block("to all")
     for person in people:
@@ -469,7 +469,7 @@ def test_vi_keys_reach_the_editor(sit: Sit) -> None:
     assert alice.terminal.draft == "xtwo"
 
 
-def test_an_owner_who_answers_at_once_shows_no_old_draft(sit: Sit) -> None:
+def test_immediate_answer_shows_no_old_draft(sit: Sit) -> None:
     alice = sit()
 
     def answer(text: str) -> None:
@@ -482,7 +482,7 @@ def test_an_owner_who_answers_at_once_shows_no_old_draft(sit: Sit) -> None:
     assert alice.rows() == ["> hello", "answer", ">"]
 
 
-def test_a_line_that_is_not_to_be_echoed(sit: Sit) -> None:
+def test_line_without_echo_is_not_shown(sit: Sit) -> None:
     alice = sit(echo=lambda text: text.startswith("/"))
     alice.type("said\r/look\r")
     assert alice.rows() == ["> /look", ">"]
@@ -498,7 +498,7 @@ def test_ascii_after_a_character_of_disputed_width_cannot_wrap(sit: Sit) -> None
     assert len(alice.rows()) == 2
 
 
-def test_forty_columns_hold_everything(sit: Sit) -> None:
+def test_output_fits_forty_columns(sit: Sit) -> None:
     alice = sit(columns=40, rows=12)
     alice.terminal.set_prompt(("room", "a room with a very long name indeed, really> "))
     alice.terminal.set_status(line("x" * 100))
@@ -510,7 +510,7 @@ def test_forty_columns_hold_everything(sit: Sit) -> None:
     assert "longer than a row" in " ".join(row.strip() for row in alice.rows())
 
 
-def test_no_timer_is_left_behind(sit: Sit) -> None:
+def test_close_leaves_no_timer(sit: Sit) -> None:
     alice = sit()
     alice.type("\x1b[200~open")
     alice.terminal.close()

@@ -16,7 +16,7 @@ from sshwarma.terminal.text import block, reflowed
         ("", [""]),
     ],
 )
-def test_lines_of_a_paragraph_become_one(text: str, lines: list[str]) -> None:
+def test_lines_of_a_paragraph_are_joined(text: str, lines: list[str]) -> None:
     assert block(*reflowed(text)).plain().split("\n") == lines
 
 
@@ -30,14 +30,14 @@ def test_lines_of_a_paragraph_become_one(text: str, lines: list[str]) -> None:
         ("plain", 0),
     ],
 )
-def test_what_wraps_is_aligned_with_the_second_column(text: str, hang: int) -> None:
+def test_wrapped_text_aligns_with_the_second_column(text: str, hang: int) -> None:
     (line,) = reflowed(text)
     assert line.hang == hang
     (line,) = reflowed(text, indent=2)
     assert line.hang == hang + 2
 
 
-def test_what_is_indented_to_the_second_column_continues_it() -> None:
+def test_line_indented_to_the_second_column_continues_it() -> None:
     text = "  side    system, or\n          conversation\n\n  budget  tokens\n    more"
     drawn = block(*reflowed(text)).plain().split("\n")
     assert drawn == ["  side    system, or conversation", "", "  budget  tokens", "    more"]

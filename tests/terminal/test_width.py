@@ -25,24 +25,24 @@ TEXT = st.text(
     ("text", "columns"),
     [("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1), ("👨‍👩‍👧‍👦", 2), ("🇫🇷", 2), ("한", 2)],
 )
-def test_width(text: str, columns: int) -> None:
+def test_text_width_counts_columns(text: str, columns: int) -> None:
     assert text_width(text) == columns
 
 
 @given(TEXT, st.integers(0, 30))
-def test_a_clipped_text_fits(text: str, columns: int) -> None:
+def test_clipped_text_fits_the_columns(text: str, columns: int) -> None:
     cut = clip_text(escape_controls(text), columns)
     assert text_width(cut) <= columns
     assert text_width(escape_controls(text)) > columns or cut == escape_controls(text)
 
 
 @given(TEXT)
-def test_clusters_add_up(text: str) -> None:
+def test_split_clusters_keeps_all_text(text: str) -> None:
     assert "".join(split_clusters(text)) == text
 
 
 @given(st.text(st.sampled_from("ab 日本👨👩\u200d\ufe0f\u0301🇫🇷한"), max_size=30))
-def test_steps_forward_and_back_are_the_same_steps(text: str) -> None:
+def test_cluster_boundaries_agree_in_both_directions(text: str) -> None:
     forward, at = [0], 0
     while at < len(text):
         at = cluster_end(text, at)

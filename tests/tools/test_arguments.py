@@ -32,14 +32,14 @@ def tool(schema: Any) -> Thing:
     return Thing("t", "p", "tool", "dice", "den:dice", metadata={"input_schema": schema})
 
 
-def test_what_fits_is_given_on() -> None:
+def test_valid_arguments_are_passed_on() -> None:
     given = {"sides": 6, "how": "each", "label": None, "loud": True, "faces": ["a"], "free": [1]}
     assert check_arguments(tool(DICE), given) == given
     assert check_arguments(tool(None), {"anything": 1}) == {"anything": 1}
     assert check_arguments(tool("no schema"), {}) == {}
 
 
-def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
+def test_text_values_are_converted_to_the_schema_type() -> None:
     fitted = check_arguments(tool(DICE), {"sides": "6", "loud": "true", "label": "7", "free": "8"})
     assert fitted == {"sides": 6, "loud": True, "label": "7", "free": "8"}
 
@@ -60,7 +60,7 @@ def test_text_that_holds_what_is_wanted_is_taken_as_it() -> None:
         ({"sides": 6, "\x1b[2J": 3}, "unknown argument"),
     ],
 )
-def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
+def test_invalid_argument_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(Invalid) as refused:
         check_arguments(tool(DICE), given)
     assert words in refused.value.message
@@ -68,14 +68,14 @@ def test_what_does_not_fit_is_named(given: dict[str, Any], words: str) -> None:
     assert "sides, how?, label?" in refused.value.hint
 
 
-def test_several_problems_are_named_at_once_and_not_all_of_many() -> None:
+def test_number_of_named_problems_is_limited() -> None:
     with pytest.raises(Invalid) as refused:
         check_arguments(tool(DICE), {"how": 1, **{f"x{n}": n for n in range(50)}})
     assert refused.value.message.count(";") == MAX_NAMED_PROBLEMS
     assert refused.value.message.endswith("; and more.")
 
 
-def test_every_kind_of_problem_is_named_in_one_refusal() -> None:
+def test_all_kinds_of_problems_are_named_in_one_refusal() -> None:
     tea = {
         "type": "object",
         "properties": {
@@ -105,7 +105,7 @@ def test_every_kind_of_problem_is_named_in_one_refusal() -> None:
     assert check_arguments(tool(tea), fits) == fits
 
 
-def test_a_pattern_takes_no_longer_than_its_text() -> None:
+def test_pattern_is_matched_in_linear_time() -> None:
     slow = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     began = time.monotonic()
     with pytest.raises(Invalid, match="must match"):
@@ -117,7 +117,7 @@ def test_a_pattern_takes_no_longer_than_its_text() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)y", r"(a)\1", "[", "x" * 300])
-def test_a_pattern_that_cannot_be_run_refuses_nothing(pattern: str) -> None:
+def test_pattern_that_cannot_be_compiled_is_ignored(pattern: str) -> None:
     assert check_arguments(tool({"properties": {"x": {"pattern": pattern}}}), {"x": "b"})
 
 
@@ -142,7 +142,7 @@ def test_references_inside_the_schema_are_followed() -> None:
     "reference",
     ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json", "#/nowhere", "#anchor", 7],
 )
-def test_a_reference_that_leads_elsewhere_is_not_followed(reference: Any) -> None:
+def test_references_outside_the_schema_are_not_followed(reference: Any) -> None:
     schema = {"type": "object", "properties": {"x": {"$ref": reference}}, "required": ["x"]}
     assert check_arguments(tool(schema), {"x": 1}) == {"x": 1}
     with pytest.raises(Invalid):
@@ -172,13 +172,13 @@ HOSTILE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_schema_costs_more_than_it_should(name: str) -> None:
+def test_hostile_schema_is_checked_quickly(name: str) -> None:
     began = time.thread_time()  # of the processor: a busy machine has less of it to give
     assert check_arguments(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
     assert time.thread_time() - began < 2
 
 
-def test_a_schema_as_deep_as_can_be_is_no_trouble() -> None:
+def test_deeply_nested_schema_is_accepted() -> None:
     schema: dict[str, Any] = {}
     given: Any = 1
     for _ in range(2000):
@@ -188,7 +188,7 @@ def test_a_schema_as_deep_as_can_be_is_no_trouble() -> None:
     assert check_arguments(tool(schema), given)
 
 
-def test_arguments_are_bounded_and_data() -> None:
+def test_arguments_must_be_json_within_the_size_limit() -> None:
     with pytest.raises(Invalid, match=f"at most {MAX_ARGUMENTS_BYTES}"):
         check_arguments(tool(None), {"x": "a" * MAX_ARGUMENTS_BYTES})
     with pytest.raises(Invalid, match="cannot be written as JSON"):
@@ -209,11 +209,11 @@ def test_arguments_are_bounded_and_data() -> None:
         ("label=", {"label": ""}),
     ],
 )
-def test_words_are_read_as_the_tool_wants_them(text: str, arguments: dict[str, Any]) -> None:
+def test_typed_words_are_parsed_by_the_schema(text: str, arguments: dict[str, Any]) -> None:
     assert parse_arguments(tool(DICE), text) == arguments
 
 
 @pytest.mark.parametrize("text", ["6", "=6", "{", "[1]", "a='b", '{"a": 1} x'])
-def test_words_that_cannot_be_read(text: str) -> None:
+def test_unparsable_words_are_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_arguments(tool(DICE), text)

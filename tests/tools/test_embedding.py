@@ -31,7 +31,7 @@ def alike(one: str, other: str) -> float:
 
 
 @given(st.lists(st.text(max_size=300), max_size=4))
-def test_any_text_has_a_vector_of_length_one_or_of_zeros(texts: list[str]) -> None:
+def test_vectors_are_normalized_or_zero(texts: list[str]) -> None:
     vectors = EMBEDDER.embed(texts)
     assert len(vectors) == len(texts)
     for vector in vectors:
@@ -45,13 +45,13 @@ def test_the_same_text_gives_the_same_vector(text: str) -> None:
     assert EMBEDDER.embed([text]) == HashedNgrams().embed(["other", text])[1:]
 
 
-def test_a_vector_is_the_same_in_every_process_and_release() -> None:
+def test_vector_is_the_same_in_every_process_and_release() -> None:
     [vector] = EMBEDDER.embed(["zebra"])
     placed = [place for place, value in enumerate(vector) if value]
     assert placed == [18, 57, 68, 122, 167, 187, 248, 266, 784, 834]
 
 
-def test_what_follows_the_length_that_is_read_does_not_count() -> None:
+def test_text_beyond_the_limit_is_ignored() -> None:
     text = "word " * (MAX_TEXT_CHARACTERS // 5)
     assert EMBEDDER.embed([text]) == EMBEDDER.embed([text + "more"])
 
@@ -65,13 +65,11 @@ def test_what_follows_the_length_that_is_read_does_not_count() -> None:
         ("Écrire un rapport", "écrire des rapports", "lire un journal"),
     ],
 )
-def test_families_synonyms_and_slips_are_nearer_than_strangers(
-    one: str, near: str, far: str
-) -> None:
+def test_related_words_are_nearer_than_unrelated_ones(one: str, near: str, far: str) -> None:
     assert alike(one, near) > alike(one, far) + 0.05
 
 
-def test_strangers_are_below_the_threshold() -> None:
+def test_unrelated_texts_are_below_the_threshold() -> None:
     assert alike("walking my dog in Cardiff", "rotate an api key") < EMBEDDER.threshold
 
 
@@ -86,7 +84,7 @@ def test_strangers_are_below_the_threshold() -> None:
         ("", []),
     ],
 )
-def test_what_a_word_is(text: str, said: list[str]) -> None:
+def test_extract_words_splits_a_text(text: str, said: list[str]) -> None:
     assert extract_words(text) == said
 
 
@@ -102,7 +100,7 @@ def test_what_a_word_is(text: str, said: list[str]) -> None:
         ("4k", {"4k"}),
     ],
 )
-def test_forms_of_a_word(word: str, forms: set[str]) -> None:
+def test_inflections_lists_the_forms_of_a_word(word: str, forms: set[str]) -> None:
     assert inflections(word) == forms
 
 
@@ -119,18 +117,18 @@ def test_forms_of_a_word(word: str, forms: set[str]) -> None:
         ("see", "seed"),
     ],
 )
-def test_what_only_begins_alike_is_no_form(word: str, other: str) -> None:
+def test_words_with_a_common_prefix_are_not_inflections(word: str, other: str) -> None:
     assert other not in inflections(word)
     assert word not in inflections(other)
 
 
-def test_a_family_has_one_stem() -> None:
+def test_word_family_has_one_stem() -> None:
     family = ["deploy", "deploys", "deployed", "deploying", "deployment", "deployments"]
     assert {stem(word) for word in family} == {"deploi"}
 
 
 @given(st.text(max_size=80))
-def test_words_have_forms_and_stems_whatever_they_are(text: str) -> None:
+def test_every_word_has_inflections_and_a_stem(text: str) -> None:
     for word in extract_words(text):
         assert word in inflections(word)
         assert stem(word)
@@ -141,7 +139,7 @@ class _Vectors(list[list[float]]):
         return list(self)
 
 
-def test_the_model_is_taken_if_its_package_is_there_and_loaded_at_the_first_text(
+def test_neural_model_is_used_if_installed_and_loaded_at_the_first_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
@@ -165,6 +163,6 @@ def test_the_model_is_taken_if_its_package_is_there_and_loaded_at_the_first_text
     assert loaded == ["cpu"]
 
 
-def test_without_the_package_hashed_ngrams_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashed_ngrams_are_used_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert isinstance(choose_embedder(), HashedNgrams)

@@ -21,7 +21,7 @@ async def offered(who: Someone, text: str) -> list[str]:
     return [candidate.text for candidate in found]
 
 
-async def test_verbs_and_aliases(alice: Someone) -> None:
+async def test_verbs_and_aliases_are_completed(alice: Someone) -> None:
     assert set(await offered(alice, "/")) == {f"/{entry.name}" for entry in every_entry()}
     assert await offered(alice, "/por") == ["/portal"]
     assert await offered(alice, "/POR") == ["/portal"]
@@ -30,7 +30,7 @@ async def test_verbs_and_aliases(alice: Someone) -> None:
     assert await offered(alice, "/nothing") == []
 
 
-async def test_namespaces_their_fields_and_states(alice: Someone, qwen: Someone) -> None:
+async def test_namespaces_fields_and_states_are_completed(alice: Someone, qwen: Someone) -> None:
     await do(alice, "/namespace new git.branch")
     await do(alice, "/namespace new gate")
     await do(alice, "/namespace set gate required_states open-sesame,mcp:none")
@@ -57,7 +57,9 @@ async def test_namespaces_their_fields_and_states(alice: Someone, qwen: Someone)
     assert await offered(alice, "/state clear ") == ["@qwen"]
 
 
-async def test_actions_of_a_group_and_what_its_default_takes(alice: Someone, bob: Someone) -> None:
+async def test_group_actions_and_default_arguments_are_completed(
+    alice: Someone, bob: Someone
+) -> None:
     for entry in every_entry():
         if isinstance(entry, VerbGroup):
             found = await offered(alice, f"/{entry.name} ")
@@ -77,7 +79,7 @@ async def test_actions_of_a_group_and_what_its_default_takes(alice: Someone, bob
     assert await offered(alice, "/help tool e") == ["edit", "enable"]
 
 
-async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None:
+async def test_arguments_are_completed_by_their_type(alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")
     await do(alice, "/portal north den")
     await do(alice, "/put note = x")
@@ -111,7 +113,7 @@ async def test_each_argument_by_what_it_is(alice: Someone, bob: Someone) -> None
     assert await offered(alice, "/move note to h") == ["home"]
 
 
-async def test_turns_skills_and_models(alice: Someone) -> None:
+async def test_turns_skills_and_models_are_completed(alice: Someone) -> None:
     world, room_id = alice.caller.world, alice.caller.room_id
     qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     turn = await world.change(lambda tx: turns.open_turn(tx, room_id, qwen.id, alice.agent.id))
@@ -136,14 +138,14 @@ async def test_turns_skills_and_models(alice: Someone) -> None:
     assert await offered(alice, "/model add q") == []
 
 
-async def test_names_in_speech(alice: Someone, bob: Someone) -> None:
+async def test_mentions_are_completed_in_chat(alice: Someone, bob: Someone) -> None:
     assert await offered(alice, "ask @b") == ["@bob"]
     assert await offered(alice, "ask b") == []
     assert await offered(alice, "//b") == []
     assert await offered(alice, "ask @alice"[:5]) == ["@bob"], "not oneself"
 
 
-async def test_what_one_may_not_know_is_not_offered(alice: Someone, bob: Someone) -> None:
+async def test_private_names_are_not_completed(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create vault")
     await do(alice, "/put me:secret = x")
     await do(alice, "/room private")
@@ -152,12 +154,12 @@ async def test_what_one_may_not_know_is_not_offered(alice: Someone, bob: Someone
     assert await offered(alice, "/join v") == ["vault"]
 
 
-async def test_home_is_offered_to_equip(alice: Someone) -> None:
+async def test_things_at_home_are_completed_for_equip(alice: Someone) -> None:
     await make(alice.world, "home", "data", "prompt:common")
     assert await offered(alice, "/equip me home:") == ["home:prompt:common"]
 
 
-async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
+async def test_number_of_completions_is_limited(alice: Someone) -> None:
     def many(tx: object) -> None:
         from sshwarma.world import things
 
@@ -170,7 +172,7 @@ async def test_so_many_are_offered_and_no_more(alice: Someone) -> None:
 
 @pytest.mark.parametrize("text", ["/ ", "/look\t", "/,", "/x,y ", "/alias ", "/equip  ,", "@", " @",
                                   "/\n", "/say @", '/join "', "/equip room a,b,"])  # fmt: skip
-async def test_odd_lines_are_no_trouble(alice: Someone, text: str) -> None:
+async def test_odd_lines_are_completed_without_an_error(alice: Someone, text: str) -> None:
     for cursor in range(len(text) + 1):
         await complete(alice.caller, text, cursor)
 
@@ -180,7 +182,7 @@ async def test_odd_lines_are_no_trouble(alice: Someone, text: str) -> None:
     st.sampled_from([verb.name for verb in every_verb()]),
     st.lists(st.sampled_from(["a", "to", "=", "--yes", "--both", "--n", "--priority=1", "-"])),
 )
-def test_the_argument_under_the_cursor_is_one_of_the_verbs(name: str, given: list[str]) -> None:
+def test_parameter_under_the_cursor_belongs_to_the_verb(name: str, given: list[str]) -> None:
     verb = find_verb(name)
     assert verb is not None
     found = _find_position(verb, given)

@@ -56,7 +56,7 @@ async def test_plain_text_is_said(world: World, bob: Someone) -> None:
         await refused(bob, nothing)
 
 
-async def test_a_line_may_be_so_long_and_no_longer(bob: Someone) -> None:
+async def test_line_length_is_limited(bob: Someone) -> None:
     bob.limits = bob.limits.model_copy(update={"line_bytes": 256, "stdin_bytes": 300})
     await do(bob, "é" * 128)
     assert "at most 256" in (await refused(bob, "é" * 128 + "x")).message
@@ -67,7 +67,7 @@ async def test_a_line_may_be_so_long_and_no_longer(bob: Someone) -> None:
     assert "at most 300" in (await refused(bob, "x" * 301)).message
 
 
-async def test_text_that_is_no_unicode_is_refused(bob: Someone) -> None:
+async def test_invalid_unicode_is_refused(bob: Someone) -> None:
     for line in ("hello \ud800", "/put me:a = \udfff", "/join \ud83d", "/\ud800", "/help \udc00"):
         await refused(bob, line)
 
@@ -178,7 +178,7 @@ async def test_help_names_the_right_that_a_refusal_names(
 
 
 @pytest.mark.parametrize("line", NEEDS)
-async def test_who_lacks_a_right_is_told_which_and_who_grants_it(
+async def test_refusal_names_the_missing_right_and_who_grants_it(
     alice: Someone, bob: Someone, guest: Someone, line: str
 ) -> None:
     right, granter = NEEDS[line]
@@ -188,14 +188,14 @@ async def test_who_lacks_a_right_is_told_which_and_who_grants_it(
     assert granter in refusal.hint
 
 
-def test_every_right_that_a_verb_needs_is_tried_above() -> None:
+def test_every_right_needed_by_a_verb_is_tested() -> None:
     tried = {split_verb(line)[0].name for line in NEEDS}
     for verb in every_verb():
         if verb.needs not in (None, Right.ENTER, Right.TALK):
             assert verb.name in tried, f"/{verb.name} needs {verb.needs}"
 
 
-async def test_the_owner_of_a_room_is_who_grants_there(alice: Someone, bob: Someone) -> None:
+async def test_hint_for_a_missing_right_names_the_room_owner(alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")
     carol = await arrive(bob.world, "carol", room=bob.room_id)
     assert (await refused(carol, "/vibe mine")).hint == "Ask bob."
@@ -203,9 +203,7 @@ async def test_the_owner_of_a_room_is_who_grants_there(alice: Someone, bob: Some
     await do(carol, "/vibe mine")
 
 
-async def test_whoever_is_banned_cannot_act_from_where_they_stood(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_banned_agent_cannot_act_in_the_room(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create den")
     await do(bob, "/join den")
     await do(alice, "/ban bob 5 spam")
@@ -213,9 +211,7 @@ async def test_whoever_is_banned_cannot_act_from_where_they_stood(
         assert "banned from den for another 5 min: spam" in (await refused(bob, line)).message
 
 
-async def test_a_ban_and_a_mute_are_said_and_ended_in_the_same_words(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_ban_and_mute_use_the_same_words(alice: Someone, bob: Someone) -> None:
     said = await do(alice, "/ban bob 5")
     assert said.text == "bob is banned from lobby for 5 min."
     assert (await do(alice, "/ban bob off")).text == "bob is no longer banned from lobby."
@@ -239,7 +235,7 @@ async def test_a_ban_and_a_mute_are_said_and_ended_in_the_same_words(
         assert (await refused(alice, line)).message == message
 
 
-async def test_a_mention_that_calls_nobody_is_said_to_its_sender(
+async def test_mention_of_an_unknown_agent_is_noted_to_the_sender(
     alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     for line, note in (
@@ -253,7 +249,7 @@ async def test_a_mention_that_calls_nobody_is_said_to_its_sender(
     await do(alice, "hello")
 
 
-async def test_nav_off_holds_models_and_not_people(
+async def test_nav_off_confines_models_but_not_people(
     world: World, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await do(alice, "/create den")
@@ -292,7 +288,7 @@ async def test_aliases_expand_once(alice: Someone) -> None:
     await refused(alice, "/ws")
 
 
-async def test_aliases_are_checked(alice: Someone) -> None:
+async def test_invalid_aliases_are_refused(alice: Someone) -> None:
     assert "is a verb already" in (await refused(alice, "/alias look = /who")).message
     assert "The meaning of /xx must not be empty." in (await refused(alice, "/alias xx =")).message
     assert "no alias xx" in (await refused(alice, "/alias xx")).message
@@ -304,7 +300,7 @@ async def test_aliases_are_checked(alice: Someone) -> None:
     await do(alice, "/alias n1 = changed")
 
 
-async def test_what_is_piped_becomes_the_text(alice: Someone, bob: Someone) -> None:
+async def test_piped_text_becomes_the_text_argument(alice: Someone, bob: Someone) -> None:
     await do(alice, "/put note", "from\na file\n")
     assert (await do(alice, "/examine note")).content == "from\na file\n"
     await do(alice, "/put note =", "again")
@@ -316,7 +312,7 @@ async def test_what_is_piped_becomes_the_text(alice: Someone, bob: Someone) -> N
     assert "takes no text from a pipe" in (await refused(alice, "/look", "x")).message
 
 
-async def test_a_program_gives_arguments_by_name(alice: Someone) -> None:
+async def test_invoke_takes_arguments_by_name(alice: Someone) -> None:
     await invoke(alice.caller, "put", {"name": "note", "text": "x"})
     for wrong in ({"name": "note"}, {"name": "note", "text": "x", "y": 1}, {"name": 1}):
         with pytest.raises(Invalid):
@@ -325,7 +321,7 @@ async def test_a_program_gives_arguments_by_name(alice: Someone) -> None:
         await invoke(alice.caller, "pot", {})
 
 
-async def test_a_change_leaves_an_audit_row_with_who_where_and_what(alice: Someone) -> None:
+async def test_change_leaves_an_audit_row(alice: Someone) -> None:
     await do(alice, "/put note = secret sauce")
     stored = (await everything(alice.world))["audit"]
     assert len(stored) == 1
@@ -341,7 +337,7 @@ class Clock:
         return self.now
 
 
-def test_line_rate() -> None:
+def test_line_rate_is_limited_per_agent() -> None:
     clock = Clock()
     rate = LineRateLimiter(3, clock=clock.monotonic)
     for _ in range(3):
@@ -357,7 +353,7 @@ def test_line_rate() -> None:
         rate.check("alice")
 
 
-def test_pace_remembers_a_bounded_number_of_agents() -> None:
+def test_line_rate_limiter_remembers_a_bounded_number_of_agents() -> None:
     rate = LineRateLimiter(1, max_agents=5)
     for n in range(50):
         rate.check(str(n))
@@ -591,19 +587,21 @@ REFUSALS = """
 
 @pytest.mark.parametrize("line", REFUSALS)
 @pytest.mark.process
-async def test_a_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
+async def test_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
     refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
     assert refusal.message.endswith((".", "?", "!")), refusal.message
     assert refusal.message.isprintable()
 
 
-def test_every_verb_that_can_be_refused_is() -> None:
+def test_every_verb_has_a_refusal_test() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
     # Any words are a query of /find, so it is refused by rights alone: see the next test.
-    assert {verb.name for verb in every_verb()} - tried == {"find"}
+    assert {verb.name for verb in every_verb()} - tried == {"find"}, (
+        "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
+    )
 
 
-async def test_find_needs_the_right_to_enter(alice: Someone, bob: Someone) -> None:
+async def test_find_needs_the_enter_right(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create den")
     await do(alice, "/room private")
     with pytest.raises(Forbidden):
@@ -721,7 +719,7 @@ def crowd(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(who=st.integers(0, 2), line=lines())
-def test_whatever_is_typed_is_done_or_refused(
+def test_any_line_is_executed_or_refused(
     runner: asyncio.Runner, crowd: list[Someone], who: int, line: str
 ) -> None:
     """Nothing that anybody types is ever an error of the program, and every result can be drawn."""
@@ -748,7 +746,7 @@ async def stands(person: Someone) -> bool:
     return True
 
 
-async def test_two_at_once_in_one_direction(alice: Someone) -> None:
+async def test_concurrent_identical_requests_create_once(alice: Someone) -> None:
     """One of two identical requests finds what the other made."""
     results = await asyncio.gather(
         *(do(alice, "/put note = x") for _ in range(5)),
@@ -759,7 +757,7 @@ async def test_two_at_once_in_one_direction(alice: Someone) -> None:
     assert any(isinstance(result, Conflict) for result in results[5:])
 
 
-async def test_a_thing_is_taken_once(alice: Someone, bob: Someone) -> None:
+async def test_concurrent_requests_take_a_thing_once(alice: Someone, bob: Someone) -> None:
     await do(alice, "/put note = x")
     results = await asyncio.gather(
         do(alice, "/move note to me"), do(alice, "/drop room note"), return_exceptions=True

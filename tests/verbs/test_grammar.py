@@ -48,7 +48,7 @@ lines = st.builds(
 
 @settings(max_examples=600, deadline=None)
 @given(lines)
-def test_any_line_is_understood_or_refused_at_a_place_in_it(line: str) -> None:
+def test_any_line_is_parsed_or_refused_with_a_span(line: str) -> None:
     try:
         arguments = parsed(line)
     except WorldError as refused:
@@ -63,7 +63,7 @@ def test_any_line_is_understood_or_refused_at_a_place_in_it(line: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text())
-def test_free_text_is_taken_as_it_stands(text: str) -> None:
+def test_free_text_is_taken_verbatim(text: str) -> None:
     line = f"/say {text}"
     if not text.strip():
         with pytest.raises(Invalid, match="needs TEXT"):
@@ -74,14 +74,14 @@ def test_free_text_is_taken_as_it_stands(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(min_size=1))
-def test_anything_can_be_quoted(word: str) -> None:
+def test_any_word_can_be_quoted(word: str) -> None:
     for quote in "\"'":
         inside = word.replace("\\", "\\\\").replace(quote, "\\" + quote)
         line = f"/join {quote}{inside}{quote}"
         assert parsed(line) == {"room": word}
 
 
-def test_words_and_quotes() -> None:
+def test_words_and_quotes_are_parsed() -> None:
     assert parsed("/tell bob  hi there ") == {"name": "bob", "text": "hi there "}
     assert parsed('/tell "bob" "quoted" text')["text"] == '"quoted" text'
     assert parsed("/join o'neill") == {"room": "o'neill"}
@@ -90,12 +90,12 @@ def test_words_and_quotes() -> None:
     assert at_fault("/join 'a\\'") == "'a\\'"
 
 
-def test_a_verb_s_usage_ends_with_its_free_text() -> None:
+def test_usage_of_a_verb_ends_with_its_free_text() -> None:
     verb, _ = split_verb("/skill edit")
     assert verb.usage == "/skill edit NAME [--about ABOUT] [= TEXT…]"
 
 
-def test_flags_stand_anywhere_before_free_text() -> None:
+def test_flags_may_stand_anywhere_before_free_text() -> None:
     expected = {"direction": "north", "to": "studio", "both": True}
     for line in ("/portal north studio --both", "/portal --both north studio",
                  "/portal north --both studio", "/portal north studio --both=true"):  # fmt: skip
@@ -114,7 +114,7 @@ def test_flags_stand_anywhere_before_free_text() -> None:
     assert parsed("/say -- x") == {"text": "-- x"}
 
 
-def test_particles_mean_nothing_by_themselves() -> None:
+def test_particles_are_optional() -> None:
     assert parsed("/move note to home") == parsed("/move note home") == {
         "name": "note", "to": "home",
     }  # fmt: skip
@@ -126,7 +126,7 @@ def test_particles_mean_nothing_by_themselves() -> None:
     assert at_fault("/move note to") == "to"
 
 
-def test_a_line_may_have_several_lines() -> None:
+def test_line_may_contain_newlines() -> None:
     assert parsed("/put a = one\ntwo\n") == {"name": "a", "text": "one\ntwo\n"}
     assert parsed("/say one\n\n  two") == {"text": "one\n\n  two"}
 
@@ -157,20 +157,20 @@ def test_a_line_may_have_several_lines() -> None:
     ("/room nonsense bob", "nonsense"),
     ("/move note to mars", "mars"),
 ])  # fmt: skip
-def test_a_refusal_points_at_the_word(line: str, fault: str) -> None:
+def test_refusal_points_at_the_wrong_word(line: str, fault: str) -> None:
     assert at_fault(line) == fault
 
 
 @pytest.mark.parametrize(("typed", "meant"), [
     ("/jion", "/join"), ("/lok", "/look"), ("/hlep", "/help"), ("/eqip", "/equip"),
 ])  # fmt: skip
-def test_unknown_verbs_suggest_the_nearest(typed: str, meant: str) -> None:
+def test_unknown_verb_suggests_the_nearest(typed: str, meant: str) -> None:
     with pytest.raises(NotFound) as caught:
         split_verb(typed)
     assert meant in caught.value.hint
 
 
-def test_a_verb_is_known_in_any_case_and_by_its_aliases() -> None:
+def test_verb_is_found_in_any_case_and_by_its_aliases() -> None:
     for verb in every_verb():
         for name in (verb.name, *verb.aliases):
             assert split_verb(f"/{name.upper()} x")[0] is verb
@@ -183,7 +183,7 @@ GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
-def test_an_unknown_action_is_refused_with_the_nearest(group: VerbGroup) -> None:
+def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
     if group.default_takes_words:
         verb, start = split_verb(f"/{group.name} nonsense-xyz")
         assert (verb.action, start) == (group.default, len(group.name) + 1)
@@ -200,7 +200,7 @@ def test_an_unknown_action_is_refused_with_the_nearest(group: VerbGroup) -> None
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
-def test_a_group_s_name_alone_does_its_default_or_lists_its_actions(group: VerbGroup) -> None:
+def test_group_name_alone_runs_its_default_or_lists_its_actions(group: VerbGroup) -> None:
     for line in (f"/{group.name}", f"/{group.name}  "):
         if group.default:
             assert split_verb(line) == (group.find(group.default), len(group.name) + 1)
@@ -211,7 +211,7 @@ def test_a_group_s_name_alone_does_its_default_or_lists_its_actions(group: VerbG
         assert caught.value.hint == f"/help {group.name} describes them."
 
 
-def test_a_default_takes_flags_and_where_it_says_so_words() -> None:
+def test_default_action_of_a_group_takes_flags_and_words() -> None:
     taken = {"before": None, "at": None, "row": None, "tools": False, "stats": False}
     for line in ("/history 50", "/history show 50"):
         assert split_verb(line)[0].name == "history show"
@@ -224,7 +224,7 @@ def test_a_default_takes_flags_and_where_it_says_so_words() -> None:
     assert at_fault("/message @bob") == "@bob", "a default takes no words unless its group says so"
 
 
-def test_what_is_missing_is_named_with_its_meaning() -> None:
+def test_missing_argument_is_named_with_its_help() -> None:
     with pytest.raises(
         Invalid, match=r"/tell needs NAME \(the agent; a unique prefix is enough"
     ) as caught:
@@ -234,12 +234,12 @@ def test_what_is_missing_is_named_with_its_meaning() -> None:
         parsed("/gc")
 
 
-def test_types_of_arguments_with_other_completers_are_other_types() -> None:
+def test_argument_types_with_different_completers_are_distinct() -> None:
     """typing caches `Annotated`: if equal, every type would complete as the first that was made."""
     assert len({RoomName, AgentName, ModelName, ThingName}) == 4
 
 
-def test_a_quote_and_many_flags_are_read_in_one_pass() -> None:
+def test_quotes_and_flags_are_parsed_in_linear_time() -> None:
     # Reading these was quadratic: minutes of the whole server for one line of anyone.
     with pytest.raises(Invalid, match="The quote ' is not closed"):
         parsed("/examine '" + "a" * 2_000_000)

@@ -69,7 +69,7 @@ def check_shown(docstring: str, lines: list[str]) -> None:
         assert "".join(sentence.split()) in shown, sentence
 
 
-def test_sentences_are_found() -> None:
+def test_sentences_of_a_docstring_are_found() -> None:
     docstring = """Do it.
 
     One: two. Three
@@ -118,16 +118,14 @@ async def test_every_sentence_of_a_group_is_shown(
 
 @in_one_loop
 @at_widths
-async def test_the_index_has_every_verb_and_group_with_its_summary(
-    alice: Someone, columns: int
-) -> None:
+async def test_help_index_lists_every_verb_and_group(alice: Someone, columns: int) -> None:
     shown = joined(await help_at(alice, "", columns))
     for entry in every_entry():
         assert f"/{entry.name}{''.join(entry.summary.split())}" in shown
 
 
 @in_one_loop
-async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None:
+async def test_help_on_an_unknown_action_is_refused(alice: Someone) -> None:
     for group in GROUPS:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):
             refusal = await refused(alice, f"/help {topic}")
@@ -160,7 +158,9 @@ def check_hang(text: str, rows: list[str]) -> None:
 
 @at_widths
 @pytest.mark.parametrize("page", PAGES)
-async def test_wrapped_rows_of_every_page_hang(alice: Someone, page: str, columns: int) -> None:
+async def test_wrapped_rows_of_every_page_are_indented(
+    alice: Someone, page: str, columns: int
+) -> None:
     drawn = draw_result(await do(alice, f"/help {page}".strip()))
     for part in drawn.lines:
         assert isinstance(part, Line)
@@ -177,7 +177,7 @@ async def test_wrapped_rows_of_every_page_hang(alice: Someone, page: str, column
 
 
 @pytest.mark.parametrize("topic", load_help_topics())
-def test_a_topic_needs_no_wrapping_of_columns_at_80(topic: str) -> None:
+def test_help_topics_fit_80_columns(topic: str) -> None:
     text = load_help_topics()[topic]
     assert "`" not in text
     assert [line for line in text.split("\n") if line.startswith(" ") and len(line) > 78] == []

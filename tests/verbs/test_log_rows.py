@@ -38,7 +38,7 @@ def seen(made: Row, reading: RowDisplayOptions = DRAWN, viewer: str | None = Non
     return render_plain(draw_row(made, AGENTS, viewer, reading))
 
 
-def test_only_what_models_say_is_markdown() -> None:
+def test_only_messages_of_models_are_markdown() -> None:
     text = "# Top\n\n*x*"
     assert seen(row("chat", text)) == "qwen:\n  # Top\n\n  x"
     assert seen(row("chat", text), RowDisplayOptions()) == "qwen: # Top\n\n  *x*"
@@ -48,13 +48,13 @@ def test_only_what_models_say_is_markdown() -> None:
     assert seen(row("journal.note", "*x*")) == "[note] qwen: *x*"
 
 
-def test_who_is_called_by_a_model_sees_that() -> None:
+def test_mention_by_a_model_is_highlighted() -> None:
     made = draw_row(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
     assert ("mention", "qwen") in made.lines[0].spans
     assert ("strong", "look") in made.lines[0].spans
 
 
-def test_an_answer_may_be_longer_than_what_people_say_but_not_without_end() -> None:
+def test_model_answers_have_a_higher_length_limit() -> None:
     long = "\n".join(f"line {number}" for number in range(MAX_SHOWN_ROW_LINES * 2))
     assert "more characters" not in seen(row("chat", long))
     assert seen(row("chat", long, "1")).endswith("more characters: /history --row 42")
@@ -74,17 +74,19 @@ def test_an_answer_may_be_longer_than_what_people_say_but_not_without_end() -> N
         ({"text": "x" * 200, "n": 1}, f" text={'x' * 39}… n=1 /expand 42"),
     ],
 )
-def test_arguments_are_read_as_names_and_values(arguments: dict[str, Any], expected: str) -> None:
+def test_tool_call_arguments_are_shown_as_names_and_values(
+    arguments: dict[str, Any], expected: str
+) -> None:
     made = row("tool.call", json.dumps(arguments), tool="sshwarma:look")
     assert seen(made) == f"⚙ qwen → sshwarma:look{expected}"
 
 
-def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:
+def test_malformed_arguments_are_shown_as_text() -> None:
     assert seen(row("tool.call", "not json", tool="t")) == '⚙ qwen → t "not json"'
     assert seen(row("tool.call", "[" * 60_000, tool="t")).endswith("[… /expand 42")
 
 
-def test_a_result_is_one_line_with_its_tool_and_its_size() -> None:
+def test_tool_result_is_one_line_with_its_size() -> None:
     short = row("tool.result", "done", tool="a:b", seconds=0.123)
     assert seen(short) == "  ✓ a:b 0.1s · done"
     assert seen(row("tool.result", "", tool="a:b")) == "  ✓ a:b · nothing"
@@ -95,7 +97,7 @@ def test_a_result_is_one_line_with_its_tool_and_its_size() -> None:
     assert render_block(draw_row(long, AGENTS, None), look).count(b"\r\n") == 1
 
 
-def test_a_result_in_full_has_its_first_lines() -> None:
+def test_full_tool_result_shows_its_first_lines() -> None:
     text = "\n".join(f"  line {number}" for number in range(30))
     shown = seen(row("tool.result", text, tool="a:b"), RowDisplayOptions(tools="full")).split("\n")
     assert shown[0] == "  ✓ a:b · 30 lines, 289 B"
@@ -107,7 +109,7 @@ def test_a_result_in_full_has_its_first_lines() -> None:
     assert whole == "  ✓ a:b · 2 lines, 3 B\n    a\n    b"
 
 
-def test_hidden_tools_are_seen_when_they_fail() -> None:
+def test_hidden_tool_rows_are_shown_on_failure() -> None:
     hidden = RowDisplayOptions(tools="hidden")
     for kind in ("tool.call", "tool.result"):
         assert not is_row_visible(row(kind, "x"), hidden)
@@ -118,7 +120,7 @@ def test_hidden_tools_are_seen_when_they_fail() -> None:
 
 
 @given(st.text(max_size=400), st.sampled_from(["folded", "full"]))
-def test_whatever_a_tool_is_called_with_is_shown_and_bounded(text: str, tools: Any) -> None:
+def test_any_tool_row_is_shown_within_bounds(text: str, tools: Any) -> None:
     for made in (
         row("tool.call", json.dumps({text: text, "b": [text]}), tool=text[:20]),
         row("tool.call", text, tool="t"),

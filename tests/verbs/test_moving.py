@@ -22,7 +22,7 @@ async def may_enter(someone: Someone, room_id: str) -> bool:
 
 @pytest.mark.parametrize("delay", range(6))
 @pytest.mark.parametrize("line", ["/room private", "/ban bob"])
-async def test_who_enters_while_a_room_closes_is_put_out(
+async def test_agent_that_enters_a_closing_room_is_evicted(
     alice: Someone, bob: Someone, line: str, delay: int
 ) -> None:
     await do(alice, "/create vault")
@@ -42,9 +42,7 @@ async def test_who_enters_while_a_room_closes_is_put_out(
     assert bob.room_id != vault or vault in [event.room_id for event in evicted]
 
 
-async def test_who_loses_a_role_of_the_server_is_put_out_of_rooms_it_opened(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_losing_a_server_role_evicts_from_private_rooms(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create vault")
     await do(alice, "/room private")
     vault = alice.room_id
@@ -59,7 +57,7 @@ async def test_who_loses_a_role_of_the_server_is_put_out_of_rooms_it_opened(
 
 
 @pytest.mark.parametrize(("role", "is_put_out"), [("member", True), ("admin", False)])
-async def test_who_loses_a_role_of_a_room_is_put_out_unless_they_may_still_enter(
+async def test_losing_a_room_role_evicts_unless_entry_is_still_allowed(
     alice: Someone, bob: Someone, role: str, is_put_out: bool
 ) -> None:
     await do(alice, "/create vault")

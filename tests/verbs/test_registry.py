@@ -68,28 +68,28 @@ class TestEveryVerb:
             assert parameter.help.endswith("."), parameter.help
         assert declared.section in SECTIONS
 
-    def test_its_first_argument_is_no_action(self, declared: Verb) -> None:
+    def test_first_argument_is_not_an_action(self, declared: Verb) -> None:
         """Actions are verbs of a group. A value that is one of a few words has a type that says
         so by `Arg(choices=...)`; a bare Literal is what a switch on the first word looks like."""
         for first in declared.positional[:1]:
             assert first.choices == first.arg.choices, f"{first.name} is a Literal"
 
-    def test_has_examples_that_are_understood(self, declared: Verb) -> None:
+    def test_examples_parse(self, declared: Verb) -> None:
         assert declared.examples
         for example in declared.examples:
             found, start = split_verb(example)
             assert found is declared
             parse_arguments(declared, example, start)
 
-    def test_has_a_view_of_its_result(self, declared: Verb) -> None:
+    def test_result_has_a_view(self, declared: Verb) -> None:
         options = get_args(declared.result_type) or (declared.result_type,)
         for option in options:
             assert has_view(option), option
 
-    def test_its_result_can_be_json(self, declared: Verb) -> None:
+    def test_result_has_a_json_schema(self, declared: Verb) -> None:
         assert declared.result_adapter.json_schema(mode="serialization")
 
-    def test_its_input_schema_is_one(self, declared: Verb) -> None:
+    def test_input_schema_matches_the_parameters(self, declared: Verb) -> None:
         schema = declared.input_schema
         assert set(schema) <= {"type", "properties", "required", "additionalProperties"}
         assert schema["type"] == "object"
@@ -103,7 +103,7 @@ class TestEveryVerb:
             assert described["description"] == parameter.help
             check_schema(described)
 
-    def test_takes_no_argument_it_has_not(self, declared: Verb) -> None:
+    def test_unknown_argument_is_refused(self, declared: Verb) -> None:
         with pytest.raises(ValidationError) as caught:
             declared.model.model_validate({"no-such-argument": 1})
         assert any(error["type"] == "extra_forbidden" for error in caught.value.errors())
@@ -134,7 +134,7 @@ class TestEveryGroup:
         assert len(known.summary) < 75
         assert known.section in SECTIONS
 
-    def test_has_actions_of_its_own_name(self, known: VerbGroup) -> None:
+    def test_actions_belong_to_the_group(self, known: VerbGroup) -> None:
         assert len(known.verbs) > 1
         for declared in known.verbs:
             assert declared.group == known.name
@@ -144,7 +144,7 @@ class TestEveryGroup:
             for name in (declared.name, declared.path, f"/{declared.name.upper()}"):
                 assert find_verb(name) is declared
 
-    def test_its_default_is_one_of_its_actions(self, known: VerbGroup) -> None:
+    def test_default_is_one_of_the_actions(self, known: VerbGroup) -> None:
         assert known.default == "" or known.default in known.actions
         assert find_verb(known.name) is known.find(known.default)
         if known.default_takes_words:
@@ -167,14 +167,14 @@ def _is_view(mark: ast.expr) -> bool:
     return isinstance(mark, ast.Call) and ast.unparse(mark.func) == "view"
 
 
-def test_tools_have_unique_canonical_names() -> None:
+def test_tools_have_unique_names() -> None:
     specs = tool_specs()
     assert len({spec.id for spec in specs}) == len(specs)
     assert len({(spec.namespace, spec.name) for spec in specs}) == len(specs)
     assert {spec.namespace for spec in specs} == {"sshwarma", "global"}
 
 
-def test_what_only_people_do_is_no_tool() -> None:
+def test_verbs_for_people_only_are_not_tools() -> None:
     tools = {spec.name for spec in tool_specs()}
     only_people = {"quit", "set", "alias", "kick", "ban", "mute", "room", "gc", "nav", "edit",
                    "portal", "unportal", "mcp", "model", "token", "tool"}  # fmt: skip
@@ -188,7 +188,7 @@ def test_what_only_people_do_is_no_tool() -> None:
         assert known is not None and known.moves and moves in tools
 
 
-def test_a_second_verb_of_a_name_is_refused() -> None:
+def test_duplicate_verb_name_is_refused() -> None:
     async def again(caller: Any) -> None:
         """Again."""
 
@@ -209,7 +209,7 @@ def test_a_second_verb_of_a_name_is_refused() -> None:
     assert find_entry("unheard-of") is None
 
 
-def test_a_parameter_that_does_not_exist_is_not_described() -> None:
+def test_docstring_of_an_unknown_parameter_is_refused() -> None:
     async def odd(caller: Any, there: str) -> None:
         """Do nothing.
 
@@ -223,7 +223,7 @@ def test_a_parameter_that_does_not_exist_is_not_described() -> None:
     assert find_entry("unheard-of") is None
 
 
-def test_the_schema_of_a_result_is_json_schema() -> None:
+def test_schema_of_a_result_is_json_schema() -> None:
     assert TypeAdapter(dict[str, Any]).validate_python(
         find_verb("look").result_adapter.json_schema()
     )

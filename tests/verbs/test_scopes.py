@@ -49,7 +49,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("verb", LOOKING, ids=lambda verb: verb.name)
 @pytest.mark.process
-async def test_what_counts_as_looking_changes_nothing(
+async def test_read_scope_changes_nothing(
     verb: Verb, world: World, alice: Someone, bob: Someone
 ) -> None:
     """The owner may do everything, so that only the scope is in the way."""
@@ -63,7 +63,7 @@ async def test_what_counts_as_looking_changes_nothing(
 
 
 @pytest.mark.parametrize(("line", "needed"), CHANGES)
-async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
+async def test_insufficient_scope_is_refused_and_changes_nothing(
     line: str, needed: TokenScope, world: World, alice: Someone, bob: Someone
 ) -> None:
     before = await everything(world)
@@ -77,7 +77,7 @@ async def test_a_scope_that_does_not_reach_is_said_and_nothing_is_changed(
         await run_line(replace(alice.caller, scope=needed), line)
 
 
-async def test_a_token_is_what_its_maker_asked_for(world: World, bob: Someone) -> None:
+async def test_new_token_has_the_requested_scope_and_expiry(world: World, bob: Someone) -> None:
     made = await do(bob, "/token new dashboard --scope read --days 2")
     known = await world.store.read(lambda conn: tokens.find_token(conn, made.token))
     assert isinstance(known, Token)
@@ -91,11 +91,11 @@ async def test_a_token_is_what_its_maker_asked_for(world: World, bob: Someone) -
     assert (await do(bob, "/token list")).tokens == ()
 
 
-async def test_the_scope_is_act_unless_more_is_asked_for(bob: Someone) -> None:
+async def test_default_token_scope_is_act(bob: Someone) -> None:
     assert (await do(bob, "/token new laptop")).scope == "act"
 
 
-async def test_nobody_ends_the_token_of_another(alice: Someone, bob: Someone) -> None:
+async def test_token_of_another_agent_cannot_be_revoked(alice: Someone, bob: Someone) -> None:
     made = await do(bob, "/token new laptop")
     with pytest.raises(WorldError, match="There is no token"):
         await do(alice, f"/token revoke {made.id}")
@@ -104,13 +104,13 @@ async def test_nobody_ends_the_token_of_another(alice: Someone, bob: Someone) ->
 
 @pytest.mark.parametrize("door", ["web", "mcp", "model"])
 @pytest.mark.parametrize("line", ["/token", "/token new another"])
-async def test_a_token_makes_no_token(bob: Someone, door: str, line: str) -> None:
+async def test_token_cannot_create_tokens(bob: Someone, door: str, line: str) -> None:
     bob.link.door = door  # type: ignore[assignment]
     with pytest.raises(Forbidden, match="your ssh key"):
         await do(bob, line)
 
 
-async def test_tokens_have_bounds(world: World, bob: Someone) -> None:
+async def test_token_arguments_and_count_are_limited(world: World, bob: Someone) -> None:
     for line in (
         "/token new",
         "/token revoke",

@@ -85,7 +85,7 @@ async def web(world_file: Path) -> AsyncIterator[Client]:
     await world.close()
 
 
-async def test_a_verb_is_done_as_the_agent_the_token_speaks_for(web: Client) -> None:
+async def test_verb_runs_as_the_agent_of_the_token(web: Client) -> None:
     token = await web.token("alice")
     status, answer = await web.do("say", token, text="hello")
     assert (status, answer["result"]["who"], answer["text"]) == (200, "alice", "alice: hello")
@@ -96,13 +96,13 @@ async def test_a_verb_is_done_as_the_agent_the_token_speaks_for(web: Client) -> 
 
 
 @pytest.mark.parametrize("token", ["", "swt_nonsense", "nonsense"])
-async def test_without_a_good_token_nothing_is_done(web: Client, token: str) -> None:
+async def test_invalid_token_is_unauthorized(web: Client, token: str) -> None:
     status, answer = await web.do("say", token, text="hello")
     assert (status, answer["error"]) == (401, "unauthorized")
     assert await web.world.last_rows("lobby", 5) == []
 
 
-async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None:
+async def test_revoked_expired_or_disabled_token_is_unauthorized(web: Client) -> None:
     revoked, expired = await web.token("alice"), await web.token("alice", days=1e-9)
     listed = await operations.run_operation(web.world, "token_list", {"name": "alice"})
     assert len(listed) == 1
@@ -113,7 +113,7 @@ async def test_a_revoked_expired_or_disabled_one_is_no_good(web: Client) -> None
         assert (await web.do("look", token))[0] == 401
 
 
-async def test_too_many_requests_are_answered_with_429_and_when_to_come_back(web: Client) -> None:
+async def test_rate_limit_answers_429_with_retry_after(web: Client) -> None:
     token = await web.token("alice")
     statuses = [(await web.do("look", token))[0] for _ in range(PER_10_SECONDS)]
     assert set(statuses) == {200}
@@ -123,7 +123,7 @@ async def test_too_many_requests_are_answered_with_429_and_when_to_come_back(web
     assert answer["hint"] == f"Wait {int(web.headers[b'retry-after'])} s."
 
 
-async def test_an_error_names_nothing_that_is_typed(web: Client) -> None:
+async def test_error_message_contains_no_commands(web: Client) -> None:
     token = await web.token("alice")
     status, answer = await web.do("join", token, room="nowhere-at-all")
     assert status == 404
@@ -131,7 +131,7 @@ async def test_an_error_names_nothing_that_is_typed(web: Client) -> None:
     assert "/" not in answer["message"] + answer["hint"]
 
 
-async def test_rights_are_those_of_the_agent(web: Client) -> None:
+async def test_verb_is_refused_without_the_right_of_the_agent(web: Client) -> None:
     status, answer = await web.do("vibe", await web.token("bob"), text="mine now")
     assert (status, answer["error"]) == (403, "forbidden")
     assert "alice" in answer["hint"]
@@ -150,7 +150,7 @@ async def test_rights_are_those_of_the_agent(web: Client) -> None:
         ("say", b'{"text": "' + b"x" * 30_000 + b'"}', 422),
     ],
 )
-async def test_refusals_have_a_status_and_words(
+async def test_refusals_have_a_status_and_a_message(
     web: Client, verb: str, body: bytes, status: int
 ) -> None:
     token = await web.token("alice")
@@ -159,7 +159,7 @@ async def test_refusals_have_a_status_and_words(
     assert answer["message"].endswith(".")
 
 
-async def test_every_verb_is_listed_with_its_schema(web: Client) -> None:
+async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
     status, answer = await web.ask("GET", "/api/v1/verbs", await web.token("bob"))
     assert status == 200
     assert [verb["name"] for verb in answer["verbs"]] == [verb.path for verb in every_verb()]
@@ -167,7 +167,7 @@ async def test_every_verb_is_listed_with_its_schema(web: Client) -> None:
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
 
 
-async def test_a_room_can_be_named_and_must_be_one_to_enter(web: Client) -> None:
+async def test_room_parameter_must_be_a_room_to_enter(web: Client) -> None:
     alice, bob = await web.token("alice"), await web.token("bob")
     await web.do("create", alice, room="den")
     assert (await web.do("room_private", alice))[0] == 200
@@ -178,14 +178,14 @@ async def test_a_room_can_be_named_and_must_be_one_to_enter(web: Client) -> None
     assert (await web.ask("POST", "/api/v1/verbs/look?room=den", bob))[0] == 404
 
 
-async def test_health_says_whether_the_world_can_be_written(web: Client) -> None:
+async def test_healthz_fails_when_the_store_is_closed(web: Client) -> None:
     assert (await web.ask("GET", "/healthz"))[0] == 200
     await web.world.store.close()
     status, answer = await web.ask("GET", "/healthz")
     assert (status, answer["status"]) == (503, "failing")
 
 
-async def test_the_secret_is_nowhere_in_the_database(web: Client, tmp_path: Path) -> None:
+async def test_token_secret_is_not_stored(web: Client, tmp_path: Path) -> None:
     token = await web.token("alice")
     await web.do("look", token)
     await web.world.close()
@@ -193,7 +193,7 @@ async def test_the_secret_is_nowhere_in_the_database(web: Client, tmp_path: Path
     assert token.encode() not in stored
 
 
-async def test_a_line_is_done_as_if_it_were_typed(web: Client) -> None:
+async def test_line_endpoint_runs_a_typed_line(web: Client) -> None:
     token = await web.token("alice")
 
     async def line(**body: object) -> tuple[int, Any]:

@@ -57,7 +57,7 @@ async def ask(link: Link) -> bytes:
 
 
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: here\r\n"])
-async def test_who_does_not_say_what_it_wants_has_to_go(
+async def test_slow_request_head_gets_408(
     port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HTTP_HEAD_TIMEOUT_SECONDS", 1.5)
@@ -67,7 +67,7 @@ async def test_who_does_not_say_what_it_wants_has_to_go(
     writer.close()
 
 
-async def test_a_second_request_has_no_more_time_than_the_first(
+async def test_second_request_on_a_connection_has_the_same_timeout(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HTTP_HEAD_TIMEOUT_SECONDS", 1.5)
@@ -79,7 +79,7 @@ async def test_a_second_request_has_no_more_time_than_the_first(
     link[1].close()
 
 
-async def test_connections_have_a_most_and_the_next_is_told(
+async def test_connection_over_the_limit_gets_503(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 3)

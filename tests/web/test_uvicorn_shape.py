@@ -24,5 +24,5 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", DIGESTS)
-def test_what_we_override_or_rely_on_has_not_changed(name: str) -> None:
+def test_overridden_uvicorn_code_is_unchanged(name: str) -> None:
     assert digest_of(name) == DIGESTS[name], f"{name} changed since {READ_AT}; read it first"

@@ -93,7 +93,7 @@ async def crowd(
     await asyncio.gather(*(connection.wait_closed() for connection in connections))
 
 
-async def test_everybody_sees_every_line_once_and_in_the_same_order(
+async def test_fifty_people_see_every_line_once_in_the_same_order(
     crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
 ) -> None:
     async with asyncio.timeout(SECONDS):
@@ -114,7 +114,7 @@ async def test_everybody_sees_every_line_once_and_in_the_same_order(
         assert mine == list(range(LINES))
 
 
-async def test_the_room_counts_everybody_once(
+async def test_arrivals_are_announced_once_and_counted(
     crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
 ) -> None:
     async with asyncio.timeout(SECONDS):

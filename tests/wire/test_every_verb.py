@@ -22,7 +22,7 @@ COVERED = list(covered(Path(__file__).parent))
 each_verb = pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 
 
-def test_there_are_verbs() -> None:
+def test_registry_has_verbs() -> None:
     assert len(VERBS) > 40
 
 
@@ -58,7 +58,7 @@ def test_every_verb_has_an_input_schema_that_describes_each_argument(verb: Verb)
 
 
 @each_verb
-def test_every_verb_has_a_test_from_end_to_end(verb: Verb) -> None:
+def test_every_verb_has_an_end_to_end_test(verb: Verb) -> None:
     bodies = [body for name, body in COVERED if name == verb.name]
     assert bodies, f'no test under tests/wire is marked @covers("{verb.name}")'
     spoken = "|".join(map(re.escape, (verb.name, *verb.aliases)))

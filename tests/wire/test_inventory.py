@@ -33,7 +33,7 @@ def equipped(person: Person, what: str = "room") -> list[str]:
 
 
 @covers("inv")
-def test_inv_prints_what_is_equipped_and_the_rooms_contents(alice: Person, room: str) -> None:
+def test_inv_lists_equipment_and_room_contents(alice: Person, room: str) -> None:
     alice.does("put prompt:code-style = small functions", "unequip room *")
     alice.does("equip room sshwarma:look,say")
     lines = alice.run("inv room").lines
@@ -52,7 +52,7 @@ def test_inv_prints_what_is_equipped_and_the_rooms_contents(alice: Person, room:
 
 
 @covers("inv")
-def test_inv_all_adds_what_could_be_equipped_with_its_source(alice: Person, room: str) -> None:
+def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
     alice.does("unequip room sshwarma:history")
     lines = alice.run("inv all").lines
     start = lines.index("Available to equip:")
@@ -62,7 +62,7 @@ def test_inv_all_adds_what_could_be_equipped_with_its_source(alice: Person, room
 
 
 @covers("inv", "equip", "put")
-def test_inv_me_and_inv_agent_show_their_own(alice: Person, bob: Person, room: str) -> None:
+def test_inv_of_an_agent_shows_its_equipment(alice: Person, bob: Person, room: str) -> None:
     alice.does("put me:todo = water", "equip me sshwarma:fork")
     mine = alice.json("inv me")
     assert [item["name"] for item in mine["equipped"]] == ["sshwarma:fork"]
@@ -89,9 +89,7 @@ def test_marks_are_ascii_when_the_terminal_is_not_utf8(alice: Person, room: str)
 
 
 @covers("equip", "unequip")
-def test_equip_and_unequip_say_what_changed_what_was_so_and_what_matched_nothing(
-    alice: Person, room: str
-) -> None:
+def test_equip_reports_changed_unchanged_and_unmatched(alice: Person, room: str) -> None:
     alice.does("unequip room sshwarma:*")
     assert equipped(alice) == GLOBAL
     assert alice.does("equip room sshwarma:look") == "Equipped sshwarma:look in this room.\n"
@@ -109,7 +107,7 @@ def test_equip_and_unequip_say_what_changed_what_was_so_and_what_matched_nothing
 
 
 @covers("unequip", "equip")
-def test_navigation_is_disabled_by_unequipping_it(alice: Person, room: str) -> None:
+def test_navigation_tools_can_be_unequipped(alice: Person, room: str) -> None:
     done = alice.json("unequip room sshwarma:join,leave,go,create")
     assert sorted(done["changed"]) == [f"sshwarma:{n}" for n in ("create", "go", "join", "leave")]
     left = equipped(alice)
@@ -121,7 +119,7 @@ def test_navigation_is_disabled_by_unequipping_it(alice: Person, room: str) -> N
 
 
 @covers("equip")
-def test_priority_orders_the_list_and_survives_being_unequipped(alice: Person, room: str) -> None:
+def test_priority_orders_equipment_and_survives_unequip(alice: Person, room: str) -> None:
     alice.does("unequip room *", "equip room sshwarma:look,say,who")
     alice.does("equip room sshwarma:who --priority -2", "equip room sshwarma:say --priority=-1")
     own = [name for name in equipped(alice) if not name.startswith("global:")]
@@ -132,14 +130,16 @@ def test_priority_orders_the_list_and_survives_being_unequipped(alice: Person, r
 
 
 @covers("equip", "unequip", "examine")
-def test_unequipping_deletes_nothing(alice: Person, room: str) -> None:
+def test_unequip_deletes_nothing(alice: Person, room: str) -> None:
     alice.does("put prompt:style = short", "equip room prompt:style", "unequip room prompt:style")
     assert alice.json("examine prompt:style")["content"] == "short"
     alice.does("unequip room sshwarma:look")
     assert alice.json("examine sshwarma:look")["status"] == "available"
 
 
-def test_for_one_name_the_rooms_row_wins_over_the_agents(alice: Person, room: str) -> None:
+def test_room_equipment_wins_over_agent_equipment_of_the_same_name(
+    alice: Person, room: str
+) -> None:
     alice.does("put prompt:style = of the room", "put me:prompt:style = of alice")
     alice.does("equip me me:prompt:style")
     assert [i["by"] for i in alice.json("inv")["equipped"] if i["kind"] == "data"] == ["agent"]
@@ -147,7 +147,7 @@ def test_for_one_name_the_rooms_row_wins_over_the_agents(alice: Person, room: st
     assert [i["by"] for i in alice.json("inv")["equipped"] if i["kind"] == "data"] == ["room"]
 
 
-def test_a_new_room_copies_the_defaults_of_that_moment(
+def test_new_room_copies_the_current_defaults(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()
@@ -170,7 +170,7 @@ def test_a_new_room_copies_the_defaults_of_that_moment(
 
 
 @covers("equip", "move", "put")
-def test_what_is_at_home_can_be_equipped_in_every_room(
+def test_things_at_home_can_be_equipped_in_every_room(
     owner: Person, alice: Person, room: str, name: Named
 ) -> None:
     style = f"prompt:{name('style')}"
@@ -181,7 +181,7 @@ def test_what_is_at_home_can_be_equipped_in_every_room(
 
 
 @covers("room builder")
-def test_who_may_not_build_may_not_equip_drop_or_put(alice: Person, bob: Person, room: str) -> None:
+def test_equip_drop_and_put_need_the_build_right(alice: Person, bob: Person, room: str) -> None:
     alice.does("put notes = x")
     bob.does(f"join {room}")
     build = (
@@ -201,7 +201,7 @@ def test_who_may_not_build_may_not_equip_drop_or_put(alice: Person, bob: Person,
 
 
 @covers("examine")
-def test_examine_prints_the_seeds_block_and_the_parameters(alice: Person, room: str) -> None:
+def test_examine_prints_details_and_parameters(alice: Person, room: str) -> None:
     lines = alice.run("examine sshwarma:say").lines
     assert lines[:4] == [
         "sshwarma:say - Say something to the room",
@@ -215,7 +215,7 @@ def test_examine_prints_the_seeds_block_and_the_parameters(alice: Person, room: 
 
 
 @covers("put", "edit", "drop", "restore")
-def test_data_is_put_changed_dropped_and_restored(alice: Person, room: str) -> None:
+def test_put_drop_and_restore_change_data(alice: Person, room: str) -> None:
     assert alice.does("put notes = first") == f"Made notes in {room} (5 bytes).\n"
     assert alice.does("put notes = second one") == f"Changed notes in {room} (10 bytes).\n"
     assert alice.run("put notes", "from\na file\n").out.startswith("Changed notes in")
@@ -230,7 +230,7 @@ def test_data_is_put_changed_dropped_and_restored(alice: Person, room: str) -> N
 
 
 @covers("drop")
-def test_drop_takes_only_what_is_in_that_very_bag(alice: Person, room: str) -> None:
+def test_drop_takes_only_things_in_that_bag(alice: Person, room: str) -> None:
     alice.does("put me:todo = x")
     assert alice.run("drop room todo").status == 1
     assert alice.run("drop room sshwarma:look").status == 1
@@ -253,7 +253,7 @@ def test_things_move_between_bags(alice: Person, room: str) -> None:
     assert alice.run("move room to me").status == 2
 
 
-def test_there_is_no_take_and_no_give(alice: Person) -> None:
+def test_take_and_give_are_unknown_verbs(alice: Person) -> None:
     for verb in ("take", "give"):
         done = alice.run(f"{verb} x")
         assert done.status == 2
@@ -261,7 +261,7 @@ def test_there_is_no_take_and_no_give(alice: Person) -> None:
 
 
 @covers("link")
-def test_a_link_is_a_reference(alice: Person, room: str) -> None:
+def test_link_creates_a_reference(alice: Person, room: str) -> None:
     alice.does("link design https://example.org/design")
     seen = alice.json("examine design")
     assert (seen["kind"], seen["uri"]) == ("reference", "https://example.org/design")
@@ -269,7 +269,7 @@ def test_a_link_is_a_reference(alice: Person, room: str) -> None:
     assert alice.json("look")["floor"][0]["name"] == "design"
 
 
-def test_of_two_who_create_one_name_at_once_one_succeeds_and_one_is_told(
+def test_concurrent_creation_of_one_name_succeeds_once(
     alice: Person, bob: Person, name: Named
 ) -> None:
     wanted = name("race")
@@ -281,7 +281,7 @@ def test_of_two_who_create_one_name_at_once_one_succeeds_and_one_is_told(
     assert alice.run("rooms").out.count(f" {wanted} ") == 1
 
 
-def test_a_name_is_free_again_after_a_delete(alice: Person, name: Named) -> None:
+def test_deleted_name_can_be_reused(alice: Person, name: Named) -> None:
     wanted = name("brief")
     alice.does(f"create {wanted}", f"room delete {wanted}")
     assert alice.json("look")["name"] == "lobby"
@@ -296,7 +296,7 @@ def test_a_name_is_free_again_after_a_delete(alice: Person, name: Named) -> None
 
 
 @covers("gc purge", "gc stale", "gc orphans")
-def test_garbage_is_only_counted_until_yes_and_what_is_referred_to_stays(
+def test_gc_purge_needs_yes_and_keeps_referenced_things(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()

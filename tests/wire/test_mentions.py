@@ -16,7 +16,7 @@ from support.driver.covers import covers
 
 
 @covers("say", "expand")
-def test_the_guide_answers_with_a_tool_call_in_both_terminals(
+def test_guide_answers_with_a_tool_call_in_both_terminals(
     alice: Person, bob: Person, room: str
 ) -> None:
     hers, his = alice.sit(100, 40, room=room), bob.sit(100, 40, room=room)
@@ -34,7 +34,7 @@ def test_the_guide_answers_with_a_tool_call_in_both_terminals(
     assert kinds == ["tool.call", "tool.result"]
 
 
-def test_a_one_shot_mention_waits_for_its_answer_and_prints_it(alice: Person) -> None:
+def test_exec_mention_waits_for_the_answer_and_prints_it(alice: Person) -> None:
     done = alice.run("@guide where am I?", b"")
     assert done.status == 0
     assert done.out.startswith("guide: You are here:")
@@ -44,7 +44,7 @@ def test_a_one_shot_mention_waits_for_its_answer_and_prints_it(alice: Person) ->
 
 
 @covers("run")
-def test_run_calls_a_tool_and_the_room_sees_it(alice: Person, bob: Person, room: str) -> None:
+def test_run_of_a_tool_is_shown_in_the_room(alice: Person, bob: Person, room: str) -> None:
     his = bob.sit(100, 30, room=room)
     ran = alice.json(f"run sshwarma:note 'text=\"by hand\"' --room {room}")
     assert ran["ok"]
@@ -59,7 +59,7 @@ def test_run_calls_a_tool_and_the_room_sees_it(alice: Person, bob: Person, room:
 
 
 @covers("models", "wrap", "stats")
-def test_who_answers_what_it_is_told_and_what_it_cost(alice: Person, room: str) -> None:
+def test_models_wrap_and_stats_report_on_the_guide(alice: Person, room: str) -> None:
     assert "guide" in [model["name"] for model in alice.json("models")["models"]]
     alice.does(f"describe --room {room} A bench under north light.")
     alice.does(f"say --room {room} hello there")
@@ -121,7 +121,7 @@ def slow_house(serve: Callable[..., Server], slow_model: SlowModel) -> Server:
 
 
 @covers("wrap")
-def test_what_a_model_is_sent_is_shown_layer_by_layer(slow_house: Server) -> None:
+def test_wrap_shows_the_prompt_layer_by_layer(slow_house: Server) -> None:
     owner = slow_house.owner
     owner.does("describe A bench under north light.", "say hello there")
     wrapped = owner.json("wrap @tale")
@@ -135,9 +135,7 @@ def test_what_a_model_is_sent_is_shown_layer_by_layer(slow_house: Server) -> Non
 
 
 @covers("stop")
-def test_an_answer_streams_while_it_comes_and_stops_when_told(
-    slow_house: Server, slow_model: SlowModel
-) -> None:
+def test_answer_streams_and_can_be_stopped(slow_house: Server, slow_model: SlowModel) -> None:
     teller, other = slow_house.person("teller"), slow_house.person("other")
     hers, his = teller.sit(), other.sit()
     hers.enter("@tale tell me a tale")
@@ -158,7 +156,7 @@ def test_an_answer_streams_while_it_comes_and_stops_when_told(
 
 
 @covers("stop", "note")
-def test_a_pipe_that_comes_too_late_is_told_so_and_can_be_waited_for(slow_house: Server) -> None:
+def test_late_pipe_is_reported_and_can_be_awaited(slow_house: Server) -> None:
     one = slow_house.person("one")
     piped: dict[str, Any] = {
         "stdin": subprocess.PIPE,

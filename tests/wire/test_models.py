@@ -143,7 +143,7 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
     boss.does("model remove luna")
 
 
-def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, mock: Mock) -> None:
+def test_added_model_survives_a_restart(boss: Person, house: Server, mock: Mock) -> None:
     add(boss, mock, "stays", prompt="'Stay as you are.'")
     boss.does("model set stays turn_tokens none", "model set stays day_tokens 1500")
     answer(boss, "@stays hello")
@@ -163,7 +163,7 @@ def test_a_model_added_by_verb_outlives_the_server(boss: Person, house: Server, 
     boss.does("model remove stays")
 
 
-def test_what_show_names_can_be_set(boss: Person, mock: Mock, tmp_path: Path) -> None:
+def test_every_setting_of_model_show_can_be_set(boss: Person, mock: Mock, tmp_path: Path) -> None:
     """/model show names every setting as /model set does; a key file is read when it is set."""
     add(boss, mock, "named")
     shown = boss.does("model show named").split("Settings:")[1]
@@ -187,7 +187,7 @@ def test_what_show_names_can_be_set(boss: Person, mock: Mock, tmp_path: Path) ->
 
 
 @covers("model off", "model on")
-def test_off_and_on(boss: Person, mock: Mock) -> None:
+def test_model_can_be_switched_off_and_on(boss: Person, mock: Mock) -> None:
     add(boss, mock, "blinks")
     screen = sit(boss)
     screen.enter("@blinks speak at length")
@@ -229,14 +229,14 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model test guide", "guide follows built-in rules and has no provider to test."),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(boss: Person, line: str, says: str) -> None:
+def test_invalid_model_command_is_refused(boss: Person, line: str, says: str) -> None:
     refused = boss.run(line)
     assert refused.status in (1, 2), refused
     assert says in " ".join(refused.err.split())
     assert "Value error" not in refused.err
 
 
-def test_only_owners_may(house: Server) -> None:
+def test_model_verbs_need_the_own_right(house: Server) -> None:
     other = house.person("other", "admin")
     refused = other.run("model list")
     assert "needs the own right" in refused.err
@@ -244,7 +244,7 @@ def test_only_owners_may(house: Server) -> None:
     other.hang_up()
 
 
-def test_an_error_points_at_the_word(boss: Person, mock: Mock) -> None:
+def test_invalid_model_setting_is_underlined(boss: Person, mock: Mock) -> None:
     add(boss, mock, "pointed")
     screen = sit(boss)
     screen.enter("/model set pointed turn_steps many")
@@ -255,7 +255,7 @@ def test_an_error_points_at_the_word(boss: Person, mock: Mock) -> None:
     boss.does("model remove pointed")
 
 
-def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
+def test_cost_limit_needs_a_known_price(boss: Person, mock: Mock) -> None:
     add(boss, mock, "local", "compatible some-model")
     for line in ("model set local turn_cost 1", "model set local day_cost 1"):
         refused = boss.run(line)
@@ -272,7 +272,7 @@ def test_a_cost_limit_needs_a_price(boss: Person, mock: Mock) -> None:
     boss.does("model remove local")
 
 
-def test_every_limit_of_a_turn_ends_it_with_words(boss: Person, mock: Mock) -> None:
+def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) -> None:
     add(boss, mock, "bound")
     limits = {
         "turn_steps 2": ("again and again", "was stopped after 2 steps, the limit of one turn"),
@@ -296,7 +296,7 @@ def test_every_limit_of_a_turn_ends_it_with_words(boss: Person, mock: Mock) -> N
     boss.does("model remove bound")
 
 
-def test_a_wait_is_seen_and_stopped_at_once(boss: Person, mock: Mock) -> None:
+def test_retry_wait_is_shown_and_can_be_stopped(boss: Person, mock: Mock) -> None:
     add(boss, mock, "busy")
     screen = sit(boss)
     screen.enter("@busy be patient")
@@ -310,9 +310,7 @@ def test_a_wait_is_seen_and_stopped_at_once(boss: Person, mock: Mock) -> None:
     boss.does("model remove busy")
 
 
-def test_another_kind_amid_a_conversation_is_told_what_was_said_and_nothing_malformed(
-    boss: Person, mock: Mock
-) -> None:
+def test_change_of_provider_keeps_the_conversation(boss: Person, mock: Mock) -> None:
     add(boss, mock, "turns")
     said = answer(boss, "@turns who is there")
     assert "You are." in said
@@ -357,7 +355,7 @@ def _is_well_formed(messages: list[dict[str, Any]]) -> None:
 
 
 @covers("model found", "model list")
-def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Server) -> None:
+def test_model_found_prints_the_line_that_adds_a_model(boss: Person, house: Server) -> None:
     found = boss.json("model found")["offers"]
     assert all(offer["line"].startswith("/model add ") for offer in found)
     assert {known["name"] for known in boss.json("model")["models"]} >= {"filed", "guide"}
@@ -365,7 +363,7 @@ def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Ser
     assert re.search(r"@filed +gpt-5.6-luna by openai +file +0 tokens", listed)
 
 
-def test_what_went_wrong_last_is_shown_until_it_goes_well(boss: Person, mock: Mock) -> None:
+def test_last_error_is_shown_until_the_next_success(boss: Person, mock: Mock) -> None:
     answers = add(boss, mock, "keyless", **{"key-env": "NOT_THERE"})
     assert "keyless was added, and cannot answer yet: no key in" in answers
     assert "could not answer: no key" in answer(boss, "@keyless hello")

@@ -17,7 +17,7 @@ Named = Callable[[str], str]
 
 
 @covers("look", "describe", "vibe", "put", "portal")
-def test_look_shows_text_people_exits_and_floor(alice: Person, bob: Person, room: str) -> None:
+def test_look_shows_text_people_exits_and_things(alice: Person, bob: Person, room: str) -> None:
     alice.does(
         "describe A long bench under north light.",
         "vibe quiet, focused",
@@ -69,7 +69,7 @@ def test_look_and_examine_work_for_every_kind(
 
 
 @covers("rooms", "room private")
-def test_rooms_are_listed_by_name_with_people_and_private_ones_only_to_members(
+def test_rooms_are_sorted_and_private_ones_listed_only_to_members(
     alice: Person, bob: Person, name: Named
 ) -> None:
     first, second = sorted((name("atelier"), name("attic")))
@@ -90,7 +90,7 @@ def test_rooms_are_listed_by_name_with_people_and_private_ones_only_to_members(
 
 
 @covers("who")
-def test_who_shows_room_door_and_idle_time_but_not_a_private_room(
+def test_who_shows_room_door_and_idle_time_but_hides_private_rooms(
     alice: Person, bob: Person, room: str
 ) -> None:
     alice.does("room private")
@@ -108,7 +108,9 @@ def test_who_shows_room_door_and_idle_time_but_not_a_private_room(
 
 
 @covers("join", "leave", "create", "fork")
-def test_join_leave_create_and_fork_take_one_there(alice: Person, bob: Person, name: Named) -> None:
+def test_join_leave_create_and_fork_move_the_caller(
+    alice: Person, bob: Person, name: Named
+) -> None:
     first, copy = name("works"), name("copy")
     screen = bob.sit()
     screen.enter(f"/create {first}")
@@ -137,7 +139,7 @@ def test_join_leave_create_and_fork_take_one_there(alice: Person, bob: Person, n
      ("ne", "northeast"), ("nw", "northwest"), ("se", "southeast"), ("sw", "southwest"),
      ("in", "in"), ("out", "out"), ("trapdoor", "trapdoor")],
 )  # fmt: skip
-def test_go_takes_every_direction_short_or_long_and_names_of_ones_own(
+def test_go_takes_short_long_and_custom_directions(
     alice: Person, room: str, typed: str, full: str
 ) -> None:
     assert alice.does(f"portal {typed} lobby") == f"Created exit: {full} → lobby\n"
@@ -148,7 +150,7 @@ def test_go_takes_every_direction_short_or_long_and_names_of_ones_own(
 
 
 @covers("join", "go")
-def test_a_failed_join_or_go_leaves_one_where_one_was_and_makes_no_room(
+def test_failed_join_or_go_moves_nobody_and_makes_no_room(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:
     private, wrong = name("secret"), name("mistyped")
@@ -200,7 +202,7 @@ def test_an_invite_room_is_listed_but_only_members_enter(
 
 
 @covers("portal", "unportal", "exits")
-def test_a_portal_is_one_way_both_makes_two_and_a_second_says_what_it_replaced(
+def test_portal_is_one_way_without_both_and_reports_a_replaced_exit(
     alice: Person, room: str, name: Named
 ) -> None:
     hall, attic = name("hall"), name("attic")
@@ -225,9 +227,7 @@ def test_a_portal_is_one_way_both_makes_two_and_a_second_says_what_it_replaced(
 
 
 @covers("route")
-def test_the_route_is_a_shortest_walk_and_survives_loops(
-    alice: Person, room: str, name: Named
-) -> None:
+def test_route_is_a_shortest_path_and_survives_loops(alice: Person, room: str, name: Named) -> None:
     a, b, c = name("aa"), name("ab"), name("ae")
     alice.does(
         f"create {a}", f"create {b}", f"create {c}", f"portal back {room}",
@@ -249,7 +249,7 @@ def test_the_route_is_a_shortest_walk_and_survives_loops(
 
 
 @covers("nav show", "nav on", "nav off")
-def test_nav_off_is_shown_and_does_not_hold_people(alice: Person, room: str) -> None:
+def test_nav_off_is_shown_and_does_not_confine_people(alice: Person, room: str) -> None:
     alice.does("portal out lobby", "nav off")
     assert alice.json("look")["nav"] is False
     assert "Navigation is off" in alice.does("nav")
@@ -259,9 +259,7 @@ def test_nav_off_is_shown_and_does_not_hold_people(alice: Person, room: str) -> 
 
 
 @covers("vibe", "describe")
-def test_vibe_and_description_are_set_by_builders_shown_and_emptied(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_vibe_and_description_are_set_by_builders(alice: Person, bob: Person, room: str) -> None:
     screen = bob.sit(room=room)
     assert alice.does("vibe slow mornings") == f"The vibe of {room} is now: slow mornings\n"
     screen.wait_for("set the vibe: slow mornings")
@@ -277,7 +275,7 @@ def test_vibe_and_description_are_set_by_builders_shown_and_emptied(
 # -- presence
 
 
-def test_coming_and_going_is_announced_once(alice: Person, bob: Person, room: str) -> None:
+def test_arrival_and_departure_are_announced_once(alice: Person, bob: Person, room: str) -> None:
     watch = alice.sit(room=room)
     first = bob.sit(room=room)
     watch.wait_for(f"· {bob.name} arrives from lobby")
@@ -295,9 +293,7 @@ def test_coming_and_going_is_announced_once(alice: Person, bob: Person, room: st
     assert told == ["arrives from lobby", "leaves"]
 
 
-def test_who_has_several_links_arrives_with_the_first_and_leaves_with_the_last(
-    alice: Person, bob: Person
-) -> None:
+def test_several_connections_are_one_arrival_and_one_departure(alice: Person, bob: Person) -> None:
     watch = alice.sit()
     first = bob.sit()
     watch.wait_for(f"· {bob.name} arrives")
@@ -316,9 +312,7 @@ def test_who_has_several_links_arrives_with_the_first_and_leaves_with_the_last(
     assert watch.count(f"{bob.name} arrives") == 1
 
 
-def test_comings_and_goings_do_not_push_what_was_said_out_of_sight(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_arrivals_do_not_push_messages_out_of_sight(alice: Person, bob: Person, room: str) -> None:
     alice.does("say the one line that matters")
     his = bob.sit()
     for _ in range(12):
@@ -336,7 +330,7 @@ def test_comings_and_goings_do_not_push_what_was_said_out_of_sight(
     assert hers.count("the one line that matters") == 0
 
 
-def test_who_moves_is_announced_in_both_rooms(alice: Person, bob: Person, room: str) -> None:
+def test_move_is_announced_in_both_rooms(alice: Person, bob: Person, room: str) -> None:
     watch, lobby = alice.sit(room=room), alice.sit()
     screen = bob.sit(room=room)
     lobby.wait_for(f"· {bob.name} goes to {room}")
@@ -345,7 +339,7 @@ def test_who_moves_is_announced_in_both_rooms(alice: Person, bob: Person, room: 
     lobby.wait_for(f"· {bob.name} arrives from {room}")
 
 
-def test_a_killed_client_leaves_no_ghost(alice: Person, bob: Person, room: str) -> None:
+def test_killed_client_leaves_no_presence(alice: Person, bob: Person, room: str) -> None:
     watch, screen = alice.sit(room=room), bob.sit(room=room)
     screen.type("half a line")
     screen.wait_for_input(f"{room}> half a line")
@@ -355,7 +349,7 @@ def test_a_killed_client_leaves_no_ghost(alice: Person, bob: Person, room: str) 
     assert bob.name not in alice.run("who").out
 
 
-def test_a_link_that_falls_silent_is_gone_after_the_keepalive_interval(
+def test_silent_connection_is_dropped_by_keepalive(
     serve: Callable[..., Server],
 ) -> None:
     """No FIN and no RST reach the server, as when a laptop is closed."""
@@ -372,9 +366,7 @@ def test_a_link_that_falls_silent_is_gone_after_the_keepalive_interval(
     ben.hang_up()
 
 
-def test_a_login_lands_in_the_lobby_and_says_where_one_was_or_there_if_so_set(
-    alice: Person, room: str
-) -> None:
+def test_login_lands_in_the_lobby_unless_start_is_last(alice: Person, room: str) -> None:
     screen = alice.sit()
     screen.wait_for(f"You were last in {room}. Go back: /join {room}")
     alice.does("set start last")

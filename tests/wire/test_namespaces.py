@@ -78,7 +78,7 @@ def listed(person: Person) -> dict[str, dict[str, Any]]:
 
 
 @covers("namespaces", "namespace show", "namespace list")
-def test_a_tool_for_an_unknown_namespace_makes_it(ann: Person) -> None:
+def test_tool_new_creates_an_unknown_namespace(ann: Person) -> None:
     found = listed(ann)
     assert set(SPACES) <= set(found)
     assert found["global"]["loaded"]
@@ -100,7 +100,7 @@ def test_a_tool_for_an_unknown_namespace_makes_it(ann: Person) -> None:
 
 
 @covers("namespace new", "namespace set", "namespace remove")
-def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Server) -> None:
+def test_only_the_creator_may_change_a_namespace(ann: Person, house: Server) -> None:
     refused = ann.run("namespace set git description mine")
     assert refused.status == 1
     maker = house.owner.name
@@ -128,7 +128,9 @@ def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Ser
 
 
 @covers("namespace set", "wrap")
-def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, house: Server) -> None:
+def test_retention_policy_of_a_tool_trims_its_results_in_the_prompt(
+    ann: Person, house: Server
+) -> None:
     ann.does("tool new long = return ('x'):rep(3000)", "run long")
     room = ann.json("state list")["room"]
 
@@ -150,7 +152,7 @@ def test_what_a_model_is_told_of_results_is_a_tool_s_own_matter(ann: Person, hou
 
 
 @covers("load", "unload")
-def test_loading_brings_its_tools_and_unloading_takes_them(ann: Person) -> None:
+def test_load_adds_tools_and_unload_removes_them(ann: Person) -> None:
     assert tools(ann) == set()
     said = ann.does("load requirement")
     assert "requirement" in said
@@ -177,7 +179,7 @@ def test_loading_brings_its_tools_and_unloading_takes_them(ann: Person) -> None:
 
 
 @covers("load", "state add", "state remove", "state list")
-def test_what_lacks_a_state_cannot_be_loaded_until_it_holds(ann: Person) -> None:
+def test_namespace_with_a_missing_state_cannot_be_loaded(ann: Person) -> None:
     assert (listed(ann)["deploy"]["available"], listed(ann)["deploy"]["missing"]) == (
         False,
         ["ci-configured"],
@@ -195,7 +197,7 @@ def test_what_lacks_a_state_cannot_be_loaded_until_it_holds(ann: Person) -> None
 
 
 @covers("namespace set", "load")
-def test_a_child_that_loads_with_its_parent(ann: Person, house: Server) -> None:
+def test_child_namespace_can_load_with_its_parent(ann: Person, house: Server) -> None:
     house.owner.does("namespace set git.branch load_with_parent on")
     try:
         ann.does("load git")
@@ -208,7 +210,7 @@ def test_a_child_that_loads_with_its_parent(ann: Person, house: Server) -> None:
 
 
 @covers("namespace set", "unload")
-def test_what_loads_by_itself_is_there_for_everyone(ann: Person, house: Server) -> None:
+def test_auto_loaded_namespace_is_available_to_everyone(ann: Person, house: Server) -> None:
     house.owner.does("namespace set deploy auto_load on", "namespace set deploy required_states -")
     try:
         assert "deploy:run" in tools(ann)
@@ -221,7 +223,7 @@ def test_what_loads_by_itself_is_there_for_everyone(ann: Person, house: Server) 
         )
 
 
-def test_what_is_not_loaded_is_not_called_and_says_what_to_load(ann: Person) -> None:
+def test_call_of_an_unloaded_tool_names_the_namespace_to_load(ann: Person) -> None:
     refused = ann.run("run git:commit")
     assert refused.status == 1
     assert "git:commit is not equipped here" in refused.err
@@ -229,7 +231,9 @@ def test_what_is_not_loaded_is_not_called_and_says_what_to_load(ann: Person) -> 
     assert ann.json("history --tools")["entries"] == []
 
 
-def test_what_one_has_loaded_is_one_s_own_and_lasts(ann: Person, house: Server, name: Any) -> None:
+def test_loaded_namespaces_are_per_agent_and_persistent(
+    ann: Person, house: Server, name: Any
+) -> None:
     ann.does("load git")
     other = house.person(name("other"))
     assert tools(other) == set()
@@ -245,7 +249,7 @@ def test_what_one_has_loaded_is_one_s_own_and_lasts(ann: Person, house: Server, 
 
 
 @covers("load", "wrap")
-def test_a_model_loads_a_namespace_and_uses_it_in_the_same_turn(
+def test_model_loads_a_namespace_and_uses_it_in_the_same_turn(
     ann: Person, house: Server, model: Model
 ) -> None:
     before = ann.json("wrap @qwen")
@@ -266,7 +270,7 @@ def test_a_model_loads_a_namespace_and_uses_it_in_the_same_turn(
 
 
 @covers("find")
-def test_what_one_wants_to_do_finds_its_namespace(ann: Person) -> None:
+def test_find_suggests_a_namespace_for_a_task(ann: Person) -> None:
     found = ann.json("find I want to create a new requirement")["found"]
     assert found[0]["id"] == "requirement"
     assert found[0]["why"].startswith("keyword")
@@ -280,7 +284,9 @@ def test_what_one_wants_to_do_finds_its_namespace(ann: Person) -> None:
 
 
 @covers("state directory")
-def test_the_directory_of_a_room_decides_states(ann: Person, house: Server, tmp_path: Any) -> None:
+def test_directory_of_a_room_decides_detected_states(
+    ann: Person, house: Server, tmp_path: Any
+) -> None:
     room = ann.json("state list")["room"]
     owner = house.owner
     assert ann.run(f"state directory {tmp_path}").status == 1

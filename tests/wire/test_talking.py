@@ -14,7 +14,7 @@ Named = Callable[[str], str]
 
 
 @covers("say")
-def test_a_line_reaches_everybody_in_the_room_and_leaves_half_typed_lines_intact(
+def test_message_reaches_everybody_in_the_room_and_keeps_their_drafts(
     alice: Person, bob: Person, room: str
 ) -> None:
     hers, his = alice.sit(room=room), bob.sit(room=room)
@@ -37,7 +37,9 @@ def test_a_line_reaches_everybody_in_the_room_and_leaves_half_typed_lines_intact
 
 
 @covers("me", "say")
-def test_emotes_and_lines_that_begin_with_a_slash(alice: Person, bob: Person, room: str) -> None:
+def test_emotes_and_messages_that_start_with_a_slash_are_sent(
+    alice: Person, bob: Person, room: str
+) -> None:
     hers, his = alice.sit(room=room), bob.sit(room=room)
     hers.enter("/me waves")
     his.wait_for(f"* {alice.name} waves")
@@ -49,9 +51,7 @@ def test_emotes_and_lines_that_begin_with_a_slash(alice: Person, bob: Person, ro
     assert kinds[-3:] == ["emote", "chat", "chat"]
 
 
-def test_what_is_said_in_one_room_is_not_heard_in_another(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_message_is_not_shown_in_other_rooms(alice: Person, bob: Person, room: str) -> None:
     hers, his = alice.sit(room=room), bob.sit()
     hers.enter("only here")
     hers.wait_for(f"{alice.name}: only here")
@@ -61,7 +61,7 @@ def test_what_is_said_in_one_room_is_not_heard_in_another(
 
 
 @covers("tell", "reply", "history show", "search")
-def test_a_tell_is_private_to_the_two(
+def test_tell_is_private(
     alice: Person, bob: Person, person: Callable[..., Person], room: str
 ) -> None:
     eve = person("eve")
@@ -92,7 +92,7 @@ def test_a_tell_is_private_to_the_two(
 
 
 @covers("tell", "reply")
-def test_a_tell_waits_for_who_is_away_and_a_wrong_one_is_refused(
+def test_tell_to_an_absent_agent_is_stored_and_an_invalid_one_is_refused(
     alice: Person, bob: Person, person: Callable[..., Person]
 ) -> None:
     assert alice.does(f"tell {bob.name} later") == f"you → {bob.name}: later\n"
@@ -105,7 +105,7 @@ def test_a_tell_waits_for_who_is_away_and_a_wrong_one_is_refused(
     assert "Nobody has sent you a private message yet." in lonely.err
 
 
-def test_a_mention_rings_the_bell_once_and_highlights(
+def test_mention_rings_the_bell_once_and_is_highlighted(
     alice: Person, bob: Person, room: str
 ) -> None:
     hers, his = alice.sit(room=room), bob.sit(room=room)
@@ -132,7 +132,7 @@ def test_a_mention_rings_the_bell_once_and_highlights(
 
 
 @covers("note", "decide", "idea", "milestone", "journal")
-def test_the_journal_keeps_four_kinds_with_author_time_and_room(
+def test_journal_keeps_four_kinds_with_author_time_and_room(
     alice: Person, bob: Person, room: str
 ) -> None:
     his = bob.sit(room=room)
@@ -187,13 +187,15 @@ def test_history_pages_back_to_the_first_row_without_gap_or_repeat(
 
 
 @covers("history show")
-def test_history_of_tools_says_when_there_was_no_call(alice: Person, room: str) -> None:
+def test_history_of_tools_says_that_no_tool_was_called(alice: Person, room: str) -> None:
     alice.does("say something")
     assert alice.json("history --tools")["entries"] == []
     assert alice.does("history --stats") == f"No tool was called in {room} yet.\n"
 
 
-def test_a_long_row_is_cut_with_a_handle_to_the_rest(alice: Person, room: str) -> None:
+def test_long_row_is_cut_and_names_the_command_that_shows_the_rest(
+    alice: Person, room: str
+) -> None:
     text = "\n".join(f"row {number}" for number in range(60))
     his = alice.sit(room=room)
     alice.run("say", text)
@@ -205,7 +207,7 @@ def test_a_long_row_is_cut_with_a_handle_to_the_rest(alice: Person, room: str) -
 
 
 @covers("search")
-def test_search_finds_words_in_every_room_one_may_read_newest_first(
+def test_search_finds_words_in_every_readable_room_newest_first(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:
     other, word = name("annex"), name("relaybox")
@@ -226,13 +228,13 @@ def test_search_finds_words_in_every_room_one_may_read_newest_first(
         assert alice.run(f"search {odd}").status in (0, 2), odd
 
 
-def test_a_message_keeps_its_lines_spaces_and_markup_as_typed(alice: Person, room: str) -> None:
+def test_message_keeps_lines_spaces_and_markup(alice: Person, room: str) -> None:
     text = "two  spaces {x} %s $You() \\n |r <b> `code`\n\n  last"
     alice.run("say", text)
     assert alice.json("history 1")["entries"][0]["text"] == text
 
 
-def test_no_more_lines_than_the_limit_are_taken_in_ten_seconds(
+def test_lines_per_ten_seconds_are_limited(
     serve: Callable[..., object],
 ) -> None:
     server = serve(limits__lines_per_10_seconds=5)

@@ -25,7 +25,7 @@ def over_http(world: Server, token: str, verb: str, **arguments: object) -> tupl
 
 
 @covers("token new", "token list")
-def test_a_token_goes_as_far_as_its_scope(world: Server, alice: Person, room: str) -> None:
+def test_token_scope_limits_the_verbs(world: Server, alice: Person, room: str) -> None:
     made = {
         scope: alice.json(f"token new of-{scope} --scope {scope}")
         for scope in ("read", "act", "build")
@@ -55,7 +55,7 @@ def test_a_revoked_token_is_refused(world: Server, alice: Person, bob: Person) -
 
 
 @covers("token new")
-def test_the_secret_is_shown_once_and_by_itself(alice: Person) -> None:
+def test_token_secret_is_shown_once_on_its_own_line(alice: Person) -> None:
     shown = alice.run("token new laptop --days 3").lines
     assert shown[0].startswith("swt_")
     assert shown[1].startswith("It speaks for you with the scope act until ")

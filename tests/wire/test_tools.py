@@ -26,7 +26,9 @@ return { sum = rolled[1] + rolled[2], room = room.name }
 
 
 @covers("tool new", "tool show", "tool list", "run")
-def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: str) -> None:
+def test_tool_made_from_a_pipe_is_available_in_the_room(
+    alice: Person, bob: Person, room: str
+) -> None:
     made = alice.run("tool new dice", DICE)
     assert made.status == 0, made
     assert made.out.startswith(f"Made {room}:dice (")
@@ -48,7 +50,7 @@ def test_a_tool_from_a_pipe_is_there_for_all(alice: Person, bob: Person, room: s
 
 
 @covers("tool new")
-def test_a_pipe_may_take_its_time(alice: Person, room: str) -> None:
+def test_tool_new_waits_for_a_slow_pipe(alice: Person, room: str) -> None:
     with subprocess.Popen(
         [*alice.ssh(), "tool new late"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as slow:
@@ -59,7 +61,7 @@ def test_a_pipe_may_take_its_time(alice: Person, room: str) -> None:
 
 
 @covers("tool new", "tool test", "tool edit", "tool remove")
-def test_a_tool_is_pasted_edited_tried_and_removed_at_a_terminal(
+def test_tool_is_pasted_tested_edited_and_removed_at_a_terminal(
     alice: Person, bob: Person, room: str
 ) -> None:
     hers, his = alice.sit(room=room), bob.sit(room=room)
@@ -87,7 +89,7 @@ def test_a_tool_is_pasted_edited_tried_and_removed_at_a_terminal(
 
 
 @covers("tool describe", "tool disable", "tool enable")
-def test_disabled_tools_stay_disabled_when_the_server_starts_again(
+def test_disabled_tool_stays_disabled_after_a_restart(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()
@@ -118,9 +120,7 @@ HARM = {
 
 
 @covers("run")
-def test_a_tool_that_does_harm_costs_its_own_call_alone(
-    alice: Person, bob: Person, room: str
-) -> None:
+def test_harmful_tool_fails_only_its_own_call(alice: Person, bob: Person, room: str) -> None:
     for name, (source, _) in HARM.items():
         assert alice.run(f"tool new {name}", source).status == 0
     his = bob.sit(room=room)

@@ -70,7 +70,7 @@ def layers(person: Person) -> dict[str, str]:
 
 
 @covers("context show", "context window", "message list", "wrap")
-def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
+def test_context_window_counts_whole_turns(ann: Person, studio: str) -> None:
     for n in "12345":
         ann.does(f"@qwen question {n}")
     shown = ann.json("context show")
@@ -98,7 +98,7 @@ def test_a_window_is_so_many_whole_turns(ann: Person, studio: str) -> None:
 
 
 @covers("message show", "message drop")
-def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
+def test_message_show_lists_the_rows_of_a_turn_with_roles(ann: Person, studio: str) -> None:
     ann.does("@qwen look twice")
     (turn,) = listed(ann)
     shown = ann.json(f"message show {turn['short']}")
@@ -116,7 +116,7 @@ def test_a_turn_is_a_group_of_rows_with_roles(ann: Person, studio: str) -> None:
 
 
 @covers("message drop", "message restore")
-def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
+def test_dropped_turn_leaves_the_prompt_and_can_be_restored(
     ann: Person, studio: str, other: Person, model: Model
 ) -> None:
     for n in "12":
@@ -137,7 +137,7 @@ def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
 
 
 @covers("undo", "state show", "state clear", "context rebuild")
-def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, other: Person) -> None:
+def test_undo_removes_the_answer_and_its_notes(ann: Person, studio: str, other: Person) -> None:
     nothing = ann.run("undo")
     assert nothing.status != 0
     assert nothing.err == "There is no question here to undo.\n"
@@ -163,9 +163,7 @@ def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, othe
 
 
 @covers("retry", "branch list", "branch switch")
-def test_asking_again_makes_a_branch_and_one_can_go_back(
-    ann: Person, studio: str, model: Model
-) -> None:
+def test_retry_makes_a_branch_that_can_be_switched(ann: Person, studio: str, model: Model) -> None:
     ann.does("@qwen first", "@qwen second")
     old = listed(ann)[-1]["short"]
     assert ann.json("branch list")["forks"] == []
@@ -189,7 +187,7 @@ def test_asking_again_makes_a_branch_and_one_can_go_back(
 
 
 @covers("retry", "branch list", "branch switch", "undo")
-def test_asking_again_after_taking_back_keeps_the_old_answer(ann: Person, studio: str) -> None:
+def test_retry_after_undo_keeps_the_old_answer(ann: Person, studio: str) -> None:
     ann.does("@qwen first", "@qwen second", "@qwen third", "undo")
     ann.does("retry")
     (fork,) = ann.json("branch list")["forks"]
@@ -206,7 +204,7 @@ def test_asking_again_after_taking_back_keeps_the_old_answer(ann: Person, studio
 
 
 @covers("branch switch", "message drop")
-def test_a_branch_goes_on_after_what_was_dropped_of_it(ann: Person, studio: str) -> None:
+def test_branch_continues_after_a_dropped_turn(ann: Person, studio: str) -> None:
     ann.does("@qwen start", "retry", "@qwen middle", "@qwen end")
     other, _, middle, _ = (turn["short"] for turn in listed(ann))
     ann.does(f"message drop {middle}", f"branch switch {other}")
@@ -218,7 +216,7 @@ def test_a_branch_goes_on_after_what_was_dropped_of_it(ann: Person, studio: str)
 
 
 @covers("branch switch", "message restore", "state clear")
-def test_a_model_s_notes_go_with_its_answers(ann: Person, studio: str) -> None:
+def test_notes_of_a_model_follow_its_active_answers(ann: Person, studio: str) -> None:
     ann.does("@qwen remember this")
     ann.does("retry", "state clear @qwen")
     first, second = (turn["short"] for turn in listed(ann))
@@ -237,7 +235,7 @@ def test_a_model_s_notes_go_with_its_answers(ann: Person, studio: str) -> None:
 
 
 @covers("undo", "retry")
-def test_taking_back_says_what_there_is_to_take_back(
+def test_undo_and_retry_say_what_is_left_to_undo(
     ann: Person, studio: str, house: Server, model: Model
 ) -> None:
     refused = ann.run("retry @qwen")
@@ -250,7 +248,7 @@ def test_taking_back_says_what_there_is_to_take_back(
 
 
 @covers("history show", "undo")
-def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, studio: str) -> None:
+def test_history_marks_undone_answers(ann: Person, studio: str) -> None:
     screen = ann.sit(room=studio)
     ann.does("@qwen say **this**", "@qwen say **that**", "undo")
     screen.wait_for("answer to say that")
@@ -270,7 +268,7 @@ def test_history_is_read_as_the_room_is_and_says_what_was_undone(ann: Person, st
 
 
 @covers("clone")
-def test_what_is_undone_in_a_clone_stands_in_the_original(ann: Person, studio: str) -> None:
+def test_undo_in_a_clone_keeps_the_original(ann: Person, studio: str) -> None:
     ann.does("@qwen remember this", "@qwen look twice", "context window 3")
     copy = f"{studio}-copy"
     ann.does(f"clone {studio} {copy}")
@@ -289,7 +287,7 @@ def test_what_is_undone_in_a_clone_stands_in_the_original(ann: Person, studio: s
     "skill add", "skill activate", "skill edit", "skill rename", "skill show", "skill deactivate",
     "skill delete", "skill list",
 )  # fmt: skip
-def test_skills_are_told_while_they_are_active(
+def test_active_skills_are_in_the_prompt(
     ann: Person, studio: str, other: Person, model: Model, name: Callable[[str], str]
 ) -> None:
     first, second = name("terse"), name("bugs")
@@ -317,7 +315,7 @@ def test_skills_are_told_while_they_are_active(
     assert second not in ann.does("skill list")
 
 
-def test_a_model_switches_a_skill_on_for_itself(
+def test_model_activates_a_skill_for_itself(
     ann: Person,
     studio: str,
     model: Model,
@@ -339,7 +337,7 @@ def test_a_model_switches_a_skill_on_for_itself(
 
 
 @covers("expand")
-def test_what_was_cut_is_read_on_from_where_it_was(ann: Person, studio: str) -> None:
+def test_expand_continues_where_the_text_was_cut(ann: Person, studio: str) -> None:
     text = "".join(f"{n:05}" for n in range(5_000))
     assert ann.run("say", text).status == 0
     seq = ann.json("history 1")["entries"][-1]["seq"]
@@ -354,7 +352,7 @@ def test_what_was_cut_is_read_on_from_where_it_was(ann: Person, studio: str) -> 
 
 
 @covers("clone", "undo", "retry", "branch switch")
-def test_verbs_of_turns_are_refused_where_nothing_was_asked(
+def test_turn_verbs_are_refused_without_a_turn(
     serve: Callable[..., Server],
 ) -> None:
     server = serve()

@@ -181,7 +181,7 @@ def tutorial(serve: Callable[..., Server]) -> Iterator[Tutorial]:
     model.close()
 
 
-def test_the_page_can_be_followed(tutorial: Tutorial) -> None:
+def test_tutorial_can_be_followed(tutorial: Tutorial) -> None:
     tutorial.follow()
     alice, bob = (tutorial.readers[name] for name in ("alice", "bob"))
     assert alice.screen is not None
@@ -190,7 +190,7 @@ def test_the_page_can_be_followed(tutorial: Tutorial) -> None:
     assert bob.read > 30
 
 
-def test_a_page_that_is_wrong_is_noticed() -> None:
+def test_wrong_output_in_the_tutorial_is_detected() -> None:
     rows = ["den", "  Here: alice", "  Exits: none", "Created den."]
     assert find(("den", "  Here: …"), rows, 0) == 2
     assert find(("den", "...", "Created den."), rows, 0) == 4

@@ -45,7 +45,7 @@ def answer(screen: Screen, line: str, room: str = "workshop") -> list[str]:
     return found
 
 
-def test_the_example_session(screen: Screen) -> None:
+def test_example_session_is_answered_as_written(screen: Screen) -> None:
     assert [row for row in answer(screen, "/inv") if "global:" not in row] == [
         "Equipped:",
         "  ✓ sshwarma:look",
@@ -86,7 +86,7 @@ def test_the_example_session(screen: Screen) -> None:
     assert answer(screen, "/exits") == ["Exits from workshop:", "  north → studio"]
 
 
-def test_the_commands_of_the_seeds_tables(screen: Screen) -> None:
+def test_documented_commands_are_answered_as_written(screen: Screen) -> None:
     assert answer(screen, "/equip room sshwarma:join,leave,go,create") == [
         "Equipped sshwarma:join, sshwarma:leave, sshwarma:go, sshwarma:create in this room."
     ]
@@ -110,6 +110,6 @@ def test_the_commands_of_the_seeds_tables(screen: Screen) -> None:
     screen.wait_for_prompt("workshop")
 
 
-def test_an_answer_is_found(screen: Screen) -> None:
+def test_answer_helper_finds_only_printed_words(screen: Screen) -> None:
     """The helper above can fail: it does not find words that were never printed."""
     assert answer(screen, "/exits") == ["There are no exits from workshop."]

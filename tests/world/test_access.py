@@ -45,7 +45,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("role", "mode", "in_room", "expected"), TABLE)
-def test_rights(
+def test_rights_follow_server_role_room_role_and_access_mode(
     role: str, mode: access.AccessMode, in_room: str | None, expected: set[Right]
 ) -> None:
     agent = Agent("a", "a", role=role)
@@ -64,7 +64,7 @@ def test_rights(
     assert access.compute_rights(agent, mode, over, NOW) == expected
 
 
-def test_no_role_gives_more_than_one_above_it() -> None:
+def test_higher_role_has_all_rights_of_a_lower_one() -> None:
     ranks = [*reversed(SERVER_ROLES)]
     for lower, higher in itertools.pairwise(ranks):
         for mode in ("open", "invite", "private"):
@@ -73,7 +73,7 @@ def test_no_role_gives_more_than_one_above_it() -> None:
             assert one <= other
 
 
-async def test_a_room_keeps_an_owner(alice: Someone, bob: Someone) -> None:
+async def test_last_owner_of_a_room_cannot_step_down(alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")
     for line in ("/room member bob", "/room remove bob", "/room builder bob"):
         assert "needs an owner, and this is the only one" in (await refused(bob, line)).message
@@ -82,7 +82,7 @@ async def test_a_room_keeps_an_owner(alice: Someone, bob: Someone) -> None:
     assert "moderate right in den" in (await refused(bob, "/room private")).message
 
 
-async def test_two_owners_cannot_both_go_at_once(
+async def test_concurrent_removal_of_two_owners_keeps_one(
     world: World, alice: Someone, bob: Someone
 ) -> None:
     await do(bob, "/create den")
@@ -98,7 +98,7 @@ async def test_two_owners_cannot_both_go_at_once(
     assert any(isinstance(result, Conflict) for result in results)
 
 
-async def test_a_private_room_is_known_to_members_only(alice: Someone, bob: Someone) -> None:
+async def test_private_room_is_visible_to_members_only(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create den")
     await do(alice, "/put secret = 42")
     await do(alice, "/room private")
@@ -112,7 +112,7 @@ async def test_a_private_room_is_known_to_members_only(alice: Someone, bob: Some
     assert (await do(bob, "/examine secret")).content == "42"
 
 
-async def test_an_invite_room_is_seen_and_not_entered(alice: Someone, bob: Someone) -> None:
+async def test_invite_room_is_visible_but_not_enterable(alice: Someone, bob: Someone) -> None:
     await do(alice, "/create den")
     await do(alice, "/room invite")
     assert "enter right in den" in (await refused(bob, "/join den")).message
@@ -120,7 +120,7 @@ async def test_an_invite_room_is_seen_and_not_entered(alice: Someone, bob: Someo
     assert "den" in [room.name for room in (await do(bob, "/rooms")).rooms]
 
 
-async def test_mute_and_ban_say_what_they_are(alice: Someone, bob: Someone) -> None:
+async def test_refusals_for_mute_and_ban_give_time_and_reason(alice: Someone, bob: Someone) -> None:
     await do(alice, "/mute bob 10 too loud")
     refusal = await refused(bob, "hello")
     assert refusal.message == "You are muted in lobby for another 10 min: too loud."

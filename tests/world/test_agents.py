@@ -31,9 +31,7 @@ async def give_key(world: World, agent: Agent | Someone, fingerprint: str) -> No
     ("bo0", "boo"), ("bill", "bi1l"), ("bill", "blll"), ("arne", "ame"), ("a-b", "a_b"),
     ("ivvo", "iwo"), ("clan", "dan"), ("kim5", "kims"),
 ])  # fmt: skip
-async def test_a_name_that_looks_like_anothers_is_refused(
-    world: World, first: str, second: str
-) -> None:
+async def test_name_similar_to_another_is_refused(world: World, first: str, second: str) -> None:
     await add(world, first)
     with pytest.raises(Conflict, match=f"{second} looks too much like {first}"):
         await add(world, second)
@@ -45,7 +43,7 @@ async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
         await add(world, "bob")
 
 
-async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Someone) -> None:
+async def test_change_of_an_agent_is_visible_at_once(world: World, bob: Someone) -> None:
     await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "admin"))
     assert world.agents.find_by_name("bob").role == "admin"
     await world.change(lambda tx: agents.update_agent(tx, bob.id, prefs={"bell": "off"}))
@@ -56,7 +54,7 @@ async def test_whoever_changes_an_agent_finds_it_changed(world: World, bob: Some
     assert world.agents.find_by_name("m03xyz") and world.agents.find_by_name("m07xyz")
 
 
-async def test_the_directory_equals_the_database(world: World, alice: Someone) -> None:
+async def test_agent_directory_equals_the_database(world: World, alice: Someone) -> None:
     bob = await add(world, "bob")
     for agent, fingerprint in ((alice, F1), (bob, F2)):
         await give_key(world, agent, fingerprint)
@@ -68,7 +66,7 @@ async def test_the_directory_equals_the_database(world: World, alice: Someone) -
     assert world.agents.keys_of(bob.id) == []
 
 
-async def test_the_last_owner_stays(world: World, alice: Someone) -> None:
+async def test_last_owner_cannot_be_demoted_or_disabled(world: World, alice: Someone) -> None:
     for work in (
         lambda tx: agents.set_agent_role(tx, alice.id, "admin"),
         lambda tx: agents.set_agent_disabled(tx, alice.id, True),
@@ -84,7 +82,7 @@ async def test_the_last_owner_stays(world: World, alice: Someone) -> None:
         await world.change(lambda tx: agents.set_agent_role(tx, other.id, "member"))
 
 
-async def test_one_key_is_one_identity(world: World, alice: Someone, bob: Someone) -> None:
+async def test_key_belongs_to_one_agent(world: World, alice: Someone, bob: Someone) -> None:
     await give_key(world, alice, F1)
     await give_key(world, alice, F2)
     assert world.agents.find_by_key(F1) == world.agents.find_by_key(F2) == alice.agent
@@ -96,7 +94,7 @@ async def test_one_key_is_one_identity(world: World, alice: Someone, bob: Someon
     assert world.agents.find_by_key(F1) == bob.agent
 
 
-async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
+async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
     world: World, alice: Someone, bob: Someone
 ) -> None:
     told: list[Event] = []
@@ -114,7 +112,7 @@ async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
     assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
 
 
-async def test_a_disabled_agents_links_end(world: World, bob: Someone) -> None:
+async def test_disabling_an_agent_ends_its_connections(world: World, bob: Someone) -> None:
     told: list[Event] = []
     world.bus.on_agent(bob.id, told.append)
     await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
@@ -124,7 +122,7 @@ async def test_a_disabled_agents_links_end(world: World, bob: Someone) -> None:
     assert not bob.agent.disabled
 
 
-async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) -> None:
+async def test_invite_code_works_once(world: World, alice: Someone) -> None:
     code = await world.change(lambda tx: agents.create_invite(tx, "guest", 1, alice.id))
     stored = await world.store.read(lambda c: c.execute(text("SELECT * FROM invites")).all())
     assert code not in repr(stored), "only the hash is stored"
@@ -150,7 +148,7 @@ async def test_an_invite_admits_one_newcomer_once(world: World, alice: Someone) 
         await redeem("erin", "SHA256:e")
 
 
-async def test_an_invite_expires(world: World) -> None:
+async def test_invite_code_expires(world: World) -> None:
     code = await world.change(lambda tx: agents.create_invite(tx, "member", 1, None))
     await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
     with pytest.raises(Invalid, match="expired"):
@@ -183,7 +181,7 @@ async def test_input_history_keeps_the_last_lines(
     assert stored == 4
 
 
-async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
+async def test_private_messages_reach_only_the_two_agents(
     world: World, alice: Someone, bob: Someone, guest: Someone
 ) -> None:
     heard: list[tuple[str, str]] = []
@@ -218,7 +216,7 @@ async def test_a_private_log_is_one_for_two_and_told_to_them_alone(
     await world.store.read(check)
 
 
-async def test_a_change_of_an_agent_takes_effect_although_a_read_failed(
+async def test_changed_agent_is_read_again_after_a_failed_read(
     world: World, bob: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world_module, "AGENT_REFRESH_RETRY_SECONDS", 0.0)

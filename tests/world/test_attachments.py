@@ -33,7 +33,7 @@ async def kept(world: World, call_id: str, number: int = 1) -> int | None:
     return None if found is None else len(found.data)
 
 
-async def test_a_room_keeps_the_newest(
+async def test_oldest_attachments_of_a_room_are_dropped(
     world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attachments, "MAX_ROOM_ATTACHMENT_BYTES", 100)
@@ -44,7 +44,7 @@ async def test_a_room_keeps_the_newest(
     assert [await kept(world, second), await kept(world, third)] == [40, 20]
 
 
-async def test_of_one_call_so_many_are_kept(world: World, alice: Someone) -> None:
+async def test_attachments_per_call_are_limited(world: World, alice: Someone) -> None:
     call = await give(world, alice, *[1] * (MAX_CALL_ATTACHMENTS + 1))
     assert await kept(world, call, MAX_CALL_ATTACHMENTS) == 1
     assert await kept(world, call, MAX_CALL_ATTACHMENTS + 1) is None
@@ -60,5 +60,5 @@ async def test_of_one_call_so_many_are_kept(world: World, alice: Someone) -> Non
         (None, "application/octet-stream"),
     ],
 )
-def test_a_kind_is_a_media_type(said: str | None, kind: str) -> None:
+def test_media_type_is_parsed(said: str | None, kind: str) -> None:
     assert parse_media_type(said) == kind

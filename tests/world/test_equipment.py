@@ -19,7 +19,7 @@ async def row_of(world: World, context: str, thing: str) -> Any:
     return await world.store.read(lambda c: c.execute(query, {"c": context, "t": thing}).first())
 
 
-async def test_equip_is_idempotent_and_says_what_is_what(alice: Someone) -> None:
+async def test_equip_is_idempotent_and_reports_each_name(alice: Someone) -> None:
     done = await do(alice, "/equip room sshwarma:put,look,nothing-like-it")
     assert done.changed == ("sshwarma:put",)
     assert done.already == ("sshwarma:look",)
@@ -28,7 +28,7 @@ async def test_equip_is_idempotent_and_says_what_is_what(alice: Someone) -> None
     assert (again.changed, again.already) == ((), ("sshwarma:put",))
 
 
-async def test_unequip_keeps_the_row_and_equip_revives_it(alice: Someone) -> None:
+async def test_unequip_keeps_the_row_and_equip_restores_it(alice: Someone) -> None:
     await do(alice, "/equip room sshwarma:put --priority 7")
     made = await row_of(alice.world, "lobby", "tool_put")
     await do(alice, "/unequip room sshwarma:put")
@@ -42,7 +42,7 @@ async def test_unequip_keeps_the_row_and_equip_revives_it(alice: Someone) -> Non
     assert (await do(alice, "/examine sshwarma:put")).kind == "tool", "the tool itself stays"
 
 
-async def test_navigation_is_taken_away_by_a_list(alice: Someone) -> None:
+async def test_unequip_takes_a_list_of_names(alice: Someone) -> None:
     await do(alice, "/create calm")
     done = await do(alice, "/unequip room sshwarma:join,leave,go,create")
     assert sorted(done.changed) == [f"sshwarma:{n}" for n in ("create", "go", "join", "leave")]
@@ -51,7 +51,7 @@ async def test_navigation_is_taken_away_by_a_list(alice: Someone) -> None:
     assert "sshwarma:look" in left
 
 
-async def test_one_tool_off_under_a_namespace_that_is_on(alice: Someone) -> None:
+async def test_tool_can_be_off_under_an_equipped_namespace(alice: Someone) -> None:
     world = alice.world
     await make(world, "mcps", "mcp", "holler", id="holler", qualified_name="holler")
     for name in ("play", "sample"):
@@ -68,7 +68,7 @@ async def test_one_tool_off_under_a_namespace_that_is_on(alice: Someone) -> None
     assert await tool_names(world, alice.room_id, None) == []
 
 
-async def test_home_is_equipped_from_anywhere(alice: Someone, bob: Someone) -> None:
+async def test_things_at_home_can_be_equipped_anywhere(alice: Someone, bob: Someone) -> None:
     await do(alice, "/put prompt:common = be kind")
     await do(alice, "/move prompt:common to home")
     await do(bob, "/create studio")
@@ -77,7 +77,7 @@ async def test_home_is_equipped_from_anywhere(alice: Someone, bob: Someone) -> N
     assert [item.thing.content for item in load.data] == ["be kind"]
 
 
-async def test_who_may_equip_where(alice: Someone, bob: Someone, guest: Someone) -> None:
+async def test_equip_checks_rights(alice: Someone, bob: Someone, guest: Someone) -> None:
     for line in ("/equip room sshwarma:put", "/unequip room sshwarma:look"):
         assert "build right in lobby" in (await refused(bob, line)).message
     assert "admin right" in (await refused(bob, "/equip @alice sshwarma:look")).message
@@ -89,13 +89,13 @@ async def test_who_may_equip_where(alice: Someone, bob: Someone, guest: Someone)
     assert "one of: room, me, @agent (got chair)" in str(wrong)
 
 
-async def test_a_request_that_matches_nothing_is_refused(alice: Someone) -> None:
+async def test_equip_without_a_match_is_refused(alice: Someone) -> None:
     assert "Nothing matches nope:*" in (await refused(alice, "/equip room nope:*")).message
     assert "Nothing matches" in (await refused(alice, "/unequip me nope")).message
 
 
 @pytest.mark.parametrize("priority", ["nan", "inf", "-inf", "1e999", "high"])
-async def test_a_priority_is_a_number_one_can_sort_by(alice: Someone, priority: str) -> None:
+async def test_invalid_priority_is_refused(alice: Someone, priority: str) -> None:
     await refused(alice, f"/equip room sshwarma:put --priority {priority}")
 
 
@@ -109,7 +109,7 @@ async def test_a_priority_is_a_number_one_can_sort_by(alice: Someone, priority: 
     (",,a,", ["a"]),
     ("\"a:*\" 'b:c'", ["a:*", "b:c"]),
 ])  # fmt: skip
-def test_patterns(typed: str, patterns: list[str]) -> None:
+def test_split_patterns_repeats_the_namespace(typed: str, patterns: list[str]) -> None:
     assert equipment.split_patterns(typed) == patterns
 
 
@@ -122,7 +122,7 @@ def test_the_number_of_patterns_is_bounded() -> None:
         equipment.split_patterns(" , ")
 
 
-async def test_only_star_and_question_mark_are_wild(world: World) -> None:
+async def test_only_star_and_question_mark_are_wildcards(world: World) -> None:
     await make(world, "lobby", "data", "a1")
     await make(world, "lobby", "data", "ab")
 
@@ -135,7 +135,7 @@ async def test_only_star_and_question_mark_are_wild(world: World) -> None:
     assert await match("%") == []
 
 
-async def test_for_one_name_the_first_bag_wins(world: World, bob: Someone) -> None:
+async def test_first_bag_wins_for_the_same_name(world: World, bob: Someone) -> None:
     ours = await make(world, "lobby", "data", "note")
     mine = await make(world, bob.id, "data", "note")
     both = await world.store.read(lambda c: equipment.match_things(c, "note", ["lobby", bob.id]))
@@ -144,7 +144,7 @@ async def test_for_one_name_the_first_bag_wins(world: World, bob: Someone) -> No
     assert both == [mine]
 
 
-async def test_a_star_does_not_load_whole_namespaces(world: World) -> None:
+async def test_wildcard_does_not_match_namespaces(world: World) -> None:
     await make(world, "mcps", "mcp", "holler", qualified_name="holler")
     found = await world.store.read(lambda c: equipment.match_things(c, "h*", []))
     assert found == []
@@ -152,7 +152,7 @@ async def test_a_star_does_not_load_whole_namespaces(world: World) -> None:
     assert [thing.kind for thing in found] == ["mcp"]
 
 
-async def test_what_was_dropped_cannot_be_equipped(alice: Someone) -> None:
+async def test_dropped_thing_cannot_be_equipped(alice: Someone) -> None:
     await do(alice, "/put note = x")
     await do(alice, "/equip room note")
     await do(alice, "/drop room note")

@@ -17,7 +17,7 @@ maps = st.lists(
 
 
 @given(maps, st.sampled_from(ROOMS), st.sampled_from(ROOMS))
-def test_a_route_is_a_shortest_walk(ways: list[tuple[str, str, str]], start: str, to: str) -> None:
+def test_route_is_a_shortest_path(ways: list[tuple[str, str, str]], start: str, to: str) -> None:
     out: dict[str, dict[str, Exit]] = {}
     for origin, direction, target in ways:
         out.setdefault(origin, {})[direction] = Exit(direction, target, target)
@@ -38,7 +38,7 @@ def test_a_route_is_a_shortest_walk(ways: list[tuple[str, str, str]], start: str
     assert here == to
 
 
-async def test_portals(alice: Someone) -> None:
+async def test_portal_creates_and_replaces_exits(alice: Someone) -> None:
     await do(alice, "/create studio")
     await do(alice, "/create attic")
     await do(alice, "/leave")
@@ -59,7 +59,7 @@ async def test_portals(alice: Someone) -> None:
     assert (await do(alice, "/go HATCH")).room == "lobby"
 
 
-async def test_the_way_home_round_a_loop(alice: Someone, bob: Someone) -> None:
+async def test_route_works_in_a_loop(alice: Someone, bob: Someone) -> None:
     for room in ("one", "two", "three"):
         await do(alice, f"/create {room}")
     for here, there in (("one", "two"), ("two", "three"), ("three", "one"), ("two", "one")):
@@ -78,7 +78,7 @@ async def test_the_way_home_round_a_loop(alice: Someone, bob: Someone) -> None:
     assert "No way leads" in (await refused(bob, "/route three")).message
 
 
-async def test_exits_to_a_deleted_room_are_gone(alice: Someone) -> None:
+async def test_exits_to_a_deleted_room_are_removed(alice: Someone) -> None:
     await do(alice, "/create den")
     await do(alice, "/portal out lobby --both")
     await do(alice, "/room delete den")
@@ -87,7 +87,7 @@ async def test_exits_to_a_deleted_room_are_gone(alice: Someone) -> None:
     assert "lobby" not in await alice.world.store.read(exits.read_all_exits)
 
 
-async def test_a_failed_move_changes_nothing(alice: Someone, guest: Someone) -> None:
+async def test_failed_move_changes_nothing(alice: Someone, guest: Someone) -> None:
     rooms = len(await alice.world.rooms())
     for line in ("/join wrokshop", "/go north", "/join lobby", "/leave", "/create Bad!", "/fork x"):
         await refused(alice, line)

@@ -59,7 +59,9 @@ async def off(world: World, context: str, *ids: str) -> None:
 EVERY = ["git.branch:create", "git.branch:drop", "git:status"]
 
 
-async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someone) -> None:
+async def test_empty_equipment_leaves_only_global_tools(
+    world: World, den: Thing, bob: Someone
+) -> None:
     load = await world.loadout(den.id, bob.id)
     assert {item.source for item in load.tools} == {"always"}
     assert {item.thing.label for item in load.tools} == {
@@ -70,7 +72,9 @@ async def test_nothing_equipped_is_no_tools(world: World, den: Thing, bob: Someo
     assert await world.loadout(None, None) == Loadout(load.tools, ())
 
 
-async def test_a_row_on_the_tool(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+async def test_equipped_tool_is_in_the_loadout(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
     await on(world, den.id, "status")
     assert await tool_names(world, den.id, bob.id) == ["git:status"]
     assert await tool_names(world, "lobby", None) == await tool_names(world, "lobby", bob.id)
@@ -78,7 +82,7 @@ async def test_a_row_on_the_tool(world: World, den: Thing, git: Thing, bob: Some
     assert await tool_names(world, den.id, bob.id) == []
 
 
-async def test_an_agent_brings_its_own_equipment(
+async def test_equipment_of_an_agent_applies_to_it_alone(
     world: World, den: Thing, git: Thing, bob: Someone, alice: Someone
 ) -> None:
     await on(world, bob.id, "status")
@@ -87,7 +91,7 @@ async def test_an_agent_brings_its_own_equipment(
     assert await tool_names(world, den.id, None) == []
 
 
-async def test_a_namespace_brings_its_tools_and_what_loads_with_it(
+async def test_equipped_namespace_includes_its_tools_and_children(
     world: World, den: Thing, git: Thing, bob: Someone
 ) -> None:
     await on(world, den.id, git.id)
@@ -98,7 +102,7 @@ async def test_a_namespace_brings_its_tools_and_what_loads_with_it(
     assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
 
 
-async def test_an_explicit_off_under_a_namespace_that_is_on(
+async def test_explicit_off_overrides_an_equipped_namespace(
     world: World, den: Thing, git: Thing, bob: Someone
 ) -> None:
     await on(world, den.id, git.id)
@@ -110,7 +114,7 @@ async def test_an_explicit_off_under_a_namespace_that_is_on(
     assert await tool_names(world, den.id, bob.id) == ["git.branch:create", "git:status"]
 
 
-async def test_the_room_beats_the_agent_within_a_level(
+async def test_room_row_wins_over_agent_row_of_the_same_level(
     world: World, den: Thing, git: Thing, bob: Someone
 ) -> None:
     await on(world, bob.id, "status", git.id)
@@ -126,9 +130,7 @@ async def test_the_room_beats_the_agent_within_a_level(
     assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
 
 
-async def test_the_more_specific_row_wins_whosever_it_is(
-    world: World, den: Thing, git: Thing, bob: Someone
-) -> None:
+async def test_more_specific_row_wins(world: World, den: Thing, git: Thing, bob: Someone) -> None:
     await on(world, den.id, git.id)
     await off(world, bob.id, "create")
     assert "git.branch:create" not in await tool_names(world, den.id, bob.id)
@@ -142,7 +144,9 @@ async def test_the_more_specific_row_wins_whosever_it_is(
     ]
 
 
-async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+async def test_auto_loaded_namespace_is_equipped_until_turned_off(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
     await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     load = await world.loadout(den.id, bob.id)
     assert {i.thing.label for i in load.usable if i.source == "always"} >= set(EVERY)
@@ -154,7 +158,7 @@ async def test_auto_load(world: World, den: Thing, git: Thing, bob: Someone) -> 
 
 
 @pytest.mark.parametrize("pattern", ["git:status", "git"])
-async def test_what_loads_by_itself_can_be_turned_off_and_on(
+async def test_auto_loaded_tools_can_be_unequipped_and_equipped(
     world: World, den: Thing, git: Thing, alice: Someone, pattern: str
 ) -> None:
     await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
@@ -167,9 +171,7 @@ async def test_what_loads_by_itself_can_be_turned_off_and_on(
     assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
 
 
-async def test_global_is_always_there_whatever_a_row_says(
-    world: World, den: Thing, alice: Someone
-) -> None:
+async def test_global_tools_cannot_be_unequipped(world: World, den: Thing, alice: Someone) -> None:
     assert "always there" in (await refused(alice, "/unequip room global:help")).message
     await do(alice, "/equip room global:help,version")
     await do(alice, "/unequip room global:help,version")
@@ -178,7 +180,7 @@ async def test_global_is_always_there_whatever_a_row_says(
     assert {i.thing.label for i in load.usable} >= {"global:help", "global:version"}
 
 
-async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
+async def test_disabled_tool_or_namespace_is_listed_but_unusable(
     world: World, den: Thing, git: Thing, bob: Someone
 ) -> None:
     await on(world, den.id, git.id)
@@ -207,7 +209,9 @@ async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
     assert await tool_names(world, den.id, bob.id) == []
 
 
-async def test_required_states(world: World, den: Thing, git: Thing, bob: Someone) -> None:
+async def test_missing_required_states_make_tools_unusable(
+    world: World, den: Thing, git: Thing, bob: Someone
+) -> None:
     await on(world, den.id, git.id)
 
     async def meta(thing_id: str, **values: Any) -> None:
@@ -224,7 +228,7 @@ async def test_required_states(world: World, den: Thing, git: Thing, bob: Someon
     assert sorted(await tool_names(world, den.id, bob.id)) == EVERY
 
 
-async def test_a_deleted_tool_or_namespace(
+async def test_deleted_tool_or_namespace_leaves_the_loadout(
     world: World, den: Thing, git: Thing, bob: Someone
 ) -> None:
     await on(world, den.id, "status", "create")
@@ -240,7 +244,7 @@ async def test_a_deleted_tool_or_namespace(
     assert await tool_names(world, den.id, bob.id) == []
 
 
-async def test_tools_that_lie_in_a_room_are_on_in_it(
+async def test_tools_lying_in_a_room_are_equipped_there(
     world: World, den: Thing, bob: Someone
 ) -> None:
     await make(world, den.id, "tool", "lever", qualified_name="den:lever")
@@ -260,7 +264,7 @@ async def test_order_is_room_first_then_priority_then_name(
     ]  # fmt: skip
 
 
-async def test_data_merges_by_name_and_the_rooms_wins(
+async def test_room_data_wins_over_agent_data_of_the_same_name(
     world: World, den: Thing, bob: Someone
 ) -> None:
     mine = await make(world, bob.id, "data", "prompt:style", content="mine")
@@ -279,7 +283,7 @@ async def test_data_merges_by_name_and_the_rooms_wins(
     assert len((await world.loadout("lobby", bob.id)).data) == 2
 
 
-async def test_of_two_things_of_a_name_the_one_turned_off_does_not_hide_the_other(
+async def test_unequipped_thing_does_not_hide_another_of_the_same_name(
     alice: Someone,
 ) -> None:
     await do(alice, "/put prompt:style = the room's")
@@ -292,7 +296,7 @@ async def test_of_two_things_of_a_name_the_one_turned_off_does_not_hide_the_othe
     assert [item.thing.content for item in load.data] == ["the room's"]
 
 
-async def test_a_fork_has_its_own_copies_equipped(alice: Someone) -> None:
+async def test_fork_copies_equipment(alice: Someone) -> None:
     await do(alice, "/create studio")
     await do(alice, "/put prompt:style = tidy")
     await do(alice, "/put prompt:off = not equipped")
@@ -310,7 +314,7 @@ async def test_a_fork_has_its_own_copies_equipped(alice: Someone) -> None:
     )
 
 
-async def test_a_new_room_copies_defaults_as_they_are_then(alice: Someone) -> None:
+async def test_new_room_copies_the_current_defaults(alice: Someone) -> None:
     await do(alice, "/create first")
     before = await tool_names(alice.world, alice.room_id, None)
     assert before == sorted(before) and "sshwarma:look" in before
@@ -324,7 +328,7 @@ async def test_a_new_room_copies_defaults_as_they_are_then(alice: Someone) -> No
     ) | {"sshwarma:put"}
 
 
-async def test_an_empty_room_stays_empty(alice: Someone) -> None:
+async def test_room_with_nothing_equipped_stays_empty(alice: Someone) -> None:
     await do(alice, "/create bare")
     await do(alice, "/unequip room *")
     assert await tool_names(alice.world, alice.room_id, alice.id) == []

@@ -12,7 +12,7 @@ def test_names_after_an_at_sign_are_mentions() -> None:
     assert not has_mention("ask @al", "alice")
 
 
-def test_only_the_beginning_of_a_long_message_is_read() -> None:
+def test_mentions_beyond_the_first_characters_are_ignored() -> None:
     filler = "x" * MAX_MENTION_SCAN_CHARACTERS
     assert has_mention(f"@bob {filler}", "bob")
     assert not has_mention(f"{filler} @bob", "bob")

@@ -8,9 +8,7 @@ from sshwarma.world import movement, rooms
 from support.people import Someone
 
 
-async def test_a_forced_move_is_announced_and_audited_with_its_door(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_forced_move_is_announced_and_audited(alice: Someone, bob: Someone) -> None:
     world = alice.world
     den = await world.change(lambda tx: rooms.create_room(tx, "den", alice.caller.agent))
     world.presence.move(bob.link, den.id)

@@ -156,7 +156,7 @@ READABLE = (
 
 
 @pytest.mark.parametrize("name", READABLE)
-async def test_everything_readable_answers_and_shows_no_secret(bobs: Asking, name: str) -> None:
+async def test_readable_tables_reveal_no_secret(bobs: Asking, name: str) -> None:
     answer = await bobs.ask(f"SELECT * FROM {name}")
     assert answer.more == 0
     assert SECRET not in repr(answer.rows)
@@ -164,14 +164,14 @@ async def test_everything_readable_answers_and_shows_no_secret(bobs: Asking, nam
     assert counted == len(answer.rows)
 
 
-async def test_there_would_be_secrets_to_see(bobs: Asking) -> None:
+async def test_test_data_contains_secrets_to_hide(bobs: Asking) -> None:
     seen = [
         await bobs.world.reports.run_query(f"SELECT * FROM {one}", bobs.admin) for one in READABLE
     ]
     assert repr(seen).count(SECRET) > 15
 
 
-async def test_what_bob_sees(bobs: Asking) -> None:
+async def test_query_returns_only_rows_that_the_caller_may_see(bobs: Asking) -> None:
     spoken = "SELECT content FROM messages WHERE role = 'user' ORDER BY id"
     assert await bobs.column(spoken) == ["hello from the lobby", "for you two", "said in the den"]
     assert await bobs.column("SELECT name FROM chats ORDER BY name") == ["den", "home", "lobby"]
@@ -184,7 +184,7 @@ async def test_what_bob_sees(bobs: Asking) -> None:
     assert servers.rows == (("srv", "stdio", None, None),)
 
 
-async def test_admins_see_how_servers_are_started_and_nobody_sees_their_secrets(
+async def test_admins_see_server_commands_but_no_secrets(
     bobs: Asking,
 ) -> None:
     query = "SELECT command, env, headers FROM toolset_mcp_servers"
@@ -308,12 +308,12 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize("sql", FORBIDDEN)
-async def test_what_cannot_be_read_or_done(bobs: Asking, sql: str) -> None:
+async def test_forbidden_queries_are_refused(bobs: Asking, sql: str) -> None:
     assert isinstance(await bobs.refused(sql), Forbidden | Invalid)
 
 
 @pytest.mark.parametrize("sql", WRONG, ids=lambda sql: sql[:40])
-async def test_what_is_no_question(bobs: Asking, sql: str) -> None:
+async def test_invalid_queries_are_refused(bobs: Asking, sql: str) -> None:
     refusal = await bobs.refused(sql)
     assert isinstance(refusal, Invalid)
     if refusal.span is not None:
@@ -321,7 +321,7 @@ async def test_what_is_no_question(bobs: Asking, sql: str) -> None:
         assert 0 <= start <= end <= len(sql)
 
 
-async def test_nothing_of_all_that_changed_anything(bobs: Asking) -> None:
+async def test_refused_queries_change_nothing(bobs: Asking) -> None:
     files = {path.name for path in bobs.world.store.path.parent.iterdir()}
     before = await everything(bobs.world)
     tries = [sql for sql in (*FORBIDDEN, *WRONG) if not sql.startswith("SELECT")]
@@ -332,7 +332,7 @@ async def test_nothing_of_all_that_changed_anything(bobs: Asking) -> None:
 
 
 @pytest.mark.parametrize("sql", ENDLESS)
-async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
+async def test_endless_query_times_out(bobs: Asking, sql: str) -> None:
     started = time.monotonic()
     refusal = await bobs.refused(sql)
     assert "timed out after 2 s" in refusal.message
@@ -342,13 +342,13 @@ async def test_what_does_not_end_is_ended(bobs: Asking, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", TOO_BIG)
-async def test_a_value_has_a_size(bobs: Asking, sql: str) -> None:
+async def test_value_over_the_size_limit_is_refused(bobs: Asking, sql: str) -> None:
     assert "exceeds 8 MiB" in (await bobs.refused(sql)).message
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
 @pytest.mark.parametrize("sql", TOO_MUCH)
-async def test_what_needs_too_much_memory_is_ended(
+async def test_query_over_the_memory_limit_is_refused(
     bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine takes longer than the limit to fill the memory.
@@ -379,7 +379,7 @@ def oracle(name: str, word: str) -> str:
     "SELECT 1 FROM usage WHERE {model}",
     "SELECT 1 FROM tools WHERE {description}",
 ])  # fmt: skip
-async def test_an_expression_never_meets_a_hidden_row(bobs: Asking, sql: str) -> None:
+async def test_expressions_never_see_hidden_rows(bobs: Asking, sql: str) -> None:
     """Not even in a WHERE that SQLite might look at before it looks at the gate: an error there
     would tell what the row says, one character a question."""
     start, end = sql.index("{"), sql.index("}")
@@ -390,7 +390,7 @@ async def test_an_expression_never_meets_a_hidden_row(bobs: Asking, sql: str) ->
         assert "JSON" in (await bobs.refused(seen)).message
 
 
-async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
+async def test_columns_of_hidden_rows_are_empty_without_the_filter(bobs: Asking) -> None:
     """The second line behind the filter: without the filter, hidden rows would have no words."""
     asked = {"path": str(bobs.world.store.path), "agent": bobs.scope.agent_id,
              "logs": bobs.scope.log_ids, "admin": False}  # fmt: skip
@@ -406,7 +406,7 @@ async def test_where_a_gate_is_shut_its_columns_are_empty(bobs: Asking) -> None:
     scope.database.close()
 
 
-async def test_rows_cells_and_size_are_capped_and_it_says_so(bobs: Asking) -> None:
+async def test_rows_cells_and_size_are_capped_and_reported(bobs: Asking) -> None:
     numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
     answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
     assert (len(answer.rows), answer.more, answer.uncounted) == (MAX_REPORT_ROWS, 50, False)
@@ -423,7 +423,7 @@ async def test_rows_cells_and_size_are_capped_and_it_says_so(bobs: Asking) -> No
     assert len(answer.columns[0]) == 60
 
 
-async def test_values_of_every_kind_become_json(bobs: Asking) -> None:
+async def test_every_type_of_value_becomes_json(bobs: Asking) -> None:
     answer = await bobs.ask(
         "SELECT NULL, 1, 1.5, 'text', x'6162', 9e999, -9e999, CAST(x'ff41' AS TEXT), char(55296)"
     )
@@ -432,7 +432,7 @@ async def test_values_of_every_kind_become_json(bobs: Asking) -> None:
     assert all(isinstance(cell, str) and cell.encode() for cell in answer.rows[0][7:])
 
 
-async def test_ordinary_questions(bobs: Asking) -> None:
+async def test_ordinary_queries_are_answered(bobs: Asking) -> None:
     assert await bobs.column("-- a remark\n SELECT 1 /* and one */;") == [1]
     assert await bobs.column("select count(*) from (values (1), (2))") == [2]
     assert await bobs.column("WITH t(x) AS (VALUES (1), (2)) SELECT count(*) FROM t") == [2]
@@ -449,7 +449,7 @@ async def test_ordinary_questions(bobs: Asking) -> None:
     assert await bobs.column(joined) == ["den home lobby"]
 
 
-async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> None:
+async def test_refusals_point_at_the_word_and_suggest_near_names(bobs: Asking) -> None:
     for sql, word, words in (
         ("SELECT nam FROM tools", "nam", "Did you mean name"),
         ("SELECT name FROM tolls", "tolls", "Did you mean tools"),
@@ -465,7 +465,7 @@ async def test_refusals_point_at_the_word_and_say_what_is_near(bobs: Asking) -> 
         assert words in str(refusal)
 
 
-async def test_two_at_once_and_so_many_may_wait(
+async def test_running_and_waiting_queries_are_limited(
     own_bobs: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bobs = own_bobs
@@ -493,7 +493,7 @@ async def do_meanwhile(world: World) -> None:
     )
 
 
-async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
+async def test_cancelled_query_ends_its_process(bobs: Asking) -> None:
     asking = asyncio.create_task(bobs.ask(ENDLESS[0]))
     await until(lambda: bool(bobs.world.reports._running))
     (process,) = bobs.world.reports._running
@@ -504,7 +504,7 @@ async def test_who_no_longer_waits_ends_the_process(bobs: Asking) -> None:
     assert not bobs.world.reports._running
 
 
-async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
+async def test_closing_the_world_ends_running_queries(newborn: Path) -> None:
     asked = Reports(newborn)
     asking = asyncio.create_task(asked.run_query(ENDLESS[0], ReportScope("x", ())))
     await until(lambda: bool(asked._running))
@@ -513,7 +513,7 @@ async def test_a_world_that_closes_ends_what_is_asked(newborn: Path) -> None:
         await asking
 
 
-async def test_a_file_that_is_no_database_is_an_answer_too(tmp_path: Path) -> None:
+async def test_invalid_database_file_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "world.db"
     broken.write_bytes(b"no database " * 100)
     with pytest.raises(Unavailable, match="The query failed"):

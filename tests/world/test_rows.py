@@ -32,7 +32,7 @@ async def remembered(world: World, room: str = "lobby", limit: int = 200) -> lis
     return [(row.seq, row.content) for row in await world.last_rows(room, limit)]
 
 
-async def test_a_row_reads_back_as_it_was_announced(world: World, bob: Someone) -> None:
+async def test_row_reads_back_as_announced(world: World, bob: Someone) -> None:
     told: list[RowAppended] = []
     world.bus.on_room("lobby", told.append)
     parent = await say(world, "first")
@@ -49,7 +49,7 @@ async def test_a_row_reads_back_as_it_was_announced(world: World, bob: Someone) 
     ]
 
 
-async def test_reading_back(world: World) -> None:
+async def test_read_tail_filters_and_pages(world: World) -> None:
     for n in range(1, 11):
         kind = "journal.note" if n % 3 == 0 else "tool.call" if n % 3 == 1 else "chat"
         await world.change(
@@ -73,7 +73,7 @@ async def test_reading_back(world: World) -> None:
     assert await world.store.read(lambda c: rows.read_last_seq(c, "home")) == 0
 
 
-async def test_the_tail_equals_the_database_under_concurrent_appends(
+async def test_cached_tail_equals_the_database_under_concurrent_appends(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world_module, "TAIL_ROWS", 40)
@@ -99,7 +99,7 @@ async def test_the_tail_equals_the_database_under_concurrent_appends(
     assert await remembered(world, "lobby", 0) == []
 
 
-async def test_a_row_read_before_it_is_announced_is_not_twice_in_the_tail(world: World) -> None:
+async def test_row_read_before_its_announcement_is_not_duplicated(world: World) -> None:
     """The writer has committed and not yet told the loop when a reader starts."""
     settle = world.store._settle
     held: list[Any] = []
@@ -114,7 +114,7 @@ async def test_a_row_read_before_it_is_announced_is_not_twice_in_the_tail(world:
     assert await remembered(world) == [(1, "once")] == await stored(world)
 
 
-async def test_a_row_appended_while_the_tail_is_read_is_in_it(world: World) -> None:
+async def test_row_appended_during_a_tail_read_is_included(world: World) -> None:
     await say(world, "before")
     read = world.store.read
 
@@ -129,7 +129,7 @@ async def test_a_row_appended_while_the_tail_is_read_is_in_it(world: World) -> N
     assert first == [(1, "before"), (2, "meanwhile")] == await remembered(world)
 
 
-async def test_a_failed_unit_leaves_no_gap(world: World) -> None:
+async def test_failed_write_leaves_no_gap_in_the_log(world: World) -> None:
     await remembered(world)
     await say(world, "one")
 
@@ -143,7 +143,7 @@ async def test_a_failed_unit_leaves_no_gap(world: World) -> None:
     assert await remembered(world) == [(1, "one"), (2, "two")]
 
 
-async def test_memory_is_never_behind_what_was_announced(world: World, alice: Someone) -> None:
+async def test_announced_change_is_visible_at_once(world: World, alice: Someone) -> None:
     """Whoever hears of a change and looks, sees it."""
     seen: list[str] = []
     await do(alice, "/look")
@@ -161,7 +161,7 @@ async def test_memory_is_never_behind_what_was_announced(world: World, alice: So
     assert await world.loadout("lobby", alice.id) is not load
 
 
-async def test_saying_moves_no_version(world: World, alice: Someone) -> None:
+async def test_messages_do_not_change_the_world_version(world: World, alice: Someone) -> None:
     version = world.version
     await do(alice, "hello")
     await do(alice, "/note something")

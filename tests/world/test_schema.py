@@ -69,7 +69,7 @@ def empty(tmp_path: Path) -> Path:
     return tmp_path / "world.db"
 
 
-def test_an_empty_file_is_brought_to_the_newest_schema(empty: Path) -> None:
+def test_empty_file_is_migrated_to_the_newest_schema(empty: Path) -> None:
     assert migrate_database(empty) == (None, newest_revision())
     assert migrate_database(empty) == (newest_revision(), newest_revision())
     engine = create_sqlite_engine(empty)
@@ -88,7 +88,7 @@ def test_an_empty_file_is_brought_to_the_newest_schema(empty: Path) -> None:
     engine.dispose()
 
 
-def test_a_file_of_the_first_schema_keeps_its_data(empty: Path) -> None:
+def test_migration_from_the_first_schema_keeps_data(empty: Path) -> None:
     migrate_database(empty, "0001")
     with closing(sqlite3.connect(empty)) as database:
         database.executescript("""
@@ -109,8 +109,8 @@ def test_a_file_of_the_first_schema_keeps_its_data(empty: Path) -> None:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-async def test_a_world_of_the_first_schema_opens_and_is_searched(empty: Path) -> None:
-    test_a_file_of_the_first_schema_keeps_its_data(empty)
+async def test_world_of_the_first_schema_opens_and_can_be_searched(empty: Path) -> None:
+    test_migration_from_the_first_schema_keeps_data(empty)
     world = await World.open(empty, tool_specs())
     await world.index_rows()
     found = await world.store.read(lambda c: search.search_rows(c, "old", ["den"], 5))
@@ -118,7 +118,7 @@ async def test_a_world_of_the_first_schema_opens_and_is_searched(empty: Path) ->
     await world.close()
 
 
-def test_a_file_of_a_newer_program_is_refused_and_left_alone(empty: Path) -> None:
+def test_database_of_a_newer_version_is_refused_and_unchanged(empty: Path) -> None:
     migrate_database(empty)
     with closing(sqlite3.connect(empty)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -129,7 +129,7 @@ def test_a_file_of_a_newer_program_is_refused_and_left_alone(empty: Path) -> Non
     assert dump(empty) == before
 
 
-def test_a_migration_that_fails_changes_nothing(empty: Path) -> None:
+def test_failed_migration_changes_nothing(empty: Path) -> None:
     migrate_database(empty, "0001")
     with closing(sqlite3.connect(empty)) as database:
         database.execute("CREATE VIEW project_memory AS SELECT 1")  # in the way of 0002
@@ -139,7 +139,7 @@ def test_a_migration_that_fails_changes_nothing(empty: Path) -> None:
     assert dump(empty) == before
 
 
-async def test_a_second_start_changes_nothing(empty: Path) -> None:
+async def test_second_start_changes_nothing(empty: Path) -> None:
     await (await World.open(empty, tool_specs())).close()
     before = dump(empty)
     again = await World.open(empty, tool_specs())
@@ -147,7 +147,7 @@ async def test_a_second_start_changes_nothing(empty: Path) -> None:
     assert dump(empty) == before
 
 
-async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
+async def test_start_keeps_changes_made_by_people(empty: Path) -> None:
     world = await World.open(empty, tool_specs())
     alice = await arrive(world, "alice", role="owner")
     await do(alice, "/describe mine")
@@ -183,7 +183,7 @@ async def test_a_start_keeps_what_somebody_changed(empty: Path) -> None:
     await world.close()
 
 
-async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path) -> None:
+async def test_failed_open_leaves_no_thread(empty: Path) -> None:
     before = set(threading.enumerate())
 
     class Broken(BuiltinToolSpec):
@@ -197,7 +197,7 @@ async def test_a_world_that_cannot_be_opened_leaves_no_thread_behind(empty: Path
     assert not left
 
 
-async def test_the_tree_a_world_begins_with(world: World) -> None:
+async def test_new_world_has_the_expected_tree(world: World) -> None:
     def check(conn: Any) -> None:
         root = things.get_live_thing(conn, "world")
         assert (root.parent_id, root.kind) == (None, "container")
@@ -244,7 +244,7 @@ def _retirement(conn: Any, ids: set[str]) -> tuple[set[str], set[str], set[str]]
     return live, lobby, defaults
 
 
-async def test_tools_without_a_verb_are_retired_and_return_with_it(world: World) -> None:
+async def test_tools_without_a_verb_are_retired_and_restored_with_it(world: World) -> None:
     specs = list(tool_specs())
     old = [
         BuiltinToolSpec("sshwarma", "skill", "An old verb", {}, default=True),
@@ -295,7 +295,7 @@ async def test_tools_without_a_verb_are_retired_and_return_with_it(world: World)
 
 
 @pytest.mark.parametrize("name", [*VIEWS, *TABLES])
-def test_a_table_has_its_columns(newborn: Path, name: str) -> None:
+def test_table_or_view_has_its_columns(newborn: Path, name: str) -> None:
     with closing(sqlite3.connect(newborn)) as database:
         query = "SELECT type FROM sqlite_schema WHERE name = ?"
         kind = database.execute(query, (name,)).fetchone()[0]
@@ -305,7 +305,7 @@ def test_a_table_has_its_columns(newborn: Path, name: str) -> None:
     assert len(found) == len(set(found))
 
 
-async def test_the_views_cannot_be_written(world: World) -> None:
+async def test_reporting_views_are_read_only(world: World) -> None:
     for view in VIEWS:
         with pytest.raises(Exception, match=r"because it is a view|cannot modify"):
             await world.change(lambda tx, v=view: tx.conn.execute(text(f"DELETE FROM {v}")))

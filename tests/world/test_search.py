@@ -17,7 +17,7 @@ async def found(who: Someone, words: str) -> list[str]:
     return [entry.text for entry in (await do(who, f"/search {words}")).entries]
 
 
-async def test_words_phrases_and_prefixes(alice: Someone) -> None:
+async def test_words_phrases_and_prefixes_match(alice: Someone) -> None:
     said = ["the relay box is cold", "a box of relays", "cold Café tonight", "relay the box"]
     for words in said:
         await do(alice, words)
@@ -33,7 +33,7 @@ async def test_words_phrases_and_prefixes(alice: Someone) -> None:
 
 @pytest.mark.parametrize("operator", ["NOT", "AND", "OR", "NEAR(a b)", "content:", "^a", "a*b",
                                       "(", "-x", "{a b}", "a + b", "col : x"])  # fmt: skip
-async def test_operators_are_text(alice: Someone, operator: str) -> None:
+async def test_fts_operators_are_treated_as_text(alice: Someone, operator: str) -> None:
     await do(alice, f"we typed {operator} here")
     await do(alice, "nothing of the kind")
     if search.build_fts_query(operator):
@@ -47,7 +47,7 @@ async def test_operators_are_text(alice: Someone, operator: str) -> None:
     st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
     | st.text('"* ()a\x00:^', max_size=12)
 )
-def test_whatever_is_typed_is_a_query(words: str) -> None:
+def test_any_text_is_a_valid_fts_query(words: str) -> None:
     index = sqlite3.connect(":memory:")
     index.execute("CREATE VIRTUAL TABLE t USING fts5(content)")
     query = search.build_fts_query(words)
@@ -56,7 +56,7 @@ def test_whatever_is_typed_is_a_query(words: str) -> None:
     index.close()
 
 
-async def test_a_search_has_so_many_words(alice: Someone) -> None:
+async def test_search_has_a_maximum_number_of_words(alice: Someone) -> None:
     await do(alice, "many " * 3000)
     assert len(await found(alice, "many " * MAX_SEARCH_WORDS)) == 1
     for words in ("many " * (MAX_SEARCH_WORDS + 1), "many." * (MAX_SEARCH_WORDS + 1)):
@@ -64,7 +64,9 @@ async def test_a_search_has_so_many_words(alice: Someone) -> None:
         assert error.message == f"A search has at most {MAX_SEARCH_WORDS} words."
 
 
-async def test_a_search_takes_so_long(alice: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_search_over_the_time_limit_is_refused(
+    alice: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(200):
         await do(alice, f"/note penguin {number}")
     monkeypatch.setattr(search, "SEARCH_TIMEOUT_SECONDS", -1.0)
@@ -73,9 +75,7 @@ async def test_a_search_takes_so_long(alice: Someone, monkeypatch: pytest.Monkey
     assert len(await found(alice, "penguin")) == 20
 
 
-async def test_what_one_may_not_read_is_not_found(
-    alice: Someone, bob: Someone, guest: Someone
-) -> None:
+async def test_unreadable_rows_are_not_found(alice: Someone, bob: Someone, guest: Someone) -> None:
     await do(bob, "/create den")
     await do(bob, "/room private")
     await do(bob, "treasure in the den")
@@ -88,9 +88,7 @@ async def test_what_one_may_not_read_is_not_found(
     assert "treasure for two" in await found(alice, "treasure")
 
 
-async def test_a_search_never_misses_what_was_just_said(
-    alice: Someone, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_new_rows_are_found_at_once(alice: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "INDEX_PASS_ROWS", 3)
     for n in range(8):
         await do(alice, f"needle {n}")

@@ -85,7 +85,7 @@ async def queued(kept: Store, *works: Callable[[Change], Any]) -> list[asyncio.T
     return waiting
 
 
-async def test_a_unit_that_fails_leaves_nothing(kept: Store, told: list[Event]) -> None:
+async def test_failing_unit_writes_nothing(kept: Store, told: list[Event]) -> None:
     def half(tx: Change) -> None:
         say("half")(tx)
         things.create_thing(tx, "den", "data", "half")
@@ -98,9 +98,7 @@ async def test_a_unit_that_fails_leaves_nothing(kept: Store, told: list[Event]) 
     assert told == []
 
 
-async def test_one_failing_unit_in_a_batch_does_not_hurt_the_others(
-    kept: Store, told: list[Event]
-) -> None:
+async def test_failing_unit_does_not_affect_its_batch(kept: Store, told: list[Event]) -> None:
     def fails(tx: Change) -> None:
         say("lost")(tx)
         raise ZeroDivisionError
@@ -116,7 +114,7 @@ async def test_one_failing_unit_in_a_batch_does_not_hurt_the_others(
     assert kept.counts.commits == commits + 2, "the gate's, and one for all five"
 
 
-async def test_whatever_a_unit_raises_the_others_are_answered(kept: Store) -> None:
+async def test_stop_iteration_in_a_unit_does_not_block_its_batch(kept: Store) -> None:
     def stops(tx: Change) -> None:
         next(iter(()))  # a StopIteration, which no future takes
 
@@ -130,7 +128,7 @@ async def test_whatever_a_unit_raises_the_others_are_answered(kept: Store) -> No
     assert answers[1] == 1
 
 
-async def test_answers_and_events_come_after_the_commit(kept: Store, tmp_path: Path) -> None:
+async def test_results_and_events_follow_the_commit(kept: Store, tmp_path: Path) -> None:
     other = sqlite3.connect(f"file:{tmp_path / 'store.db'}?mode=ro", uri=True)
     seen_when_told: list[int] = []
     kept._publish = lambda _: seen_when_told.append(
@@ -146,7 +144,7 @@ async def test_answers_and_events_come_after_the_commit(kept: Store, tmp_path: P
     other.close()
 
 
-async def test_events_are_told_in_the_order_of_units_and_before_the_answers(
+async def test_events_are_published_in_order_before_the_results(
     kept: Store, told: list[Event]
 ) -> None:
     order: list[object] = []
@@ -167,9 +165,7 @@ async def test_events_are_told_in_the_order_of_units_and_before_the_answers(
         assert order.index(f"answered {n}") > order.index(WorldChanged(f"second {n}"))
 
 
-async def test_a_caller_who_gives_up_in_the_middle_of_a_commit(
-    kept: Store, told: list[Event]
-) -> None:
+async def test_cancelled_caller_does_not_undo_its_write(kept: Store, told: list[Event]) -> None:
     gate, held = await hold(kept)
     waiting = await queued(kept, say("given up"), say("waited for"))
     waiting[0].cancel()
@@ -182,7 +178,7 @@ async def test_a_caller_who_gives_up_in_the_middle_of_a_commit(
     assert len(told) == 2
 
 
-async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_write_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_QUEUED_WRITES", 10)
     gate, held = await hold(kept)
     waiting = await queued(kept, *(say(str(n)) for n in range(10)))
@@ -193,9 +189,7 @@ async def test_the_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch
     assert await kept.write(say("again")) == 11
 
 
-async def test_no_batch_is_longer_than_it_may_be(
-    kept: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_batch_size_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_BATCH_UNITS", 4)
     gate, held = await hold(kept)
     before = kept.counts.commits
@@ -206,7 +200,7 @@ async def test_no_batch_is_longer_than_it_may_be(
     assert [seq for seq, _ in await log_of(kept)] == list(range(1, 10))
 
 
-async def test_closing_finishes_what_waits_and_takes_no_more(kept: Store) -> None:
+async def test_close_finishes_queued_writes_and_refuses_new_ones(kept: Store) -> None:
     gate, held = await hold(kept)
     waiting = await queued(kept, *(say(str(n)) for n in range(30)))
     closing = asyncio.create_task(kept.close())
@@ -230,7 +224,7 @@ async def test_a_closed_store_is_one_file(kept: Store) -> None:
     assert await asyncio.to_thread(os.listdir, kept.path.parent) == ["store.db"]
 
 
-async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
+async def test_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> None:
     rooms = ["den", "attic", "cellar"]
     for name in rooms[1:]:
         await kept.write(lambda tx, name=name: things.create_thing(tx, None, "room", name, id=name))  # type: ignore[arg-type]
@@ -268,9 +262,7 @@ async def test_the_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -
     await kept.read(check)
 
 
-async def test_a_full_disk_refuses_changes_and_lets_people_read(
-    kept: Store, told: list[Event]
-) -> None:
+async def test_full_disk_refuses_writes_and_allows_reads(kept: Store, told: list[Event]) -> None:
     await kept.write(say("before"))
     await kept.write(lambda tx: things.create_thing(tx, "den", "data", "small"))
 
@@ -300,7 +292,7 @@ async def test_a_full_disk_refuses_changes_and_lets_people_read(
     assert await kept.write(say("after")) == 2
 
 
-async def test_a_unit_too_big_for_the_disk_does_not_take_its_batch_with_it_unsaid(
+async def test_each_unit_on_a_full_disk_is_stored_or_refused(
     kept: Store, told: list[Event]
 ) -> None:
     """Either a unit is stored and answered so, or refused and not stored."""
@@ -321,7 +313,7 @@ async def test_a_unit_too_big_for_the_disk_does_not_take_its_batch_with_it_unsai
     assert {event.row.content for event in told if isinstance(event, RowAppended)} == stored
 
 
-async def test_a_read_only_file(kept: Store, told: list[Event]) -> None:
+async def test_read_only_file_refuses_writes(kept: Store, told: list[Event]) -> None:
     await kept.write(say("before"))
     told.clear()
     await kept.write(lambda tx: tx.conn.exec_driver_sql("PRAGMA query_only = ON"))
@@ -337,7 +329,7 @@ async def test_a_reader_cannot_write(kept: Store) -> None:
     assert await kept.read(lambda conn: things.get_thing(conn, "den")) is not None
 
 
-async def test_a_read_sees_one_moment(kept: Store) -> None:
+async def test_read_sees_one_snapshot(kept: Store) -> None:
     await kept.write(say("one"))
     counted = text("SELECT count(*) FROM rows")
     started, go_on = threading.Event(), threading.Event()
@@ -356,7 +348,7 @@ async def test_a_read_sees_one_moment(kept: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["has space", "50%25", "what?", "a#b", "ünïcode", "q'uote"])
-async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -> None:
+async def test_world_opens_in_a_directory_of_any_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / "world.db"
     path.parent.mkdir()
     migrate_database(path)
@@ -367,7 +359,7 @@ async def test_a_world_may_be_kept_in_any_directory(tmp_path: Path, name: str) -
     assert await asyncio.to_thread(os.listdir, tmp_path) == [name]
 
 
-async def test_what_was_written_does_not_decide_how_a_failure_is_explained(
+async def test_refusal_and_log_do_not_depend_on_stored_text(
     kept: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def abandon(tx: Change) -> None:

@@ -17,7 +17,7 @@ async def reread(world: World, thing: Thing) -> Thing | None:
     return await world.store.read(lambda conn: things.get_thing(conn, thing.id))
 
 
-async def test_a_live_name_is_unique_for_its_bag_and_kind(world: World) -> None:
+async def test_live_name_is_unique_per_bag_and_kind(world: World) -> None:
     await make(world, "lobby", "data", "note")
     with pytest.raises(Conflict, match="A data named note already exists"):
         await make(world, "lobby", "data", "note")
@@ -25,7 +25,7 @@ async def test_a_live_name_is_unique_for_its_bag_and_kind(world: World) -> None:
     await make(world, "home", "data", "note")
 
 
-async def test_a_qualified_name_is_unique_among_live_things_and_free_after_a_delete(
+async def test_qualified_name_is_unique_until_deleted(
     world: World,
 ) -> None:
     first = await make(world, "mcps", "tool", "sample", qualified_name="holler:sample")
@@ -39,9 +39,7 @@ async def test_a_qualified_name_is_unique_among_live_things_and_free_after_a_del
         await world.change(lambda tx: things.restore_thing(tx, first))
 
 
-async def test_two_creators_at_once_get_one_success_and_one_clear_error(
-    alice: Someone, bob: Someone
-) -> None:
+async def test_concurrent_creation_of_one_name_succeeds_once(alice: Someone, bob: Someone) -> None:
     results = await asyncio.gather(
         do(alice, "/create studio"), do(bob, "/create studio"), return_exceptions=True
     )
@@ -53,7 +51,7 @@ async def test_two_creators_at_once_get_one_success_and_one_clear_error(
     assert sorted([alice.room_id == "lobby", bob.room_id == "lobby"]) == [False, True]
 
 
-async def test_delete_is_soft_and_restore_brings_the_same_thing_back(world: World) -> None:
+async def test_delete_is_soft_and_restore_returns_the_same_thing(world: World) -> None:
     thing = await make(world, "lobby", "data", "note", content="words", metadata={"a": 1})
     inside = await make(world, thing.id, "data", "inner")
     await world.change(lambda tx: things.delete_thing(tx, thing))
@@ -65,7 +63,7 @@ async def test_delete_is_soft_and_restore_brings_the_same_thing_back(world: Worl
     assert await world.store.read(lambda c: things.read_children(c, thing.id)) == [inside]
 
 
-async def test_restore_is_refused_if_the_name_was_taken_or_the_bag_is_gone(world: World) -> None:
+async def test_restore_is_refused_if_the_name_is_taken_or_the_bag_is_gone(world: World) -> None:
     bag = await make(world, "lobby", "container", "box")
     old = await make(world, bag.id, "data", "note")
     await world.change(lambda tx: things.delete_thing(tx, old))
@@ -81,7 +79,7 @@ async def test_restore_is_refused_if_the_name_was_taken_or_the_bag_is_gone(world
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 63, 64, 65, 100])
-async def test_a_thing_never_becomes_its_own_ancestor(world: World, depth: int) -> None:
+async def test_thing_cannot_contain_itself(world: World, depth: int) -> None:
     top = await make(world, "lobby", "container", "top")
     bottom = top
     for _ in range(depth):
@@ -91,7 +89,7 @@ async def test_a_thing_never_becomes_its_own_ancestor(world: World, depth: int) 
     assert (await reread(world, top)).parent_id == "lobby"
 
 
-async def test_a_cycle_through_a_deleted_bag_is_a_cycle_too(world: World) -> None:
+async def test_cycle_through_a_deleted_bag_is_refused(world: World) -> None:
     top = await make(world, "lobby", "container", "top")
     middle = await make(world, top.id, "container", "middle")
     bottom = await make(world, middle.id, "container", "bottom")
@@ -109,7 +107,7 @@ async def test_any_kind_may_contain_any_kind(world: World, outer: str) -> None:
     assert {thing.kind for thing in inside} == set(things.THING_KINDS)
 
 
-async def test_a_move_into_a_bag_that_has_one_of_that_name_is_refused(world: World) -> None:
+async def test_move_into_a_bag_with_the_same_name_is_refused(world: World) -> None:
     here = await make(world, "lobby", "data", "note", content="mine")
     await make(world, "home", "data", "note", content="theirs")
     with pytest.raises(Conflict):
@@ -117,7 +115,7 @@ async def test_a_move_into_a_bag_that_has_one_of_that_name_is_refused(world: Wor
     assert (await reread(world, here)).parent_id == "lobby"
 
 
-async def test_drop_takes_only_what_is_in_that_bag(alice: Someone) -> None:
+async def test_drop_takes_only_things_in_that_bag(alice: Someone) -> None:
     await do(alice, "/put me:mine = 1")
     await do(alice, "/put ours = 2")
     assert "no thing mine in this room" in (await refused(alice, "/drop room mine")).message
@@ -129,7 +127,7 @@ async def test_drop_takes_only_what_is_in_that_bag(alice: Someone) -> None:
     assert (await do(alice, "/examine ours")).content == "2"
 
 
-async def test_restore_takes_what_was_dropped_last(alice: Someone) -> None:
+async def test_restore_takes_the_thing_dropped_last(alice: Someone) -> None:
     await do(alice, "/put note = first")
     await do(alice, "/drop room note")
     await do(alice, "/put note = second")
@@ -139,7 +137,7 @@ async def test_restore_takes_what_was_dropped_last(alice: Someone) -> None:
     assert "named note already" in (await refused(alice, "/restore note")).message
 
 
-async def test_move_between_bags(alice: Someone, bob: Someone) -> None:
+async def test_things_move_between_bags(alice: Someone, bob: Someone) -> None:
     await do(alice, "/put note = words")
     await do(alice, "/move note to me")
     assert (await do(alice, "/examine me:note")).content == "words"
@@ -150,7 +148,7 @@ async def test_move_between_bags(alice: Someone, bob: Someone) -> None:
     assert "cannot be moved" in (await refused(alice, "/move @bob to me")).message
 
 
-async def test_references(alice: Someone) -> None:
+async def test_link_stores_a_url(alice: Someone) -> None:
     await do(alice, "/link design https://example.org/design")
     assert (await do(alice, "/examine design")).uri == "https://example.org/design"
     await do(alice, "/link design https://example.org/newer")
@@ -159,7 +157,7 @@ async def test_references(alice: Someone) -> None:
         assert "is not a URL" in (await refused(alice, f"/link bad {uri}")).message
 
 
-async def test_a_bag_holds_so_many_things_and_no_more(alice: Someone) -> None:
+async def test_things_per_bag_are_limited(alice: Someone) -> None:
     alice.limits = alice.limits.model_copy(update={"bag_things": 2})
     await do(alice, "/put one = 1")
     await do(alice, "/link two https://example.org/")
@@ -170,14 +168,14 @@ async def test_a_bag_holds_so_many_things_and_no_more(alice: Someone) -> None:
     assert "at most 2 things fit" in (await refused(alice, "/move me:three to room")).message
 
 
-async def test_a_thing_holds_so_many_bytes_and_no_more(alice: Someone) -> None:
+async def test_bytes_per_thing_are_limited(alice: Someone) -> None:
     alice.limits = alice.limits.model_copy(update={"thing_bytes": 10})
     await do(alice, "/put note = éééé12")
     assert "at most 10" in (await refused(alice, "/put note = éééé123")).message
 
 
 @pytest.mark.parametrize("name", ["alice", "a", "x" * 32, "qwen-8b", "a_b"])
-def test_names_that_may_be_had(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     assert names.check_name(name, "agent") == name
 
 
@@ -186,7 +184,7 @@ def test_names_that_may_be_had(name: str) -> None:
     "ali\u202ece", "ali\x00ce", "ali\x1b[2Jce", "ali\nce", "alice\n", "@alice", "a/b", "..",
     "\u2067alice", "\U000e0061lice", "ﬁ",
 ])  # fmt: skip
-def test_names_that_nobody_may_have(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(Invalid) as caught:
         names.check_name(name, "agent")
     assert caught.value.message.isprintable(), "the refusal shows the name escaped"
@@ -194,13 +192,13 @@ def test_names_that_nobody_may_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sshwarma", "system", "room", "me", "all", "sshwarrna", "a11"])
-def test_reserved_names_and_what_looks_like_them(name: str) -> None:
+def test_reserved_and_similar_names_are_refused(name: str) -> None:
     with pytest.raises(Invalid, match=r"reserved|looks too much like"):
         names.check_name(name, "agent")
 
 
 @pytest.mark.parametrize("name", ["", "-x", ".x", "a b", "x" * 129, "a/b", "ä", "a\x00", "a\n"])
-def test_names_that_no_thing_may_have(name: str) -> None:
+def test_invalid_thing_names_are_refused(name: str) -> None:
     with pytest.raises(Invalid) as caught:
         names.check_thing_name(name)
     assert caught.value.message.isprintable()
@@ -213,6 +211,6 @@ def test_names_that_no_thing_may_have(name: str) -> None:
     ("nw", "northwest", "southeast"), ("se", "southeast", "northwest"),
     ("in", "in", "out"), ("out", "out", "in"), ("Attic", "attic", None),
 ])  # fmt: skip
-def test_directions(short: str, full: str, back: str | None) -> None:
+def test_directions_have_short_forms_and_opposites(short: str, full: str, back: str | None) -> None:
     assert names.parse_direction(short) == full
     assert names.opposite_direction(full) == back

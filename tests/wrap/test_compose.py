@@ -69,7 +69,7 @@ async def setting(world_file: Path, default_host: LuaHost) -> AsyncIterator[Sett
     await world.close()
 
 
-async def test_layers_come_from_stable_to_volatile_and_end_with_the_question(
+async def test_layers_go_from_stable_to_volatile_and_end_with_the_question(
     setting: Setting,
 ) -> None:
     await setting.does("/describe A bench under north light.")
@@ -86,7 +86,7 @@ async def test_layers_come_from_stable_to_volatile_and_end_with_the_question(
     assert composed.messages[-1].text.endswith("alice asks you:\nwho is here?")
 
 
-async def test_two_turns_in_a_row_share_the_prefix_up_to_the_end_of_the_log(
+async def test_consecutive_turns_share_the_prompt_prefix(
     setting: Setting,
 ) -> None:
     await setting.does("first")
@@ -100,7 +100,7 @@ async def test_two_turns_in_a_row_share_the_prefix_up_to_the_end_of_the_log(
     assert [line.role for line in log] == ["user", "assistant"]
 
 
-async def test_the_room_s_data_wins_over_the_agent_s_of_the_same_name(setting: Setting) -> None:
+async def test_room_data_wins_over_agent_data_of_the_same_name(setting: Setting) -> None:
     await setting.puts("prompt:style", "of the room")
     await setting.does("/put me:prompt:style = of alice")
     composed = await setting.told()
@@ -108,13 +108,13 @@ async def test_the_room_s_data_wins_over_the_agent_s_of_the_same_name(setting: S
     assert "of alice" not in composed.system
 
 
-async def test_presence_and_notices_are_not_told(setting: Setting) -> None:
+async def test_presence_and_notices_are_left_out(setting: Setting) -> None:
     await setting.does("/vibe quiet")
     await setting.does("hello")
     assert [line.text for line in (await setting.told()).messages[:-1]] == ["<alice> hello"]
 
 
-async def test_a_hook_adds_a_layer_before_the_question(setting: Setting) -> None:
+async def test_hook_adds_a_layer_before_the_question(setting: Setting) -> None:
     await setting.puts("hook:wrap", 'function layer(s) return "sunny in " .. s.room.name end')
     conversation = (await setting.told()).messages
     assert conversation[-2].text == "sunny in lobby"
@@ -129,7 +129,7 @@ async def test_a_hook_adds_a_layer_before_the_question(setting: Setting) -> None
         "function layer(s) return s.nothing.at.all end",
     ],
 )
-async def test_a_hook_that_fails_costs_its_own_layer_and_a_notice(
+async def test_failing_hook_loses_only_its_layer_and_leaves_a_notice(
     setting: Setting, script: str
 ) -> None:
     await setting.puts("hook:wrap:bad", script)
@@ -155,7 +155,7 @@ async def test_a_hook_that_fails_costs_its_own_layer_and_a_notice(
         ("{ name = '', text = 'x' }", "it has no name"),
     ],
 )
-async def test_a_layer_that_is_none_is_left_out_with_a_notice(
+async def test_invalid_layer_of_a_hook_is_omitted_with_a_notice(
     setting: Setting, layer: str, wrong: str
 ) -> None:
     await setting.puts("hook:wrap:odd", f"function layer(s) return {layer} end")
@@ -167,7 +167,7 @@ async def test_a_layer_that_is_none_is_left_out_with_a_notice(
 
 
 @pytest.mark.parametrize("nothing", ["nil", "''"])
-async def test_a_hook_may_have_nothing_to_say(setting: Setting, nothing: str) -> None:
+async def test_hook_may_return_nothing(setting: Setting, nothing: str) -> None:
     before = await setting.told()
     await setting.puts("hook:wrap", f"function layer(s) return {nothing} end")
     after = await setting.told()
@@ -175,7 +175,7 @@ async def test_a_hook_may_have_nothing_to_say(setting: Setting, nothing: str) ->
     assert after.notices == ()
 
 
-async def test_a_layer_of_a_wrap_of_its_own_that_is_none_costs_only_itself(
+async def test_invalid_layer_of_a_custom_wrap_is_omitted(
     setting: Setting,
 ) -> None:
     await setting.puts(
@@ -188,7 +188,7 @@ async def test_a_layer_of_a_wrap_of_its_own_that_is_none_costs_only_itself(
     assert composed.notices == ("a layer of wrap.lua was omitted: it is not a table",)
 
 
-async def test_what_is_told_of_tools_is_part_of_what_is_the_same(setting: Setting) -> None:
+async def test_shared_tokens_include_the_tool_descriptions(setting: Setting) -> None:
     before = await setting.told()
     assert before.tool_tokens > 0
     same = before.count_shared_tokens(await setting.told())
@@ -199,7 +199,7 @@ async def test_what_is_told_of_tools_is_part_of_what_is_the_same(setting: Settin
     assert (await setting.told()).count_shared_tokens(before) == 0
 
 
-async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
+async def test_room_can_have_a_custom_wrap(setting: Setting) -> None:
     await setting.puts(
         "wrap.lua",
         'function wrap(s) return {{ name = "all", stability = "turn", side = "system",'
@@ -209,14 +209,14 @@ async def test_a_room_can_have_a_wrap_of_its_own(setting: Setting) -> None:
     assert (composed.system, composed.messages) == ("only this: hm?", ())
 
 
-async def test_one_that_is_broken_gives_way_to_the_usual_one(setting: Setting) -> None:
+async def test_failing_custom_wrap_falls_back_to_the_default(setting: Setting) -> None:
     await setting.puts("wrap.lua", "function wrap(s) return 7 end")
     composed = await setting.told()
     assert "charter" in [layer.name for layer in composed.layers]
     assert "wrap.lua equipped here failed" in composed.notices[0]
 
 
-async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
+async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
     model = setting.world.agents.find("qwen")
     await setting.world.change(
         lambda tx: rows.append_row(
@@ -229,7 +229,9 @@ async def test_a_long_result_is_cut_with_a_handle(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_any_two_requests_in_a_row_begin_alike(setting: Setting, seed: int) -> None:
+async def test_consecutive_requests_share_a_prefix_after_any_event(
+    setting: Setting, seed: int
+) -> None:
     """Whatever happens between them, but for what changes the room itself or slides the window."""
     await setting.does("/context window 0")
     chance = random.Random(seed)

@@ -29,7 +29,7 @@ layers = st.lists(
 
 
 @given(layers)
-def test_the_stable_stands_before_the_volatile_whatever_the_order_it_came_in(
+def test_layers_are_sorted_by_side_and_stability(
     made: list[Layer],
 ) -> None:
     placed = sort_layers(made)
@@ -39,7 +39,7 @@ def test_the_stable_stands_before_the_volatile_whatever_the_order_it_came_in(
 
 
 @given(st.text(max_size=400), st.integers(1, 50))
-def test_a_budget_is_kept_and_says_what_it_cut(text: str, budget: int) -> None:
+def test_layer_over_its_budget_is_cut_and_says_so(text: str, budget: int) -> None:
     layer = cut_to_budget(Layer("x", "room", "system", text=text, budget=budget))
     if layer.text == text:
         assert layer.tokens <= budget
@@ -52,7 +52,7 @@ def test_a_budget_is_kept_and_says_what_it_cut(text: str, budget: int) -> None:
         layer.text.encode()
 
 
-def test_a_log_is_not_cut_by_a_budget() -> None:
+def test_log_layer_is_not_cut_by_a_budget() -> None:
     layer = Layer(
         "log", "log", "conversation", lines=(ContextMessage("user", "x" * 900),), budget=1
     )

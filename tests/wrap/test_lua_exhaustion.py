@@ -110,35 +110,33 @@ async def _ends(lua: Run, body: str, kind: type[LuaError] | tuple[type[LuaError]
 
 
 @pytest.mark.parametrize("form", NEVER_ENDING)
-async def test_a_script_that_does_not_end_is_stopped(hasty: LuaHost, form: str) -> None:
+async def test_endless_script_times_out(hasty: LuaHost, form: str) -> None:
     await _ends(runs_on(hasty), NEVER_ENDING[form], LuaTimeout)
 
 
 @pytest.mark.parametrize("form", TOO_MUCH)
-async def test_a_script_that_wants_all_memory_is_stopped(patient: Run, form: str) -> None:
+async def test_script_over_the_memory_limit_is_stopped(patient: Run, form: str) -> None:
     await _ends(patient, TOO_MUCH[form], LuaOutOfMemory)
 
 
 @pytest.mark.parametrize("form", BROKEN)
-async def test_a_script_that_breaks_is_told_so(patient: Run, form: str) -> None:
+async def test_failing_script_is_a_script_error(patient: Run, form: str) -> None:
     await _ends(patient, BROKEN[form], LuaScriptError)
 
 
 @pytest.mark.parametrize("form", EITHER)
-async def test_a_script_that_breaks_one_limit_or_another_is_stopped(
-    patient: Run, form: str
-) -> None:
+async def test_script_over_one_of_several_limits_is_stopped(patient: Run, form: str) -> None:
     await _ends(patient, EITHER[form], (LuaScriptError, LuaOutOfMemory, LuaTimeout))
 
 
-async def test_a_loop_that_can_be_interrupted_names_its_line(patient: Run) -> None:
+async def test_timeout_of_a_loop_names_its_line(patient: Run) -> None:
     with pytest.raises(LuaTimeout, match=r"timed out after 20 s") as ended:
         await patient("local n = 0\nwhile true do\nn = n + 1\nend")
     assert ended.value.script == "main"
     assert ended.value.line in (2, 3)
 
 
-async def test_too_much_output(patient: Run) -> None:
+async def test_output_over_the_limit_is_refused(patient: Run) -> None:
     await _ends(patient, 'return ("x"):rep(200000)', LuaOutputTooLarge)
     await _ends(
         patient, "local t = {} for i = 1, 60000 do t[i] = i end return t", LuaOutputTooLarge
@@ -147,7 +145,7 @@ async def test_too_much_output(patient: Run) -> None:
     await _ends(patient, deep, LuaOutputTooLarge)
 
 
-async def test_the_log_is_bounded(patient: Run) -> None:
+async def test_log_of_a_script_is_bounded(patient: Run) -> None:
     lines: list[str] = []
     assert await patient(
         "for i = 1, 1000 do print(i, nil, {} ~= nil) end return 1", log=lines.append
@@ -158,7 +156,7 @@ async def test_the_log_is_bounded(patient: Run) -> None:
 
 
 @pytest.mark.process
-async def test_the_server_goes_on_while_scripts_loop() -> None:
+async def test_event_loop_stays_responsive_while_scripts_loop() -> None:
     # Who waited for a script would wait for all of its time.
     host = await LuaHost.start(replace(SHORT, run_seconds=1.5, total_seconds=3.0))
     lua = runs_on(host)

@@ -56,7 +56,7 @@ async def echo(name: str, arguments: dict[str, Any]) -> Any:
     return [name, arguments]
 
 
-async def test_a_call_is_answered_by_the_server(lua: Run) -> None:
+async def test_host_call_returns_the_result_of_the_server(lua: Run) -> None:
     assert await lua("return host.call('git:log', {n = 1})", call=echo) == ["git:log", {"n": 1}]
     assert await lua("return host.call('x')", call=echo) == ["x", {}]
     assert await lua("return host.call('x', {list = {}, o = object({})})", call=echo) == [
@@ -65,7 +65,7 @@ async def test_a_call_is_answered_by_the_server(lua: Run) -> None:
     ]
 
 
-async def test_a_call_goes_through_coroutines_pcall_and_import(lua: Run) -> None:
+async def test_host_call_works_in_coroutines_pcall_and_import(lua: Run) -> None:
     library = LuaScript("lib", "local got = host.call('early') return function() return got end")
     assert await lua(
         """
@@ -89,7 +89,7 @@ async def test_a_call_goes_through_coroutines_pcall_and_import(lua: Run) -> None
     ) == ["onetwo", False, True, "three", "early"]
 
 
-async def test_a_refused_call_is_an_error_of_the_script(lua: Run) -> None:
+async def test_refused_host_call_is_a_script_error(lua: Run) -> None:
     async def refuse(name: str, arguments: dict[str, Any]) -> Any:
         raise NotFound(f"There is no tool {name}.")
 
@@ -127,7 +127,7 @@ async def test_a_refused_call_is_an_error_of_the_script(lua: Run) -> None:
         "for i = 1, 100 do host.call('x') end",
     ],
 )
-async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
+async def test_invalid_host_call_is_a_script_error(lua: Run, body: str) -> None:
     if "__index" in body:  # Lua 5.4 can wait in a metamethod of Lua's own
         assert await lua(body, call=echo) == 1
         return
@@ -136,7 +136,7 @@ async def test_a_call_that_cannot_be_is_an_error(lua: Run, body: str) -> None:
 
 
 @pytest.mark.process
-async def test_a_storm_of_calls_is_bounded() -> None:
+async def test_host_calls_per_run_are_limited() -> None:
     host = await LuaHost.start(replace(SHORT, run_seconds=2.0, total_seconds=60.0))
     lua = runs_on(host)
     heard = 0
@@ -152,7 +152,7 @@ async def test_a_storm_of_calls_is_bounded() -> None:
     await host.close()
 
 
-async def test_waiting_is_not_running(hasty: LuaHost) -> None:
+async def test_waiting_for_a_host_call_is_not_run_time(hasty: LuaHost) -> None:
     lua = runs_on(hasty)
 
     async def slow(name: str, arguments: dict[str, Any]) -> Any:
@@ -161,7 +161,7 @@ async def test_waiting_is_not_running(hasty: LuaHost) -> None:
     assert await lua("host.call('x') return 1", call=slow) == 1
 
 
-async def test_waiting_has_an_end(hasty: LuaHost) -> None:
+async def test_total_time_with_waiting_is_limited(hasty: LuaHost) -> None:
     lua = runs_on(hasty)
 
     async def never(name: str, arguments: dict[str, Any]) -> Any:
@@ -172,7 +172,7 @@ async def test_waiting_has_an_end(hasty: LuaHost) -> None:
     assert await lua("return 2") == 2
 
 
-async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
+async def test_large_call_results_count_against_the_memory_limit(hasty: LuaHost) -> None:
     lua = runs_on(hasty)
 
     async def large(name: str, arguments: dict[str, Any]) -> Any:
@@ -191,7 +191,7 @@ async def test_large_answers_at_the_limit_of_memory(hasty: LuaHost) -> None:
 
 
 @pytest.mark.process
-async def test_a_worker_is_used_again_until_it_is_old() -> None:
+async def test_worker_is_reused_until_its_run_limit() -> None:
     host = await LuaHost.start(replace(UNHURRIED, max_runs_per_worker=3))
     pids = []
     for _ in range(6):
@@ -201,7 +201,7 @@ async def test_a_worker_is_used_again_until_it_is_old() -> None:
     assert len(set().union(*pids)) >= 2
 
 
-async def test_a_worker_that_was_killed_is_replaced(own_host: LuaHost) -> None:
+async def test_killed_worker_is_replaced(own_host: LuaHost) -> None:
     run = await _looping(own_host)
     worker = next(iter(own_host._busy))
     os.kill(worker.pid, signal.SIGSEGV)
@@ -210,7 +210,7 @@ async def test_a_worker_that_was_killed_is_replaced(own_host: LuaHost) -> None:
     assert await own_host.run(TWO, "main", {}) == 2
 
 
-async def test_an_idle_worker_that_died_is_not_used(own_host: LuaHost) -> None:
+async def test_dead_idle_worker_is_not_used(own_host: LuaHost) -> None:
     assert await own_host.run(TWO, "main", {}) == 2
     for worker in own_host._idle:
         os.kill(worker.pid, signal.SIGKILL)
@@ -218,7 +218,7 @@ async def test_an_idle_worker_that_died_is_not_used(own_host: LuaHost) -> None:
     assert await own_host.run(TWO, "main", {}) == 2
 
 
-async def test_a_cancelled_run_ends_its_script(own_host: LuaHost) -> None:
+async def test_cancelled_run_kills_its_worker(own_host: LuaHost) -> None:
     run = await _looping(own_host)
     pid = next(iter(own_host._busy)).pid
     run.cancel()
@@ -229,9 +229,7 @@ async def test_a_cancelled_run_ends_its_script(own_host: LuaHost) -> None:
     assert not _exists(pid)
 
 
-async def test_runs_wait_for_a_worker_and_not_without_end(
-    own_host: LuaHost, own_hasty: LuaHost
-) -> None:
+async def test_queue_for_workers_is_bounded(own_host: LuaHost, own_hasty: LuaHost) -> None:
     runs = [
         own_host.run(TWO, "main", {})
         for _ in range(SHORT.max_concurrent_runs + SHORT.max_waiting_runs)
@@ -246,7 +244,7 @@ async def test_runs_wait_for_a_worker_and_not_without_end(
 
 
 @pytest.mark.process
-async def test_no_process_is_left_after_close() -> None:
+async def test_close_leaves_no_process() -> None:
     host = await LuaHost.start(UNHURRIED)
     runs = [await _looping(host) for _ in range(2)]
     pids = _workers(host)
@@ -259,7 +257,7 @@ async def test_no_process_is_left_after_close() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-async def test_a_worker_has_nothing_of_the_server(
+async def test_worker_inherits_nothing_from_the_server(
     own_host: LuaHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = os.open("/dev/null", os.O_RDONLY)
@@ -285,7 +283,9 @@ async def test_a_worker_has_nothing_of_the_server(
 
 
 @pytest.mark.process
-async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_message_of_a_worker_is_a_worker_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     host = await LuaHost.start(UNHURRIED)
     for kind, body in ((b"V", b"{"), (b"V", b"[" * 100_000), (b"C", b'["x", 1]'), (b"Z", b"{}")):
 
@@ -307,7 +307,7 @@ async def test_a_worker_that_talks_nonsense_is_a_crash(monkeypatch: pytest.Monke
 
 
 @pytest.mark.process
-async def test_the_defaults_are_those_of_the_design() -> None:
+async def test_default_limits_are_as_documented() -> None:
     limits = LuaLimits()
     assert (limits.run_seconds, limits.total_seconds) == (1.0, 60.0)
     assert (limits.max_memory_bytes, limits.max_output_bytes) == (256 << 20, 1 << 20)

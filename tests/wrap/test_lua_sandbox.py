@@ -14,11 +14,11 @@ GONE = (
 
 
 @pytest.mark.parametrize("name", GONE)
-async def test_is_not_there(lua: Run, name: str) -> None:
+async def test_unsafe_global_is_absent(lua: Run, name: str) -> None:
     assert await lua(f"return {name} == nil")
 
 
-async def test_everything_that_can_be_reached_is_plain_lua(lua: Run) -> None:
+async def test_every_reachable_value_is_plain_lua(lua: Run) -> None:
     """Walks all tables, metatables and strings from the globals and the snapshot."""
     kinds = await lua(
         """
@@ -65,11 +65,11 @@ async def _echo(name: str, arguments: dict[str, object]) -> object:
         "return select('#', pcall(string.rep)) == 2",
     ],
 )
-async def test_ways_out_are_closed(lua: Run, body: str) -> None:
+async def test_sandbox_escapes_are_closed(lua: Run, body: str) -> None:
     assert await lua(body) is True
 
 
-async def test_nothing_stays_for_the_next_run(host: LuaHost, lua: Run) -> None:
+async def test_no_state_leaks_to_the_next_run(host: LuaHost, lua: Run) -> None:
     await lua(
         """
         leak = 1
@@ -89,7 +89,7 @@ async def test_nothing_stays_for_the_next_run(host: LuaHost, lua: Run) -> None:
     ]
 
 
-async def test_one_script_cannot_change_another(lua: Run) -> None:
+async def test_script_cannot_change_another_script(lua: Run) -> None:
     rogue = LuaScript(
         "rogue", "x = 1 string.upper = nil table.concat = nil host.call = nil return {}"
     )
@@ -100,7 +100,7 @@ async def test_one_script_cannot_change_another(lua: Run) -> None:
     ) == [True, "A", "1", True]
 
 
-async def test_import_is_among_the_scripts_given(lua: Run) -> None:
+async def test_import_finds_only_the_given_scripts(lua: Run) -> None:
     library = LuaScript("lib/text", "local M = {} function M.twice(x) return x .. x end return M")
     assert await lua('return import("lib/text").twice("a")', {}, library) == "aa"
     assert await lua('return import("lib/text") == import("lib/text")', {}, library) is True
@@ -112,7 +112,7 @@ async def test_import_is_among_the_scripts_given(lua: Run) -> None:
         await lua('return import("circle")', {}, circle)
 
 
-async def test_an_error_names_the_script_and_the_line(lua: Run, host: LuaHost) -> None:
+async def test_error_names_the_script_and_the_line(lua: Run, host: LuaHost) -> None:
     library = LuaScript("lib", "return function(x)\n\n  return x.y.z\nend")
     with pytest.raises(LuaScriptError) as failed:
         await lua('return import("lib")({})', {}, library)
@@ -131,7 +131,7 @@ async def test_an_error_names_the_script_and_the_line(lua: Run, host: LuaHost) -
     assert (failed.value.script, failed.value.line, failed.value.message) == (name, 2, "long")
 
 
-async def test_the_entry_is_a_global_or_what_the_script_gives(host: LuaHost) -> None:
+async def test_entry_point_is_a_global_or_the_returned_value(host: LuaHost) -> None:
     for source in (
         "function wrap(s) return s.a end",
         "return { wrap = function(s) return s.a end }",
@@ -142,6 +142,6 @@ async def test_the_entry_is_a_global_or_what_the_script_gives(host: LuaHost) -> 
         await host.run([LuaScript("wrap.lua", "")], "wrap", {})
 
 
-async def test_chance_is_the_same_every_time(lua: Run) -> None:
+async def test_random_numbers_are_deterministic(lua: Run) -> None:
     body = "return {math.random(1000), math.random(1000), math.random()}"
     assert await lua(body) == await lua(body)

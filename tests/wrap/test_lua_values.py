@@ -36,13 +36,13 @@ from support.lua import Run
         {"rows": {"seq": list(range(500)), "text": ["é"] * 500, "parent": [None] * 500}},
     ],
 )
-async def test_what_goes_in_comes_out(lua: Run, value: Any) -> None:
+async def test_values_round_trip(lua: Run, value: Any) -> None:
     back = await lua("return s.value", {"value": value})
     assert back == value
     assert type(back) is type(value)
 
 
-async def test_absent_is_nil(lua: Run) -> None:
+async def test_missing_values_become_nil_or_null(lua: Run) -> None:
     assert await lua("return s.nothing == nil", {"nothing": None}) is True
     assert await lua("return nil") is None
     assert await lua("return {a = null, b = 1}") == {"a": None, "b": 1}
@@ -53,7 +53,7 @@ async def test_absent_is_nil(lua: Run) -> None:
     ]
 
 
-async def test_keys_come_in_order(lua: Run) -> None:
+async def test_keys_are_sorted(lua: Run) -> None:
     names = [f"k{n:03}" for n in range(100)]
     back = await lua(
         "local t = {} for i = #s.names, 1, -1 do t[s.names[i]] = i end return t", {"names": names}
@@ -69,7 +69,7 @@ async def test_keys_come_in_order(lua: Run) -> None:
     ) == ["1.5", "3", "a", "b", "true"]
 
 
-async def test_text_that_was_cut_by_bytes_is_repaired(lua: Run) -> None:
+async def test_invalid_utf8_is_repaired(lua: Run) -> None:
     assert await lua("return s.t:sub(1, 3)", {"t": "aéé"}) == "aé"
     assert await lua("return s.t:sub(1, 2)", {"t": "aéé"}) == "a\ufffd"
     assert await lua(r"return {'\xff\xfe', ('\x80'):rep(3), '\xed\xa0\x80x'}") == [
@@ -80,7 +80,7 @@ async def test_text_that_was_cut_by_bytes_is_repaired(lua: Run) -> None:
     assert await lua("return #s.t", {"t": "a\ud800"}) == 2
 
 
-async def test_numbers_too_large_for_lua_become_floats(lua: Run) -> None:
+async def test_integers_too_large_for_lua_become_floats(lua: Run) -> None:
     assert await lua("return s.n", {"n": 2**70}) == float(2**70)
     assert await lua("return s.n > 1e308", {"n": 10**400}) is True
 
@@ -101,18 +101,18 @@ async def test_numbers_too_large_for_lua_become_floats(lua: Run) -> None:
         ("local t = {} for i = 1, 100 do t = {t} end return t", "is nested deeper than 64"),
     ],
 )
-async def test_what_is_not_data_is_refused(lua: Run, body: str, words: str) -> None:
+async def test_result_that_is_not_data_is_refused(lua: Run, body: str, words: str) -> None:
     with pytest.raises(LuaScriptError, match=words):
         await lua(body)
 
 
-async def test_metatables_do_not_speak_for_a_value(lua: Run) -> None:
+async def test_metatables_of_a_result_are_ignored(lua: Run) -> None:
     assert await lua(
         "return setmetatable({1}, {__index = error, __len = error, __pairs = error})"
     ) == [1]
 
 
-async def test_what_is_not_data_cannot_be_given(lua: Run) -> None:
+async def test_input_that_is_not_data_is_refused(lua: Run) -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
     for value in ({1, 2}, b"bytes", object(), cycle):

@@ -105,14 +105,14 @@ async def log(world_file: Path) -> AsyncIterator[Log]:
         ("", 5, ""),
     ],
 )
-async def test_a_window_holds_whole_turns_and_the_talk_they_adopted(
+async def test_window_holds_whole_turns_and_the_talk_between_them(
     log: Log, written: str, size: int | None, seen: str
 ) -> None:
     await log.write(written)
     assert await log.seen(size) == seen
 
 
-async def test_what_is_dropped_does_not_count_and_comes_back_to_its_place(log: Log) -> None:
+async def test_dropped_turns_do_not_count_and_return_to_their_place(log: Log) -> None:
     await log.write("aa-bb-cc-")
     await log.drop("b")
     assert await log.seen(2) == "aa--cc-"
@@ -125,7 +125,7 @@ async def test_what_is_dropped_does_not_count_and_comes_back_to_its_place(log: L
     assert await log.seen(0) == "aa-bb-cc-dd"
 
 
-async def test_a_question_of_two_turns_is_seen_while_one_of_them_is(log: Log) -> None:
+async def test_question_of_two_turns_is_shown_while_one_of_them_is(log: Log) -> None:
     alice, qwen = agents_of(log.world)
 
     def work(tx: Change) -> list[Turn]:
@@ -149,7 +149,7 @@ async def test_a_question_of_two_turns_is_seen_while_one_of_them_is(log: Log) ->
     assert await log.seen(0) == "?!"
 
 
-async def test_a_sibling_takes_the_place_of_the_turn_beside_it(log: Log) -> None:
+async def test_retried_turn_takes_the_place_of_its_sibling(log: Log) -> None:
     await log.write("aa-bb-")
     alice, qwen = agents_of(log.world)
     beside = log.turns["b"]
@@ -168,7 +168,7 @@ async def test_a_sibling_takes_the_place_of_the_turn_beside_it(log: Log) -> None
     assert await log.world.store.read(below) == [beside.id, again.id]
 
 
-async def test_rows_after_the_question_are_not_seen(log: Log) -> None:
+async def test_rows_after_the_question_are_left_out(log: Log) -> None:
     await log.write("aa-bb")
     assert await log.seen(5, before=4) == "aa-"
     assert await log.seen(5, before=5) == "aa-b"
@@ -193,7 +193,9 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
         ({"leave_out": "OMIT"}, []),
     ],
 )
-def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: list[str]) -> None:
+def test_retention_policy_of_a_tool_trims_its_results(
+    leave: dict[str, object], told: list[str]
+) -> None:
     called = [row(1, "{}", "tool.call", tool="t"), row(2, "x" * 3000, "tool.result", tool="t")]
     lines = teller(t=RetentionPolicy.from_metadata(leave)).render_rows(called)
     assert len(lines) == len(told)
@@ -202,7 +204,7 @@ def test_a_tool_says_what_stays_of_its_results(leave: dict[str, object], told: l
 
 
 @given(st.text(max_size=300), st.integers(0, 50))
-def test_a_text_is_cut_between_characters_and_says_where_to_read_on(text: str, most: int) -> None:
+def test_clip_text_cuts_between_characters_with_an_expand_hint(text: str, most: int) -> None:
     cut = clip_text(text, most, 7)
     if cut != text:
         kept, _, mark = cut.rpartition("… (")
@@ -227,7 +229,7 @@ logs = st.lists(
 
 
 @given(logs, st.integers(200, 5_000))
-def test_a_log_is_made_to_fit_and_never_fails(made: list[Row], budget: int) -> None:
+def test_compact_log_fits_its_budget(made: list[Row], budget: int) -> None:
     fitted = compact_log(made, teller(), budget)
     size = sum(estimate_tokens(line.text) for line in fitted.lines)
     assert size <= budget + 20 or len(fitted.lines) <= 2
@@ -235,7 +237,7 @@ def test_a_log_is_made_to_fit_and_never_fails(made: list[Row], budget: int) -> N
         assert fitted.lines or not any(teller().render_row(one) for one in made)
 
 
-def test_a_log_that_grows_is_cut_in_large_steps() -> None:
+def test_growing_log_is_cut_in_large_steps() -> None:
     """So that most requests begin as the one before did."""
     made: list[Row] = []
     first: list[str] = []
@@ -249,7 +251,7 @@ def test_a_log_that_grows_is_cut_in_large_steps() -> None:
     assert 2 <= changes <= 20
 
 
-def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
+def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     made = [row(1, "question", turn="a")] + [
         row(n, "y" * 4_000, "tool.result", "a", "t") for n in range(2, 30)
     ]
@@ -260,6 +262,6 @@ def test_one_long_turn_keeps_all_its_rows_cut_shorter() -> None:
 
 
 @given(logs, st.integers(0, 60))
-def test_a_log_that_grows_begins_as_it_did(made: list[Row], at: int) -> None:
+def test_growing_log_keeps_its_prefix(made: list[Row], at: int) -> None:
     before = teller().render_rows(made[:at])
     assert teller().render_rows(made)[: len(before)] == before

@@ -1,0 +1,265 @@
+"""Backup and restore: a moment of a living world, whole again elsewhere; nothing else gets in."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.admin import backup as archive
+from sshwarma.admin import control_socket
+from sshwarma.admin.backup import InvalidBackupError, restore_backup, write_backup
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world import rows
+from sshwarma.world.world import World
+from support.people import Someone, do
+
+
+def sizes(database: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(database)) as opened:
+        return {
+            table: opened.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("things", "equipped", "rows", "audit")
+        }
+
+
+@pytest.fixture
+def database(newborn: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "world.db"
+    path.parent.mkdir()
+    return Path(shutil.copyfile(newborn, path))
+
+
+@pytest.fixture
+def made(database: Path, tmp_path: Path) -> Path:
+    """A good backup."""
+    path = tmp_path / "world.tar.gz"
+    write_backup(database, path)
+    return path
+
+
+def write(path: Path, *entries: tuple[str | tarfile.TarInfo, bytes]) -> Path:
+    """An archive of anything."""
+    with tarfile.open(path, "w:gz") as tar:
+        for entry, content in entries:
+            info = entry if isinstance(entry, tarfile.TarInfo) else tarfile.TarInfo(entry)
+            if info.isfile():
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def manifest_of(content: bytes, **changes: Any) -> bytes:
+    told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return json.dumps(told | changes).encode()
+
+
+async def test_backup_during_writes_is_consistent(
+    world: World, alice: Someone, tmp_path: Path
+) -> None:
+    await do(alice, "/put note = kept")
+    going = True
+
+    async def talk() -> None:
+        """Pairs of rows: a moment never has one without the other."""
+        while going:
+            await world.change(
+                lambda tx: [
+                    rows.append_row(tx, "lobby", "chat", "x" * 500, author_id=None)
+                    for _ in range(2)
+                ]
+            )
+
+    talking = [asyncio.create_task(talk()) for _ in range(4)]
+    archives = [tmp_path / f"{n}.tar.gz" for n in range(3)]
+    told = [await asyncio.to_thread(write_backup, world.store.path, path) for path in archives]
+    going = False
+    await asyncio.gather(*talking)
+    assert [one["rows"] for one in told] == sorted(one["rows"] for one in told)
+    for path, one in zip(archives, told, strict=True):
+        target = tmp_path / path.name.split(".")[0]
+        assert await asyncio.to_thread(restore_backup, path, target) == one
+        assert sizes(target / "world.db")["rows"] == one["rows"]
+        assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
+    again = await World.open(tmp_path / "2" / "world.db", tool_specs())
+    assert [agent.name for agent in again.agents] == ["alice"]
+    assert len(await again.last_rows("lobby", 10)) == min(10, told[2]["rows"])
+    await again.close()
+
+
+def test_backup_and_restore_give_the_same_database(
+    database: Path, made: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "new"
+    restore_backup(made, target)
+    assert sizes(target / "world.db") == sizes(database)
+    assert sorted(path.name for path in target.iterdir()) == [control_socket.LOCK_NAME, "world.db"]
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert (target / "world.db").stat().st_mode & 0o777 == 0o600
+    assert target.stat().st_mode & 0o777 == 0o700
+
+
+def test_backup_contains_no_private_keys(database: Path, tmp_path: Path) -> None:
+    for name in ("ssh_host_ed25519_key", "operator_ed25519"):
+        (database.parent / name).write_text("PRIVATE")
+    write_backup(database, tmp_path / "b.tar.gz")
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        assert tar.getnames() == ["manifest.json", "world.db"]
+
+
+def test_backup_refuses_to_overwrite_a_file(database: Path, made: Path, tmp_path: Path) -> None:
+    before = made.read_bytes()
+    with pytest.raises(FileExistsError):
+        write_backup(database, made)
+    assert made.read_bytes() == before
+    with pytest.raises(FileNotFoundError, match="There is no world in"):
+        write_backup(tmp_path / "none.db", tmp_path / "c.tar.gz")
+    assert not (tmp_path / "c.tar.gz").exists()
+
+
+def test_restore_over_a_world_needs_force_and_keeps_the_old_one(database: Path, made: Path) -> None:
+    with closing(sqlite3.connect(database)) as opened:
+        opened.execute("UPDATE things SET description = 'newer' WHERE id = 'lobby'")
+        opened.commit()
+    before = database.read_bytes()
+    with pytest.raises(FileExistsError, match="--force"):
+        restore_backup(made, database.parent)
+    assert database.read_bytes() == before
+    restore_backup(made, database.parent, force=True)
+    query = "SELECT description FROM things WHERE id = 'lobby'"
+    with closing(sqlite3.connect(database)) as opened:
+        assert opened.execute(query).fetchone() == (None,)
+    (kept,) = database.parent.glob("world-replaced-*.db")
+    with closing(sqlite3.connect(kept)) as opened:
+        assert opened.execute(query).fetchone() == ("newer",)
+
+
+def test_restore_is_refused_while_a_server_runs(database: Path, made: Path) -> None:
+    with (
+        control_socket.lock_data_dir(database.parent),
+        pytest.raises(control_socket.DataDirInUseError),
+    ):
+        restore_backup(made, database.parent, force=True)
+
+
+def link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+def directory(name: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE
+    return info
+
+
+HOSTILE: dict[str, list[tuple[str | tarfile.TarInfo, bytes]]] = {
+    "empty": [],
+    "only a manifest": [("manifest.json", manifest_of(b""))],
+    "no manifest": [("world.db", b"x")],
+    "wrong order": [("world.db", b"x"), ("manifest.json", manifest_of(b"x"))],
+    "up and out": [("manifest.json", manifest_of(b"x")), ("../world.db", b"x")],
+    "absolute": [("manifest.json", manifest_of(b"x")), ("/tmp/world.db", b"x")],
+    "a link": [("manifest.json", manifest_of(b"")), (link("world.db", "/etc/passwd"), b"")],
+    "a hard link": [
+        ("manifest.json", manifest_of(b"", bytes=0)),
+        (link("world.db", "/etc/passwd", tarfile.LNKTYPE), b""),
+    ],
+    "a linked manifest": [(link("manifest.json", "/etc/passwd"), b""), ("world.db", b"x")],
+    "a manifest that is a directory": [(directory("manifest.json"), b""), ("world.db", b"x")],
+    "a database that is a directory": [
+        ("manifest.json", manifest_of(b"", bytes=0)), (directory("world.db"), b""),
+    ],
+    "a manifest that is a list": [("manifest.json", b"[]"), ("world.db", b"x")],
+    "a manifest that is no json": [("manifest.json", b"{"), ("world.db", b"x")],
+    "a manifest of deep json": [("manifest.json", b"[" * 60_000), ("world.db", b"x")],
+    "a manifest that is not utf-8": [("manifest.json", b"\xff\xfe\xff"), ("world.db", b"x")],
+    "a huge manifest": [("manifest.json", b" " * 70_000), ("world.db", b"x")],
+    "another size": [("manifest.json", manifest_of(b"x", bytes=2)), ("world.db", b"x")],
+    "another hash": [("manifest.json", manifest_of(b"x", sha256="0")), ("world.db", b"x")],
+    "no database at all": [("manifest.json", manifest_of(b"text")), ("world.db", b"text")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_invalid_backup_is_refused_and_writes_nothing(tmp_path: Path, name: str) -> None:
+    bad = write(tmp_path / "bad.tar.gz", *HOSTILE[name])
+    target = tmp_path / "deep" / "data"
+    with pytest.raises(InvalidBackupError, match=r"bad\.tar\.gz"):
+        restore_backup(bad, target)
+    assert [path.name for path in target.iterdir()] == [control_socket.LOCK_NAME]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
+
+
+def test_backup_of_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as opened:
+        opened.execute("CREATE TABLE cookies (crumbs)")
+        opened.commit()
+    content = other.read_bytes()
+    bad = write(
+        tmp_path / "bad.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
+    )
+    with pytest.raises(InvalidBackupError):
+        restore_backup(bad, tmp_path / "data")
+    assert not (tmp_path / "data" / "world.db").exists()
+
+
+@pytest.mark.parametrize("where", [0.0, 0.02, 0.3, 0.6, 0.9, 0.97])
+@pytest.mark.parametrize("how", ["flip", "cut"])
+def test_a_damaged_archive_is_refused(made: Path, tmp_path: Path, where: float, how: str) -> None:
+    content = bytearray(made.read_bytes())
+    at = int(len(content) * where)
+    if how == "cut":
+        del content[at:]
+    else:
+        content[at] ^= 0x55
+    bad = tmp_path / "bad.tar.gz"
+    bad.write_bytes(content)
+    with pytest.raises(InvalidBackupError):
+        restore_backup(bad, tmp_path / "new")
+    assert not (tmp_path / "new" / "world.db").exists()
+
+
+def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
+    for content in (b"", b"hello", gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
+        bad = tmp_path / "bad.tar.gz"
+        bad.write_bytes(content)
+        with pytest.raises(InvalidBackupError):
+            restore_backup(bad, tmp_path / "new")
+    with pytest.raises(FileNotFoundError):
+        restore_backup(tmp_path / "nowhere.tar.gz", tmp_path / "new")
+
+
+def test_wrong_database_checksum_is_refused(database: Path, tmp_path: Path) -> None:
+    content = database.read_bytes()
+    told = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
+    bad = write(tmp_path / "bad.tar.gz", ("manifest.json", told), ("world.db", content))
+    with pytest.raises(InvalidBackupError, match="the checksum of its database is wrong"):
+        restore_backup(bad, tmp_path / "new")
+    assert not (tmp_path / "new" / "world.db").exists()
+
+
+def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path) -> None:
+    content = bytearray(database.read_bytes())
+    for at in range(len(content) // 2, len(content) // 2 + 8192):
+        content[at] = 0xA5
+    bad = write(
+        tmp_path / "bad.tar.gz",
+        ("manifest.json", manifest_of(bytes(content))),
+        ("world.db", bytes(content)),
+    )
+    with pytest.raises(InvalidBackupError, match="damaged"):
+        restore_backup(bad, tmp_path / "new")
+    assert archive.DATABASE_NAME not in [path.name for path in (tmp_path / "new").iterdir()]

@@ -1,0 +1,294 @@
+"""Settings: where each value comes from, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sshwarma.cli.main import main
+from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
+
+
+@pytest.fixture(autouse=True)
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this machine's own settings."""
+    for name in list(os.environ):
+        if name.startswith(("SSHWARMA_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "some.toml"
+    path.write_text(
+        'motd = "from the file"\n[ssh]\nlisten = "127.0.0.1:1"\nlogin_seconds = 5\n'
+        "max_pending = 7\n[limits]\nline_bytes = 1000\n"
+    )
+    return path
+
+
+def test_flags_override_environment_file_and_defaults(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSHWARMA_SSH__LOGIN_SECONDS", "6")
+    monkeypatch.setenv("SSHWARMA_SSH__LISTEN", "127.0.0.1:2")
+    monkeypatch.setenv("SSHWARMA_LIMITS__LINE_BYTES", "2000")
+    found = load_settings(file, ssh={"listen": "127.0.0.1:3"})
+    assert found.ssh.listen == "127.0.0.1:3"  # flag
+    assert found.ssh.login_seconds == 6  # environment
+    assert found.ssh.max_pending == 7  # file
+    assert found.ssh.keepalive_seconds == 15  # default
+    assert found.limits.line_bytes == 2000
+    assert found.motd == "from the file"
+
+
+def test_settings_file_applies_to_one_load_only(file: Path) -> None:
+    assert load_settings(file).motd == "from the file"
+    assert load_settings().motd == ""
+
+
+def test_settings_file_is_found_in_cwd_then_config_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".config" / "sshwarma"
+    home.mkdir(parents=True)
+    (home / "sshwarma.toml").write_text('motd = "home"')
+    assert load_settings().motd == "home"
+    (tmp_path / "sshwarma.toml").write_text('motd = "here"')
+    assert load_settings().motd == "here"
+    (tmp_path / "sshwarma.toml").unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative/is/ignored")
+    assert load_settings().motd == "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    assert load_settings().motd == ""
+
+
+def test_data_dir_follows_xdg_data_home_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings().data_dir == tmp_path / ".local" / "share" / "sshwarma"
+    monkeypatch.setenv("XDG_DATA_HOME", "/srv")
+    assert load_settings().data_dir == Path("/srv/sshwarma")
+    monkeypatch.setenv("SSHWARMA_DATA_DIR", "/elsewhere")
+    assert load_settings().database == Path("/elsewhere/world.db")
+
+
+A_MODEL = '[[models]]\nname = "qwen"\n'
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('moto = "typo"', "moto: unknown setting (did you mean motd?)"),
+    ("foo = 1", "foo: unknown setting"),
+    ("[ssh]\nlissen = 1", "ssh.lissen: unknown setting (did you mean listen?)"),
+    ("ssh = 3", "ssh: must be a table (got 3)"),
+    ("models = 3", "models: must be tables headed [[models]] (got 3)"),
+    ('[http]\nhosts = "x"',
+     "http.hosts: must be a list, such as [\"world.example.org\"] (got 'x')"),
+    ('[http]\nhosts = ["a b"]',
+     "http.hosts.0: must be a host name, such as world.example.org (got 'a b')"),
+    ('[ssh]\nlisten = "nowhere"',
+     "ssh.listen: must be HOST:PORT, such as 127.0.0.1:2222 (got 'nowhere')"),
+    ('[ssh]\nlisten = "127.0.0.1:99999"',
+     "ssh.listen: the port must be at most 65535 (got 99999)"),
+    ("[ssh]\nlogin_seconds = 0", "ssh.login_seconds: must be more than 0 (got 0)"),
+    ("[ssh]\nlogin_seconds = 601", "ssh.login_seconds: must be at most 600 (got 601)"),
+    ("[ssh]\nmax_pending = 1.5", "ssh.max_pending: must be a whole number (got 1.5)"),
+    ('[ssh]\nlimit_loopback = "maybe"',
+     "ssh.limit_loopback: must be true or false (got 'maybe')"),
+    ('[registration]\nmode = "maybe"',
+     "registration.mode: choose one of: closed, invite, open (got 'maybe')"),
+    ('[registration]\nrole = "owner"',
+     "registration.role: choose one of: admin, member, guest (got 'owner')"),
+    ("[limits]\nline_bytes = 1", "limits.line_bytes: must be at least 256 (got 1)"),
+    ('[log]\nlevel = "loud"',
+     "log.level: choose one of: debug, info, warning, error (got 'loud')"),
+    (A_MODEL, "models 1 (qwen): kind is missing"),
+    (A_MODEL + 'kind = "ollama"\nmodel = "m"\nprice_in = -1',
+     "models 1 (qwen): price_in: must be at least 0 (got -1)"),
+    (A_MODEL + 'kind = "compatible"\nmodel = "m"',
+     "models 1 (qwen): kind `compatible` needs a base_url (--url in /model add)"),
+    ('[[models]]\nname = "Q"\nkind = "ollama"\nmodel = "m"',
+     "models 1: name: must be a lower-case letter, then lower-case letters, digits, - or _,"
+     " at most 32 characters"),
+    ('[[mcp]]\nname = "files"\ncommand = "npx"',
+     'mcp 1 (files): command: must be a list, such as ["npx", "-y"]'),
+])  # fmt: skip
+def test_invalid_setting_is_reported_by_name(
+    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ValidationError):
+        load_settings(file)
+    with pytest.raises(SystemExit) as caught:
+        main(["config", "show", "--config", str(file)])
+    assert caught.value.code == 2
+    assert f"  {said}\n" in capsys.readouterr().err
+
+
+def test_invalid_value_in_a_table_is_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "sk-abcdefghijklmnop1234567"
+    file = tmp_path / "bad.toml"
+    for text in (
+        f'name = "{key}"\nkind = "{key}"\nmodel = "{key}"\ntemperature = "{key}"',
+        f'name = "hidden"\nkind = "ollama"\nmodel = "m"\nkey_env = "{key}"\nprice_in = "{key}"',
+    ):
+        file.write_text(f"[[models]]\n{text}\n")
+        with pytest.raises(SystemExit):
+            main(["config", "show", "--config", str(file)])
+        shown = capsys.readouterr().err
+        assert "models 1" in shown
+        assert key not in shown
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("SSHWARMA_FOO", "x", "SSHWARMA_FOO: unknown setting"),
+    ("SSHWARMA_SSH_LISTEN", "127.0.0.1:1",
+     "SSHWARMA_SSH_LISTEN: unknown setting (did you mean SSHWARMA_SSH__LISTEN?)"),
+    ("SSHWARMA_SSH__LISSEN", "x", "ssh.lissen: unknown setting (did you mean listen?)"),
+    ("SSHWARMA_SSH", "x",
+     "SSHWARMA_SSH: must be a JSON object; SSHWARMA_SSH__NAME sets one setting"),
+    ("SSHWARMA_MODELS", "x", "SSHWARMA_MODELS: must be a JSON list of tables"),
+    ("SSHWARMA_MODELS", '[{"name": "a", "model": "m"}]', "models 1: kind is missing"),
+])  # fmt: skip
+def test_environment_variable_without_a_setting_is_refused(
+    name: str, value: str, said: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor"])
+    assert caught.value.code == 2
+    assert f"  {said}\n" in capsys.readouterr().err
+
+
+def test_invalid_environment_variable_is_reported_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
+    with pytest.raises(SystemExit):
+        main(["config", "show"])
+    assert "  ssh.max_pending: must be a whole number (got 'many')\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
+def test_invalid_toml_file_is_reported_by_name(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        main(["config", "show", "--config", str(file)])
+    assert caught.value.code == 2
+    assert str(file) in capsys.readouterr().err
+
+
+def test_missing_config_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "show", "--config", "nowhere.toml"]) == 1
+    assert "settings file not found: nowhere.toml" in capsys.readouterr().err
+
+
+def test_config_show_prints_effective_settings_as_toml(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "show", "--config", str(file), "--data-dir", "somewhere"]) == 0
+    shown = capsys.readouterr().out
+    values = tomllib.loads(shown)
+    assert values["data_dir"] == str(tmp_path / "somewhere")
+    assert (values["motd"], values["ssh"]["max_pending"]) == ("from the file", 7)
+    assert set(values) == set(Settings.model_fields)
+    again = tmp_path / "again.toml"
+    again.write_text(shown)
+    assert load_settings(again) == load_settings(file, data_dir=tmp_path / "somewhere")
+    assert main(["config", "show", "--config", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ssh"] == values["ssh"]
+
+
+def test_settings_are_immutable() -> None:
+    with pytest.raises(ValidationError):
+        load_settings().ssh.listen = "0.0.0.0:1"
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    ("127.0.0.1:22", ("127.0.0.1", 22)), ("[::1]:0", ("::1", 0)), ("host:65535", ("host", 65535)),
+    (":22", ("", 22)),
+])  # fmt: skip
+def test_split_address_returns_host_and_port(text: str, parts: tuple[str, int]) -> None:
+    assert split_address(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:-1", "22"])
+def test_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be HOST:PORT, such as") as caught:
+        split_address(text)
+    assert str(caught.value).endswith(f"(got {text!r})")
+
+
+def test_port_over_65535_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^the port must be at most 65535 \(got 65536\)$"):
+        split_address("host:65536")
+
+
+def test_is_loopback_recognizes_loopback_addresses() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
+
+
+def test_config_show_prints_arrays_of_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(
+        "".join(f'[[models]]\nname = "{n}"\nkind = "ollama"\nmodel = "q\\"3"\n' for n in "ab")
+    )
+    assert main(["config", "show", "--config", str(file), "--data-dir", str(tmp_path)]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert [model.name for model in load_settings(file).models] == ["a", "b"]
+    assert load_settings(file).models[0].model == 'q"3'
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({}, "give a command or a url"),
+        ({"command": ["x"], "url": "https://example.org/mcp"}, "and not both"),
+        ({"command": ["x"], "headers": {"A": "b"}}, "belong to a url"),
+        ({"url": "https://example.org/", "env": {"A": "b"}}, "belong to a command"),
+        ({"url": "ftp://example.org/"}, "must be a URL, such as"),
+        ({"url": "https://a:b@example.org/"}, "must not contain a secret"),
+        ({"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}, "looks like"),
+        ({"url": "https://example.org/", "headers": {"X-Api-Key": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"GITHUB_TOKEN": "x"}}, "looks like a secret"),
+        ({"command": ["x"], "env": {"A": "b\n"}}, "cannot be sent"),
+        ({"command": ["x\0"]}, "NUL"),
+        ({"command": ["x"], "call_seconds": 0}, "greater than 0"),
+    ],
+)
+def test_invalid_mcp_server_is_refused(entry: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        McpSettings.model_validate({"name": "x", **entry})
+
+
+def test_mcp_server_names_must_be_unique() -> None:
+    one = {"name": "x", "command": ["true"]}
+    with pytest.raises(ValidationError, match="two MCP servers have the same name"):
+        load_settings(mcp=[one, one])
+    made = McpSettings.model_validate(
+        {"name": "x", "command": ["x"], "env": {"GIT_AUTHOR_NAME": "me", "A_TOKEN": "${T}"}}
+    )
+    assert made.env["A_TOKEN"] == "${T}"
+
+
+def test_example_settings_file_loads() -> None:
+    example = Path(__file__).parents[2] / "examples" / "sshwarma.toml"
+    assert [server.name for server in load_settings(example).mcp] == ["files", "holler"]

@@ -1,0 +1,179 @@
+"""What the verbs that change a room answer, and that only a change is announced."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.views import draw_result
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
+from sshwarma.world.world import World
+from support.people import Someone, do, refused
+
+
+async def notices(world: World, room: str = "lobby") -> list[str]:
+    return [row.content for row in await world.last_rows(room, 50) if row.kind == "notice"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/nav off", ["turned navigation off"]),
+        ("/room member bob", ["made bob member"]),
+        ("/tool disable sshwarma:look", ["disabled the tool sshwarma:look"]),
+    ],
+)
+async def test_change_is_announced_once(
+    world: World, alice: Someone, bob: Someone, line: str, expected: list[str]
+) -> None:
+    await do(alice, line)
+    assert await notices(world) == expected
+    await do(alice, line)
+    assert await notices(world) == expected
+
+
+@pytest.mark.parametrize("line", ["/nav on", "/room open", "/tool enable sshwarma:look"])
+async def test_request_that_changes_nothing_is_not_announced(
+    world: World, alice: Someone, line: str
+) -> None:
+    await do(alice, line)
+    assert await notices(world) == []
+
+
+async def test_disabling_a_disabled_tool_says_so(alice: Someone) -> None:
+    first = await do(alice, "/tool disable sshwarma:look")
+    second = await do(alice, "/tool disable sshwarma:look")
+    assert first.text == "sshwarma:look is disabled."
+    assert second.text == "sshwarma:look is already disabled."
+
+
+async def test_removing_a_missing_role_is_refused(alice: Someone, bob: Someone) -> None:
+    refusal = await refused(alice, "/room remove bob")
+    assert isinstance(refusal, Conflict)
+    assert refusal.message == "bob has no role in lobby."
+    assert (await refused(alice, "/room remove alice")).message == "alice has no role in lobby."
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("mute", "muted in lobby"), ("ban", "banned from lobby")]
+)
+async def test_ending_a_missing_mute_or_ban_is_refused(
+    alice: Someone, bob: Someone, verb: str, state: str
+) -> None:
+    assert (await refused(alice, f"/{verb} bob off")).message == f"bob is not {state}."
+    assert (await do(alice, f"/{verb} bob 5")).text == f"bob is {state} for 5 min."
+    assert (await do(alice, f"/{verb} bob off")).text == f"bob is no longer {state}."
+    assert (await refused(alice, f"/{verb} bob off")).message == f"bob is not {state}."
+
+
+async def test_removing_a_missing_alias_is_refused(alice: Someone) -> None:
+    refusal = await refused(alice, "/alias ws = -")
+    assert isinstance(refusal, NotFound)
+    assert str(refusal) == "You have no alias ws. /alias lists yours."
+    await do(alice, "/alias ws = /join workshop")
+    assert (await do(alice, "/alias ws = -")).text == "Removed the alias /ws."
+
+
+async def test_prefix_of_a_name_selects_the_bag(world: World, alice: Someone, bob: Someone) -> None:
+    assert (await do(alice, "/put home:z = 1")).bag == "home"
+    assert (await do(alice, "/put room:z = 2")).bag == "lobby"
+    assert (await do(alice, "/put me:z = 3")).bag == "your bag"
+    assert [(await do(alice, f"/examine {bag}:z")).content for bag in ("home", "room", "me")] == [
+        "1", "2", "3",
+    ]  # fmt: skip
+    assert await notices(world) == ["made z"], "what is put elsewhere is nothing to this room"
+    assert (await do(alice, "/edit home:z")).line == "/put home:z = 1"
+    assert "build right in home" in (await refused(bob, "/put home:z = x")).message
+    assert isinstance(await refused(bob, "/edit home:z"), Forbidden)
+
+
+@pytest.mark.parametrize("line", ["/put me:home:z = 1", "/link home:z https://example.org/"])
+async def test_thing_name_with_a_bag_prefix_is_refused(alice: Someone, line: str) -> None:
+    refusal = await refused(alice, line)
+    assert isinstance(refusal, Invalid)
+    assert refusal.message == "home:z cannot be the name of a thing: home: is a bag."
+
+
+async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/put note = x")
+    for line in ("/edit note", "/edit fresh"):
+        assert "build right in lobby" in (await refused(bob, line)).message
+    assert (await do(bob, "/edit me:fresh")).line == "/put me:fresh = "
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/join dne", "There is no room dne. Did you mean den?"),
+        ("/join nosuch", "There is no room nosuch. /rooms lists them."),
+        ("/tell bbo hi", "There is no agent bbo. Did you mean bob?"),
+        ("/wrap @nosuch", "There is no model nosuch. /models lists them."),
+        ("/stats @qwne", "There is no model qwne. Did you mean qwen?"),
+        ("/retry @bob", "bob is not a model. /models lists them."),
+        ("/stop @nosuch", "There is no model nosuch. /models lists them."),
+        ("/skill show rve", "There is no skill rve. Did you mean rev?"),
+        ("/skill show nosuch", "There is no skill nosuch. /skill list lists them."),
+        ("/mcp show nosuch", "There is no MCP server nosuch. /mcp lists them."),
+        ("/namespace show nosuch", "There is no namespace nosuch. /namespaces lists them."),
+        ("/run nosuch:x", "There is no tool nosuch:x. /inv shows what is equipped."),
+        ("/drop room nosuch", "There is no thing nosuch in this room. /inv lists what is there."),
+        ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
+        ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
+        (
+            "/history --before x",
+            "/history show: --before: must be a whole number (got 'x')."
+            " Usage: /history show [N] [--before BEFORE] [--at AT] [--row ROW] [--tools] [--stats]",
+        ),
+        (
+            "/token new a --days 0",
+            "/token new: --days: must be at least 1 (got '0')."
+            " Usage: /token new LABEL [--scope read|act|build] [--days DAYS]",
+        ),
+        ("/mute alice", "You cannot mute yourself."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got '0')."),
+        ("/namespace set git auto_load maybe", "auto_load: choose one of: on, off (got maybe)."),
+        ("/namespace remove sshwarma", "sshwarma is built in and cannot be removed."),
+        (
+            "/state add Foo",
+            "Foo cannot be the name of a state. A name is a lower-case letter, then letters,"
+            " digits, . _ or -, such as ci-configured.",
+        ),
+    ],
+)
+async def test_refusal_suggests_what_to_do(
+    alice: Someone, bob: Someone, qwen: Someone, line: str, expected: str
+) -> None:
+    for made in ("/create den", "/leave", "/skill add rev = x", "/namespace new git"):
+        await do(alice, made)
+    assert str(await refused(alice, line)) == expected
+
+
+async def test_private_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
+    for made in ("/create vault", "/room private"):
+        await do(alice, made)
+    assert str(await refused(alice, "/join valut")) == "There is no room valut. Did you mean vault?"
+    assert str(await refused(bob, "/join valut")) == "There is no room valut. /rooms lists them."
+
+
+async def test_result_says_what_was_changed_and_where(alice: Someone) -> None:
+    await do(alice, "/namespace new git")
+    await do(alice, "/put style = x")
+    for line, expected in (
+        ("/load git", "Loaded namespace git on you."),
+        ("/load git", "git is already loaded on you."),
+        ("/load git room", "Loaded namespace git in this room."),
+        ("/unload git room", "Unloaded namespace git from this room."),
+        ("/equip me sshwarma:fork", "Equipped sshwarma:fork on you."),
+        ("/unequip me sshwarma:fork", "Unequipped sshwarma:fork from you."),
+        ("/move style to me", "Moved style to your bag."),
+        ("/put style = x", "Made style in lobby (1 byte)."),
+        ("/state add dry", "The state dry holds in lobby now."),
+        ("/state add dry", "The state dry is already set in lobby."),
+        ("/state remove dry", "The state dry does not hold in lobby now."),
+        ("/state remove dry", "The state dry is not set in lobby."),
+        ("/gc orphans", "Would delete 0 orphans."),
+    ):
+        shown = render_plain(draw_result(await do(alice, line)))
+        assert shown.splitlines()[0] == expected
+    shown = render_plain(draw_result(await do(alice, "/examine git")))
+    assert "Kind: namespace\nLocation: namespaces\n" in shown
