@@ -1,4 +1,4 @@
-"""Words that nobody says or searches for stand in no message, docstring, comment or document."""
+"""Words that nobody says or searches for: none in messages, comments, documents or test names."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 MARKUP = ("*.md", "*.lua", "*.html", "*.css", "*.js", "*.txt", "*.sql")
 FOLDERS = ("src", "embedded", "docs")
+
+
+TEST_FILES = sorted(
+    str(file.relative_to(TOP))
+    for file in (TOP / "tests").rglob("test_*.py")
+    if "node_modules" not in file.parts
+)
+MIN_TEST_NAME_WORDS = 3
+"""Words in the name of a test, with `test`: one word alone does not say what is expected."""
 
 
 def _files() -> list[Path]:
@@ -123,6 +132,32 @@ def test_files_contain_no_banned_words(name: str) -> None:
         finding for line, text in _texts(TOP / name) for finding in _findings(name, line, text)
     ]
     assert not found, "\n".join(["rewrite, by the rules of CONTRIBUTING.md:", *found])
+
+
+def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:
+    """The name of a test file and of each test in it, with the lines; underscores are blanks."""
+    yield 1, Path(name).stem.replace("_", " ")
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
+
+
+@pytest.mark.parametrize("name", TEST_FILES)
+def test_names_of_tests_contain_no_banned_words(name: str) -> None:
+    names = list(_test_names(name, (TOP / name).read_text(encoding="utf-8")))
+    found = [finding for line, text in names for finding in _findings(name, line, text)]
+    assert not found, "\n".join(["name the subject and the expectation:", *found])
+    short = [text for _, text in names[1:] if len(text.split()) < MIN_TEST_NAME_WORDS]
+    assert not short, f"name the subject and the expectation: {', '.join(short)}"
+
+
+def test_names_of_test_files_and_functions_are_read() -> None:
+    source = "async def test_whoever_asks() -> None: ...\ndef whoever() -> None: ..."
+    names = list(_test_names("tests/test_a_b.py", source))
+    assert names == [(1, "test a b"), (1, "test whoever asks")]
+    assert len(list(_findings("f", 1, names[1][1]))) == 1
 
 
 @pytest.mark.parametrize(

@@ -570,7 +570,7 @@ def test_model_libraries_load_in_concurrent_threads() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
 
 
-async def test_estimate_usage_is_none_before_the_first_request(played: Played) -> None:
+async def test_estimate_usage_returns_nothing_before_the_first_request(played: Played) -> None:
     assert played.backend.estimate_usage(request(), "") is None
     await played.backend.ready()
     owed = played.backend.estimate_usage(request(), "I think that it is " * 10)
