@@ -596,7 +596,9 @@ async def test_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) 
 def test_every_verb_has_a_refusal_test() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
     # Any words are a query of /find, so it is refused by rights alone: see the next test.
-    assert {verb.name for verb in every_verb()} - tried == {"find"}
+    assert {verb.name for verb in every_verb()} - tried == {"find"}, (
+        "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
+    )
 
 
 async def test_find_needs_the_enter_right(alice: Someone, bob: Someone) -> None:
