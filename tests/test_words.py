@@ -138,10 +138,10 @@ def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:
     """The name of a test file and of each test in it, with the lines; underscores are blanks."""
     yield 1, Path(name).stem.replace("_", " ")
     for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.FunctionDef(name=function) | ast.AsyncFunctionDef(name=function):
-                if function.startswith("test_"):
-                    yield node.lineno, function.replace("_", " ")
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
 
 
 @pytest.mark.parametrize("name", TEST_FILES)
