@@ -26,7 +26,7 @@ run: setup
 WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 1))')
 # Bytecode is written even where the environment forbids it: each worker imports all tests, and to
 # compile them takes longer than to run many of them.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 # Everything that is no soak.
 test: setup

@@ -18,6 +18,17 @@ FIXTURES = frozenset({"data_dir", "port", "serve", "shared_server", "ssh", "web"
 ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
+LONGEST_FILES = (
+    "wire/test_mcp_servers.py", "wire/test_crash_recovery.py", "verbs/test_dispatch.py",
+    "wire/test_hostile_text.py", "wire/test_tools.py", "wire/test_model_failures.py",
+    "wire/test_login.py", "wire/test_mentions.py", "mcp_client/test_reference_servers.py",
+    "mcp_server/test_tools.py", "wire/test_inventory.py", "mcp_server/test_attacks.py",
+    "wire/test_models.py", "wire/test_walkthrough.py", "world/test_reports.py",
+    "wire/test_live_answers.py",
+)  # fmt: skip
+"""Files that take longest, the longest first. A worker runs a whole file: one that is begun last
+keeps the others waiting."""
+
 WITHOUT_PROCESSES = "not process and not soak and not long"
 """The marks that `make test-fast` selects by."""
 
@@ -38,13 +49,18 @@ def watch() -> None:
 
 
 def assign(items: list[pytest.Item]) -> None:
-    """Mark `process` what stands in such a folder or uses such a fixture; say who shares a loop."""
+    """Mark `process` what stands in such a folder or uses such a fixture; say who shares a loop.
+
+    The tests of LONGEST_FILES come first.
+    """
     for item in items:
         folder = item.path.parent.relative_to(item.config.rootpath / "tests").as_posix()
         if folder in ONE_LOOP and inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if folder in FOLDERS or FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
+    first = {name: number for number, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: first.get("/".join(item.path.parts[-2:]), len(first)))
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:

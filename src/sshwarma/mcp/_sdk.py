@@ -1,6 +1,6 @@
 """The private names of the MCP SDK: the one file that may use them.
 
-tests/mcp/test_sdk_shape.py holds the source this was written against. If it fails after an
+tests/mcp_client/test_sdk_shape.py holds the source this was written against. If it fails after an
 upgrade, read the change first.
 """
 

@@ -20,7 +20,7 @@ _JOINER: Final = "\u200d"
 _MAX_JOINERS: Final = 4  # the longest emoji in use (a kiss with two skin tones) has three joiners
 
 # Categories Cc, Cf, Cs, Zl and Zp as of Unicode 17, written out because reading them from
-# unicodedata costs 150 ms at import; tests/terminal/test_safe.py compares the two. Also the
+# unicodedata costs 150 ms at import; tests/terminal/test_escape.py compares the two. Also the
 # characters of other categories that have no width or carry hidden text: Hangul fillers, the
 # combining grapheme joiner, Mongolian and plane-14 variation selectors, noncharacters.
 _UNSAFE_CHARACTERS: Final = (

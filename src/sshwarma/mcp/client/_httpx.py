@@ -1,7 +1,7 @@
 """The private names of httpx2: the one file that may use them.
 
 `AsyncHTTPTransport` accepts no network backend, so this replaces its connection pool.
-tests/mcp/test_httpx_shape.py holds the source this was written against.
+tests/mcp_client/test_httpx_shape.py holds the source this was written against.
 """
 
 from __future__ import annotations
