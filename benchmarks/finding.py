@@ -35,7 +35,7 @@ from sshwarma.tools.stemming import extract_words
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
 from sshwarma.world.world import World
-from sshwarma.wrap.layers import estimate_tokens
+from sshwarma.wrap.tokens import estimate_tokens
 
 DATA = Path(__file__).parent / "finding"
 SIGNATURE = re.compile(r"(\w+)\((.*?)\): (.+)")

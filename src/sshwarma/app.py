@@ -19,7 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma import verbs
-from sshwarma.admin import control_socket
+from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -103,7 +103,7 @@ class App:
 
         Raises:
             OSError: if a server cannot listen at its address.
-            control_socket.DataDirInUseError: if another process uses the data directory.
+            data_dir_lock.DataDirInUseError: if another process uses the data directory.
             UnusableKey: if the host key cannot be used.
         """
         app = cls(settings)
@@ -142,7 +142,7 @@ class App:
         """Lock the data directory, load the host key and open the world."""
         settings, parts = self.settings, self._parts
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock: IO[str] = parts.enter_context(control_socket.lock_data_dir(settings.data_dir))
+        lock: IO[str] = parts.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sshwarma.admin import backup as archive
-from sshwarma.admin import control_socket
+from sshwarma.admin import data_dir_lock
 from sshwarma.admin.backup import InvalidBackupError, restore_backup, write_backup
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
@@ -103,7 +103,7 @@ def test_backup_and_restore_give_the_same_database(
     target = tmp_path / "new"
     restore_backup(made, target)
     assert sizes(target / "world.db") == sizes(database)
-    assert sorted(path.name for path in target.iterdir()) == [control_socket.LOCK_NAME, "world.db"]
+    assert sorted(path.name for path in target.iterdir()) == [data_dir_lock.LOCK_NAME, "world.db"]
     assert made.stat().st_mode & 0o777 == 0o600
     assert (target / "world.db").stat().st_mode & 0o777 == 0o600
     assert target.stat().st_mode & 0o777 == 0o700
@@ -146,8 +146,8 @@ def test_restore_over_a_world_needs_force_and_keeps_the_old_one(database: Path, 
 
 def test_restore_is_refused_while_a_server_runs(database: Path, made: Path) -> None:
     with (
-        control_socket.lock_data_dir(database.parent),
-        pytest.raises(control_socket.DataDirInUseError),
+        data_dir_lock.lock_data_dir(database.parent),
+        pytest.raises(data_dir_lock.DataDirInUseError),
     ):
         restore_backup(made, database.parent, force=True)
 
@@ -198,7 +198,7 @@ def test_invalid_backup_is_refused_and_writes_nothing(tmp_path: Path, name: str)
     target = tmp_path / "deep" / "data"
     with pytest.raises(InvalidBackupError, match=r"bad\.tar\.gz"):
         restore_backup(bad, target)
-    assert [path.name for path in target.iterdir()] == [control_socket.LOCK_NAME]
+    assert [path.name for path in target.iterdir()] == [data_dir_lock.LOCK_NAME]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
 
 

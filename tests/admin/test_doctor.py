@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.admin import control_socket, doctor
+from sshwarma.admin import data_dir_lock, doctor
 from sshwarma.admin.doctor import CheckResult
 from sshwarma.cli.main import main
 from sshwarma.settings import Settings, load_settings
@@ -111,7 +111,7 @@ def test_port_in_use_fails(data: Path) -> None:
 
 
 def test_running_server_is_detected(data: Path) -> None:
-    with control_socket.lock_data_dir(data):
+    with data_dir_lock.lock_data_dir(data):
         assert of(data, "server").detail == "running"
     assert of(data, "server").detail == "not running"
 

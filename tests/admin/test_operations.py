@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 from sqlalchemy import text
 
-from sshwarma.admin import control_socket
+from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS, run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
@@ -271,14 +271,14 @@ async def test_stale_control_socket_is_replaced(world: World, tmp_path: Path) ->
 
 def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
     with (
-        control_socket.lock_data_dir(tmp_path),
+        data_dir_lock.lock_data_dir(tmp_path),
         pytest.raises(
-            control_socket.DataDirInUseError,
+            data_dir_lock.DataDirInUseError,
             match=f"^Another sshwarma is using {tmp_path}. Stop it first.$",
         ),
     ):
-        control_socket.lock_data_dir(tmp_path)
-    control_socket.lock_data_dir(tmp_path).close()
+        data_dir_lock.lock_data_dir(tmp_path)
+    data_dir_lock.lock_data_dir(tmp_path).close()
 
 
 def test_every_operation_has_a_refusal_test() -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
 from sshwarma.ssh.transport.interfaces import Peer
-from sshwarma.world import agents
+from sshwarma.world import invites
 from sshwarma.world.world import World
 from support.people import Someone, alice, world
 
@@ -31,7 +31,7 @@ async def test_an_open_registration_is_audited(world: World) -> None:
 
 
 async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice: Someone) -> None:
-    code = await world.change(lambda tx: agents.create_invite(tx, "guest", 1, alice.id))
+    code = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
     gate = WorldAuthenticator(world, RegistrationSettings(mode="invite"))
     carol = await gate.redeem_invite(PEER, "carol", code)
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]

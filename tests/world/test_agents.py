@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.world import agents, input_history, private_messages
+from sshwarma.world import agents, input_history, invites, private_messages
 from sshwarma.world import world as world_module
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
@@ -123,13 +123,13 @@ async def test_disabling_an_agent_ends_its_connections(world: World, bob: Someon
 
 
 async def test_invite_code_works_once(world: World, alice: Someone) -> None:
-    code = await world.change(lambda tx: agents.create_invite(tx, "guest", 1, alice.id))
+    code = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
     stored = await world.store.read(lambda c: c.execute(text("SELECT * FROM invites")).all())
     assert code not in repr(stored), "only the hash is stored"
 
     async def redeem(name: str, fingerprint: str, with_code: str = code) -> Agent:
         return await world.change(
-            lambda tx: agents.redeem_invite(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
+            lambda tx: invites.redeem_invite(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
         )
 
     with pytest.raises(Invalid, match="unknown, used or expired"):
@@ -149,10 +149,10 @@ async def test_invite_code_works_once(world: World, alice: Someone) -> None:
 
 
 async def test_invite_code_expires(world: World) -> None:
-    code = await world.change(lambda tx: agents.create_invite(tx, "member", 1, None))
+    code = await world.change(lambda tx: invites.create_invite(tx, "member", 1, None))
     await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
     with pytest.raises(Invalid, match="expired"):
-        await world.change(lambda tx: agents.redeem_invite(tx, code, "carol", F1, "k"))
+        await world.change(lambda tx: invites.redeem_invite(tx, code, "carol", F1, "k"))
     assert world.agents.find_by_name("carol") is None
 
 

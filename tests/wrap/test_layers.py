@@ -5,14 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.wrap.layers import (
-    STABILITIES,
-    ContextMessage,
-    Layer,
-    cut_to_budget,
-    estimate_tokens,
-    sort_layers,
-)
+from sshwarma.wrap.layers import STABILITIES, ContextMessage, Layer, cut_to_budget, sort_layers
+from sshwarma.wrap.tokens import estimate_tokens
 
 SIDES = ("system", "conversation")
 

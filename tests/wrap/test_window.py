@@ -21,7 +21,7 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import compact_log
-from sshwarma.wrap.layers import estimate_tokens
+from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import RetentionPolicy, Transcript, clip_text
 
 

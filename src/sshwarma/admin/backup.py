@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import sshwarma
-from sshwarma.admin import control_socket
+from sshwarma.admin import data_dir_lock
 
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
@@ -84,11 +84,11 @@ def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dic
     Raises:
         InvalidBackupError: if the file is not a backup, or its checksum is wrong.
         FileExistsError: if a world exists, unless `force`; then it is kept beside, renamed.
-        control_socket.DataDirInUseError: if a server is running there.
+        data_dir_lock.DataDirInUseError: if a server is running there.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = data_dir / DATABASE_NAME
-    with control_socket.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
+    with data_dir_lock.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = Path(work) / DATABASE_NAME

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -23,29 +22,9 @@ from sshwarma.world.errors import Invalid, Unavailable, WorldError
 log = structlog.get_logger(__name__)
 
 SOCKET_NAME: Final = "control.sock"
-LOCK_NAME: Final = "sshwarma.lock"
 
 OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Runs an operation by name; see `operations.run_operation`."""
-
-
-class DataDirInUseError(Exception):
-    """Another process uses the data directory."""
-
-
-def lock_data_dir(data_dir: Path) -> IO[str]:
-    """Lock the data directory for this process until the returned file is closed.
-
-    Raises:
-        DataDirInUseError: if another process holds it.
-    """
-    file = (data_dir / LOCK_NAME).open("a+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.") from None
-    return file
 
 
 class ControlServer:

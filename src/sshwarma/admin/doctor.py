@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.admin import control_socket
+from sshwarma.admin import data_dir_lock
 from sshwarma.models.backend import BackendError
 from sshwarma.models.prices import COST_LIMITS, is_price_known
 from sshwarma.models.roster import describe_model
@@ -256,7 +256,7 @@ def _is_server_running(settings: Settings) -> bool:
     if not settings.data_dir.exists():
         return False
     try:
-        control_socket.lock_data_dir(settings.data_dir).close()
-    except control_socket.DataDirInUseError:
+        data_dir_lock.lock_data_dir(settings.data_dir).close()
+    except data_dir_lock.DataDirInUseError:
         return True
     return False

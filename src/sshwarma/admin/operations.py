@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from sshwarma.settings import RegistrationMode
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
-from sshwarma.world import agents, movement, tokens
+from sshwarma.world import agents, invites, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
@@ -153,7 +153,7 @@ async def agents_enable(world: World, name: str) -> Json:
 async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
     """Create a one-time code for a new agent."""
     code = await _audited_change(
-        world, f"invite {role}", lambda tx: agents.create_invite(tx, role, hours, created_by=None)
+        world, f"invite {role}", lambda tx: invites.create_invite(tx, role, hours, created_by=None)
     )
     return {"code": code, "role": role, "hours": hours}
 

@@ -123,14 +123,14 @@ def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
-    from sshwarma.admin import control_socket
+    from sshwarma.admin import data_dir_lock
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
 
     require_world(settings)
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
-    with control_socket.lock_data_dir(settings.data_dir):
+    with data_dir_lock.lock_data_dir(settings.data_dir):
         world = await open_world(settings)
         try:
             return await run_operation(

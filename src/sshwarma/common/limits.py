@@ -233,6 +233,12 @@ MAX_ADDED_MODELS: Final = 100
 MAX_ANSWERS_PER_ROOM: Final = 32
 """Answers in progress in one room: it bounds models that call each other."""
 
+DEFAULT_TURN_STEPS: Final = 12
+"""Requests of one turn of a model, unless its `turn_steps` says otherwise."""
+
+DEFAULT_TURN_SECONDS: Final = 600.0
+"""Seconds of one turn of a model, unless its `turn_seconds` says otherwise."""
+
 MAX_CALLS_PER_STEP: Final = 8
 """Tool calls of one step that are carried out; the others are refused."""
 

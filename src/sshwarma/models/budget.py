@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
 from sshwarma.world.usage import TokenUsage
@@ -34,8 +35,8 @@ class BudgetLimits:
     `change_hint` says who can change them and how, with `{}` for the name of the setting.
     """
 
-    turn_steps: int = 12
-    turn_seconds: float = 600.0
+    turn_steps: int = DEFAULT_TURN_STEPS
+    turn_seconds: float = DEFAULT_TURN_SECONDS
     turn_tokens: int | None = None
     turn_cost: float | None = None
     day_tokens: int | None = None

@@ -12,7 +12,7 @@ from sshwarma.models.draft import AnswerDraft
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
-from sshwarma.wrap.layers import CHARACTERS_PER_TOKEN
+from sshwarma.wrap.tokens import CHARACTERS_PER_TOKEN
 
 PUBLISH_INTERVAL_SECONDS: Final = 1 / 30
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
@@ -77,10 +78,16 @@ class ModelSettings(SettingsSection):
         60, gt=0, le=3600, description="Timeout between two parts of an answer, in seconds."
     )
     turn_steps: int = Field(
-        12, ge=1, le=100, description="Most requests of one turn; tools are called between them."
+        DEFAULT_TURN_STEPS,
+        ge=1,
+        le=100,
+        description="Most requests of one turn; tools are called between them.",
     )
     turn_seconds: float = Field(
-        600, gt=0, le=86_400, description="Timeout of one turn, tools included, in seconds."
+        DEFAULT_TURN_SECONDS,
+        gt=0,
+        le=86_400,
+        description="Timeout of one turn, tools included, in seconds.",
     )
     turn_tokens: int | None = Field(
         1_000_000,

@@ -155,6 +155,8 @@ async def rebuild_notes(caller: Caller, model: ModelMention | None = None) -> Co
     """
     agent = await find_model(caller, model)
 
+    # Not `turns.sync_notes`, which goes back to the notes before the newest answer: those may have
+    # been edited by hand, and a rebuild takes nothing but what answers set.
     def work(tx: Change) -> bool:
         for turn in reversed(turns.read_path(tx.conn, caller.room_id)):
             if turn.agent_id == agent.id:

@@ -23,7 +23,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
-from sshwarma.wrap.layers import estimate_tokens
+from sshwarma.wrap.tokens import estimate_tokens
 
 MAX_TURN_SNIPPET_CHARACTERS: Final = 60
 DEFAULT_LISTED_TURNS: Final = 10

@@ -6,20 +6,16 @@ view and every rights check reads them.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.common.limits import MAX_INVITE_HOURS
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged
-from sshwarma.world.ids import new_id
-from sshwarma.world.schema import agent_keys, invites
+from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -200,7 +196,7 @@ def create_agent(
         Conflict: if the name is taken, or looks like one that is.
     """
     names.check_name(name, "agent")
-    _check_role(role)
+    check_server_role(role)
     alike = names.confusable_skeleton(name)
     for other in things.read_children(tx.conn, "agents", "agent"):
         if other.name == name:
@@ -290,7 +286,7 @@ def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
     Raises:
         Conflict: if the world would lose its only owner.
     """
-    _check_role(role)
+    check_server_role(role)
     if role != "owner":
         _check_owner_remains(tx.conn, agent_id)
     things.set_metadata(tx, agent_id, role=role)
@@ -318,52 +314,6 @@ def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
     tx.publish_on_commit(AgentsChanged(agent_id))
 
 
-def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
-    """Create a one-time invite code for a new agent. Only its hash is stored.
-
-    Raises:
-        Invalid: if the role is unknown, or `hours` is not within 0 and MAX_INVITE_HOURS.
-    """
-    _check_role(role)
-    if not 0 < hours <= MAX_INVITE_HOURS:
-        raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS}.")
-    code = secrets.token_urlsafe(9)
-    tx.conn.execute(
-        insert(invites).values(
-            id=new_id(),
-            code_sha256=_hash_code(code),
-            role=role,
-            created_by=created_by,
-            created_at=tx.now,
-            expires_at=tx.now + int(hours * 3_600_000),
-        )
-    )
-    return code
-
-
-def redeem_invite(tx: Change, code: str, name: str, fingerprint: str, public_key: str) -> Agent:
-    """Use up an invite: create the agent it admits, with this key.
-
-    Raises:
-        Invalid: if the code is unknown, used or expired.
-        Conflict: if the name or the key is taken; then the code stays valid.
-    """
-    query = select(invites).where(
-        invites.c.code_sha256 == _hash_code(code.strip()),
-        invites.c.used_at.is_(None),
-        invites.c.deleted_at.is_(None),
-        invites.c.expires_at > tx.now,
-    )
-    found = tx.conn.execute(query).first()
-    if found is None:
-        raise Invalid("Invalid invite code: unknown, used or expired.")
-    agent = register_agent(tx, name, found.role, fingerprint, public_key)
-    tx.conn.execute(
-        update(invites).where(invites.c.id == found.id).values(used_by=agent.id, used_at=tx.now)
-    )
-    return agent
-
-
 def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_key: str) -> Agent:
     """Create an agent and its first key in one transaction."""
     agent = create_agent(tx, name, role=role)
@@ -381,13 +331,14 @@ def _check_owner_remains(conn: Connection, agent_id: str) -> None:
         )
 
 
-def _check_role(role: str) -> None:
+def check_server_role(role: str) -> None:
+    """Refuse a role that is not one of SERVER_ROLES.
+
+    Raises:
+        Invalid: with the roles there are.
+    """
     if role not in SERVER_ROLES:
         raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
-
-
-def _hash_code(code: str) -> str:
-    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def _key_from_row(row: Any) -> AgentKey:

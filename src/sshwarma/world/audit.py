@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sqlalchemy import insert
 
+from sshwarma.world.presence import Door
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 
@@ -14,7 +17,7 @@ MAX_REQUEST_CHARACTERS = 1000
 def record_change(
     tx: Change,
     *,
-    door: str,
+    door: Door | Literal["cli"],
     verb: str,
     request: str,
     agent_id: str | None = None,
@@ -24,7 +27,7 @@ def record_change(
 
     Args:
         tx: the change.
-        door: where the request came in: "ssh", "http", "cli" …
+        door: where the request came in; "cli" is the command line on the server.
         verb: the verb's name.
         request: the line or the arguments.
         agent_id: who made it; None for an operator at the command line.

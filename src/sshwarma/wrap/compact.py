@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sshwarma.world.row import Row
-from sshwarma.wrap.layers import ContextMessage, estimate_tokens
+from sshwarma.wrap.layers import ContextMessage
+from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import Transcript
 from sshwarma.wrap.window import assign_turns
 

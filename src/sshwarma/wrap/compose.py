@@ -29,7 +29,6 @@ from sshwarma.wrap.layers import (
     ContextMessage,
     InvalidLayer,
     Layer,
-    estimate_tokens,
     join_conversation,
     join_system_text,
     parse_layer,
@@ -41,6 +40,7 @@ from sshwarma.wrap.snapshot import (
     build_snapshot,
     unloaded_namespaces,
 )
+from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import RetentionPolicy, Transcript
 from sshwarma.wrap.window import Window
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from sshwarma.wrap.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
+
 Stability = Literal["release", "model", "room", "epoch", "log", "turn", "volatile"]
 Side = Literal["system", "conversation"]
 
@@ -22,11 +24,6 @@ STABILITIES: Final[tuple[Stability, ...]] = (
     "turn",  # from one turn to the next
     "volatile",  # with every request
 )
-
-CHARACTERS_PER_TOKEN: Final = 3.6
-"""Characters per token. Measured over prose, chat and JSON Schema with cl100k: 3.1 to 4.7; set a
-little low, to be safe.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,6 @@ class Layer:
 
 class InvalidLayer(Exception):
     """A script returned something that is not a layer; the message is the reason."""
-
-
-def estimate_tokens(text: str) -> int:
-    """Return an estimate of the tokens of a text."""
-    return -(-len(text) * 10 // int(CHARACTERS_PER_TOKEN * 10)) if text else 0
 
 
 def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:

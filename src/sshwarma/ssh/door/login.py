@@ -10,7 +10,7 @@ from typing_extensions import override
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
-from sshwarma.world import agents
+from sshwarma.world import agents, invites
 from sshwarma.world.audit import record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.store import Change
@@ -106,7 +106,7 @@ class WorldAuthenticator(Authenticator):
         self._check_registration_rate(peer.address)
 
         def redeem(tx: Change) -> agents.Agent:
-            made = agents.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
+            made = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
             # The code is secret, so only the name is recorded.
             record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=made.id)
             return made
