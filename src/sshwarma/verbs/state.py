@@ -50,8 +50,8 @@ async def complete_held_states(request: CompletionRequest) -> list[Option]:
 
 NeededState: TypeAlias = Annotated[str, Arg(complete=complete_needed_states)]
 HeldState: TypeAlias = Annotated[str, Arg(complete=complete_held_states)]
-NotesOwner: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
-"""A model. The name of a state is accepted too, and refused with the verb that removes states."""
+ModelOrState: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
+"""A model, or a state that was set by hand. Tab offers models: states have /state remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ async def show_notes(caller: Caller, model: ModelMention | None = None) -> Model
     examples=("/state clear", "/state clear @qwen"),
 )
 async def clear_notes(
-    caller: Caller, name: NotesOwner | None = None
+    caller: Caller, name: ModelOrState | None = None
 ) -> ModelNotes | Confirmation:
     """Empty the notes that a model keeps in this room.
 
