@@ -120,7 +120,7 @@ async def test_only_who_made_one_puts_another_into_it(
     ):
         why = await refused(eve, line)
         assert isinstance(why, Forbidden)
-        assert str(why).startswith("Permission denied: only bob or an administrator can change ")
+        assert str(why).startswith("Permission denied: only bob and admins can change ")
     await do(eve, "/namespace new mine")
     assert isinstance(await refused(eve, "/namespace set mine parent git"), Forbidden)
     await do(alice, "/namespace new git.ours")
@@ -178,7 +178,7 @@ async def test_what_could_not_be_done_says_what_could(
         ("/namespace new a..b", "a..b cannot be"),
         ("/namespace new " + ".".join("x" * 40), "at most 32 deep"),
         ("/namespace show", "/namespace show needs NAME"),
-        ("/namespace remove global", "only an administrator can change global."),
+        ("/namespace remove global", "only admins can change global."),
         ("/namespace set git:push name x", "/tool describe"),
     ):
         assert words in str(await refused(bob, line)), line

@@ -219,7 +219,7 @@ async def test_a_ban_and_a_mute_are_said_and_ended_in_the_same_words(
     said = await do(alice, "/ban bob 5")
     assert said.text == "bob is banned from lobby for 5 min."
     assert (await do(alice, "/ban bob off")).text == "bob is no longer banned from lobby."
-    assert (await do(alice, "/mute bob forever")).text == "bob is muted in lobby for good."
+    assert (await do(alice, "/mute bob forever")).text == "bob is muted in lobby forever."
     assert (await do(alice, "/mute bob off")).text == "bob is no longer muted in lobby."
     history = await do(alice, "/history")
     assert [(entry.who, entry.text) for entry in history.entries if entry.kind == "notice"] == [

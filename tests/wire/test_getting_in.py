@@ -209,7 +209,7 @@ def test_a_disabled_agents_live_link_ends_and_it_cannot_come_back_until_enabled(
     screen, other = alice.sit(), bob.sit()
     done = world.cli("agents", "disable", alice.name)
     assert done.stdout == f"{alice.name} is disabled\n"
-    screen.wait_for("disabled by an administrator")
+    screen.wait_for("disabled by an admin")
     screen.wait_for_end()
     assert screen.terminal_is_clean() == []
     other.wait_for(f"· {alice.name} leaves")

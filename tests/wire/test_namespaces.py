@@ -104,7 +104,7 @@ def test_who_did_not_make_a_namespace_does_not_change_it(ann: Person, house: Ser
     refused = ann.run("namespace set git description mine")
     assert refused.status == 1
     maker = house.owner.name
-    assert f"only {maker} or an administrator can change git." in " ".join(refused.err.split())
+    assert f"only {maker} and admins can change git." in " ".join(refused.err.split())
     ann.does("namespace new own.inner about this", "namespace set own keywords a,b")
     assert listed(ann)["own.inner"]["description"] == "about this"
     ann.does("tool new own:thing = return 1", "namespace set own:thing required_states dry")

@@ -312,7 +312,7 @@ def test_skills_are_told_while_they_are_active(
     ann.does(f"skill deactivate {first}-now", f"skill deactivate {second}")
     assert "equipped" not in layers(ann)
     refused = other.run(f"skill delete {second}")
-    assert f"only {ann.name} or an administrator can change the skill" in refused.err
+    assert f"only {ann.name} and admins can change the skill" in refused.err
     ann.does(f"skill delete {second}")
     assert second not in ann.does("skill list")
 

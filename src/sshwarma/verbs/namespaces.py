@@ -125,7 +125,7 @@ namespace = group(
     default="list",
     doc="""Show, make and change namespaces of tools.
 
-    A namespace is changed by the agent that made it and by administrators. Only they make others
+    A namespace is changed by the agent that made it and by admins. Only they make others
     inside it.
     """,
 )

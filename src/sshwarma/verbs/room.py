@@ -78,7 +78,7 @@ async def open_to_anyone(caller: Caller) -> RoomAccess:
 async def open_to_members(caller: Caller) -> RoomAccess:
     """Let only members enter this room; everyone sees it.
 
-    Those here who are not members are put out.
+    Those here who are not members go to the lobby.
     """
     return await _set_access(caller, "invite")
 
@@ -87,7 +87,7 @@ async def open_to_members(caller: Caller) -> RoomAccess:
 async def hide_room(caller: Caller) -> RoomAccess:
     """Let only members see this room and enter it.
 
-    Those here who are not members are put out.
+    Those here who are not members go to the lobby.
     """
     return await _set_access(caller, "private")
 
@@ -136,9 +136,9 @@ async def remove_role(caller: Caller, name: AgentName) -> RoomAccess:
 
 @room.verb("delete", needs=Right.MODERATE, tool=False, examples=("/room delete workshop",))
 async def delete_room(caller: Caller, name: Word) -> Confirmation:
-    """Delete this room, and put everyone out of it.
+    """Delete this room.
 
-    This cannot be undone.
+    Everyone here goes to the lobby. This cannot be undone.
 
     Args:
         name: the name of this room, to confirm.

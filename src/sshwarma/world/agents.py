@@ -305,9 +305,7 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     """
     if disabled:
         _check_owner_remains(tx.conn, agent_id)
-        tx.publish_on_commit(
-            AgentEvicted(agent_id, "Your account was disabled by an administrator.")
-        )
+        tx.publish_on_commit(AgentEvicted(agent_id, "Your account was disabled by an admin."))
     things.set_metadata(tx, agent_id, disabled=disabled or None)
     tx.publish_on_commit(AgentsChanged(agent_id))
 

@@ -41,6 +41,10 @@ class Room:
         """Return the rights of an agent in the room at the time `now` (ms)."""
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
+    def describe_sanction(self, agent: Agent, now: int) -> str:
+        """Describe why an agent may not talk in the room: a ban or a mute; "" without one."""
+        return access.describe_sanction(agent, self.name, self.members.get(agent.id), now)
+
     def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Return whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
