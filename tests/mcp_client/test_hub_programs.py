@@ -263,7 +263,7 @@ async def test_one_that_ends_is_unavailable_at_once_and_comes_back(hubbed: Hubbe
 async def test_while_it_is_down_its_tools_say_so(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     await do(hubbed.owner, "/mcp disable evil")
-    assert await hubbed.obstacle("evil:echo") == "evil is disabled"
+    assert await hubbed.obstacle("evil:echo") == "MCP server evil is disabled"
     with pytest.raises(Unavailable, match="evil is disabled"):
         await hubbed.call("evil:echo")
     await do(hubbed.owner, "/mcp enable evil")

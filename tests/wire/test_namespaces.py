@@ -69,7 +69,7 @@ def tools(person: Person) -> set[str]:
     return {
         item["name"]
         for item in person.json("inv")["equipped"]
-        if item["usable"] and item["namespace"] not in ("internal", "global", "sshwarma")
+        if item["usable"] and item["namespace"] not in ("global", "sshwarma")
     }
 
 

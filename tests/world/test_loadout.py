@@ -198,12 +198,12 @@ async def test_a_disabled_tool_or_namespace_is_shown_and_cannot_be_used(
     await switch("branch", enabled=0)
     assert (await obstacles()) == {
         "git:status": "",
-        "git.branch:create": "branch is disabled",
-        "git.branch:drop": "branch is disabled",
+        "git.branch:create": "namespace git.branch is disabled",
+        "git.branch:drop": "namespace git.branch is disabled",
     }
     await switch("branch", enabled=1)
     await switch("mcps", enabled=0)
-    assert set((await obstacles()).values()) == {"mcps is disabled"}
+    assert set((await obstacles()).values()) == {"namespace mcps is disabled"}
     assert await tool_names(world, den.id, bob.id) == []
 
 
@@ -236,7 +236,9 @@ async def test_a_deleted_tool_or_namespace(
     assert "git:status" in await tool_names(world, den.id, bob.id)
     await world.change(lambda tx: things.delete_thing(tx, git))
     load = await world.loadout(den.id, bob.id)
-    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {"git was removed"}
+    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {
+        "MCP server git was removed"
+    }
     assert await tool_names(world, den.id, bob.id) == []
 
 

@@ -69,7 +69,7 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
 
 
 async def resolve_readable_context(
-    caller: Caller, word: str, choices: str = "room, me, @agent"
+    caller: Caller, word: str, choices: str = "room, me, defaults, @agent"
 ) -> Thing:
     """Find the context that `room`, `me` or `@agent` names, only to read it.
 

@@ -216,6 +216,8 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
 async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> ToolTested:
     """Call a Lua tool and show the result only to you.
 
+    A disabled tool can be tested too, by who may change it.
+
     Args:
         name: the tool.
         text: its arguments, as /run takes them.
@@ -265,7 +267,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Disable a tool for everybody at once.
 
-    The tool itself stays as it is.
+    The tool itself stays as it is; who may change it can still try it with /tool test.
 
     Args:
         name: the tool.
