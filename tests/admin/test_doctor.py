@@ -126,7 +126,9 @@ def test_nobody_can_log_in(data: Path) -> None:
 
 def test_registration_open_to_the_world_is_said(data: Path) -> None:
     opened = {"registration": {"mode": "open"}}
-    assert "anyone" not in of(data, "registration", **opened).detail
+    assert of(data, "registration", **opened).detail == (
+        "open in the settings, listening on 127.0.0.1"
+    )
     admins = {"registration": {"mode": "open", "role": "admin"}, "ssh": {"listen": "0.0.0.0:0"}}
     found = of(data, "registration", **admins)
     assert not found.ok and 'role = "member"' in found.remedy

@@ -234,7 +234,7 @@ async def test_a_ban_and_a_mute_are_said_and_ended_in_the_same_words(
         ("/mute alice", "You cannot mute yourself."),
         ("/ban alice", "You cannot ban yourself."),
         ("/kick alice", "You cannot kick yourself."),
-        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got '0')."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got 0)."),
     ):
         assert (await refused(alice, line)).message == message
 

@@ -226,6 +226,8 @@ def test_an_invite_comes_from_the_command_line_as_a_code_alone(
     done = server.cli("invite", "--role", "guest", "--hours", "1")
     assert done.returncode == 0
     assert len(done.stdout.split()) == 1
+    checks = server.cli("doctor").stdout
+    assert "registration: invite in the running server, listening on 127.0.0.1\n" in checks
     dave = server.stranger("dave")
     assert dave.run(f"register {done.stdout.strip()}", b"", "-T").status == 0
 

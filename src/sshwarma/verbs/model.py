@@ -15,6 +15,7 @@ from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
 from sshwarma.services import services_of
 from sshwarma.settings import ModelKind, ModelSettings
+from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.verbs.arguments import Arg, CompletionRequest, ModelName, Option, Text, Word
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
@@ -84,6 +85,12 @@ model = group(
 )
 
 
+MODEL_ARGUMENTS: Final = {
+    "base_url": "url", "key_env": "key_env", "key_file": "key_file", "prompt": "prompt",
+}  # fmt: skip
+"""The parameter of /model add for each setting that a flag sets."""
+
+
 @model.verb("list", needs=Right.OWN, tool=False, examples=("/model", "/model list"))
 async def list_models(caller: Caller) -> ModelRoster:
     """List models, with what each has used today."""
@@ -140,11 +147,15 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
         raise Invalid("Give the prompt once: with --prompt, or as text.")
     given = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
              "kind": kind, "model": model, "name": name}  # fmt: skip
-    keep_keys_out(given)
     names.check_name(name, "agent")
-    settings = validate_settings(
-        caller, {key: word for key, word in given.items() if word is not None}
-    )
+    try:
+        keep_keys_out(given)
+        settings = validate_settings(
+            caller, {key: word for key, word in given.items() if word is not None}
+        )
+    except Invalid as refused:
+        message = name_arguments(caller, refused.message, MODEL_ARGUMENTS)
+        raise Invalid(message, hint=refused.hint, span=refused.span) from None
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),

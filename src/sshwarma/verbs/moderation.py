@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sshwarma.common.validation_text import format_given
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
 from sshwarma.verbs.registry import verb
@@ -143,7 +144,7 @@ def _parse_minutes(text: Minutes | str) -> int:
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
         most = PERMANENT_BAN_MINUTES
         raise Invalid(
-            f"minutes: must be from 1 to {most}, forever or off (got {ascii(text)[:40]})."
+            f"minutes: must be from 1 to {most}, forever or off (got {format_given(text)})."
         )
     return int(text)
 
