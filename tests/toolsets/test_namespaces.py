@@ -180,6 +180,11 @@ async def test_what_could_not_be_done_says_what_could(
         ("/namespace show", "/namespace show needs NAME"),
         ("/namespace remove global", "only admins can change global."),
         ("/namespace set git:push name x", "/tool describe"),
+        ("/namespace set git:push description x", "/tool describe git:push = TEXT"),
+        ("/namespace set git:push enabled off", "/tool disable git:push"),
+        ("/namespace set git:push auto_load on", "Of a tool, these can be set: keywords,"),
+        ("/namespace set git:push parent x", "parent is a field of namespaces"),
+        ("/namespace set git name " + "x" * 61, "title: must be at most 60 printable"),
     ):
         assert words in str(await refused(bob, line)), line
     assert "cannot be removed" in str(await refused(alice, "/namespace remove global"))
@@ -264,7 +269,9 @@ async def test_an_item_names_the_namespace_it_is_of(git: None, bob: Someone) -> 
 
 async def test_states_that_were_found_out_are_not_set_by_hand(den: str, alice: Someone) -> None:
     alice.world.set_detected_states({alice.room_id: frozenset({"project-loaded"})})
-    assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
+    assert "is detected and cannot be removed by hand" in str(
+        await refused(alice, "/state remove project-loaded")
+    )
     assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))
 

@@ -243,6 +243,40 @@ async def test_the_equipment_of_new_rooms_is_shown_in_words(alice: Someone) -> N
     assert not any("defaults" in row for row in text)
 
 
+async def test_a_detected_state_is_not_removed_by_hand(alice: Someone) -> None:
+    why = str(await refused(alice, "/state remove mcp:x"))
+    assert why.startswith("mcp:x is detected and cannot be removed by hand. mcp:NAME holds while")
+
+
+async def test_only_an_agent_itself_names_a_room_after_it(alice: Someone, bob: Someone) -> None:
+    assert str(await refused(alice, "/create bob")) == (
+        "bob is an agent: only bob can give a room that name. Choose another name."
+    )
+    await do(bob, "/create bob")
+    why = await refused(alice, "/namespace new alice")
+    assert why.message == "alice is the name of an agent, so it cannot be that of a namespace."
+    await do(alice, "/namespace new git")
+    assert (await refused(alice, "/create git")).message == "git is the name of a namespace."
+
+
+async def test_tools_that_are_equipped_one_by_one_stay_on_and_it_is_said(alice: Someone) -> None:
+    await do(alice, "/create den")
+    done = await do(alice, "/unload sshwarma room")
+    assert done.changed == ()
+    assert done.note.startswith(
+        "sshwarma is not loaded in this room."
+        " Still on, because they are equipped one by one in this room: sshwarma:"
+    )
+    await do(alice, "/namespace new git")
+    await do(alice, "/load git room")
+    assert (await do(alice, "/unload git room")).changed == ("git",)
+
+
+async def test_kinds_have_the_right_article(alice: Someone) -> None:
+    await do(alice, "/put lamp = x")
+    assert (await refused(alice, "/tool test lamp")).message == "lamp is data, not a tool."
+
+
 async def test_a_hidden_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
     for made in ("/create vault", "/room private"):
         await do(alice, made)

@@ -50,6 +50,10 @@ async def test_namespaces_their_fields_and_states(alice: Someone, qwen: Someone)
     assert "remove" in await offered(alice, "/state ")
     assert await offered(alice, "/namespace set git leave_out PARAMS") == ["PARAMS_ONLY"]
     assert await offered(alice, "/namespace set git nothing ") == []
+    assert await offered(alice, "/namespace set git leave") == []
+    assert await offered(alice, "/namespace set sshwarma:look ") == [
+        "keywords", "required_states", "leave_out",
+    ]  # fmt: skip
     assert await offered(alice, "/state add ") == ["open-sesame"]
     await do(alice, "/state add open-sesame")
     assert await offered(alice, "/state add ") == []

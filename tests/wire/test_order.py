@@ -66,7 +66,7 @@ def test_who_is_banned_is_put_out_and_stays_out_until_unbanned(
     his.wait_for(f"You are banned from {room}: spam")
     his.wait_for_prompt("lobby")
     his.enter(f"/join {room}")
-    his.wait_for(f"You are banned from {room}: spam.")
+    his.wait_for(f"You are banned from {room} forever: spam.")
     his.wait_for_prompt("lobby")
     assert bob.run(f"say hi --room {room}").status == 1
     assert alice.json("room")["members"][-1]["note"] == "banned" or any(

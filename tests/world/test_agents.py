@@ -103,7 +103,11 @@ async def test_a_key_is_removed_by_the_start_of_it_and_its_links_end(
     await give_key(world, alice, F1)
     await give_key(world, alice, F2)
     told.clear()
-    for wanted, count in (("aaa", "2 keys"), ("zzz", "no key"), ("aaaa1 ", "no key")):
+    for wanted, count in (
+        ("aaa", "2 keys of alice start with it"),
+        ("zzz", "Unknown key SHA256:zzz of alice"),
+        ("aaaa1 ", "Unknown key"),
+    ):
         with pytest.raises(NotFound, match=count):
             await world.change(lambda tx, wanted=wanted: agents.remove_key(tx, alice.id, wanted))
     with pytest.raises(NotFound):

@@ -65,7 +65,7 @@ def draw_history(history: HistoryPage) -> Block:
         return block(
             line("No tool was called in ", ("room", history.room), " yet.")
             if history.tools
-            else line("This log has no rows yet.")
+            else line("Nothing has been said here yet.")
         )
     lines: list[Line | Table] = []
     if history.older is not None:

@@ -23,7 +23,7 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
-from sshwarma.verbs.views import Confirmation, format_kind
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -372,7 +372,7 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
         known = [one.thing.label for one in load.tools]
         raise unknown_name_error("tool", name, known=known, hint="/tool list lists them.") from None
     if found.kind != "tool":
-        raise Invalid(f"{found.label} is a {format_kind(found.kind)}, not a tool.")
+        raise Invalid(f"{found.label} is {things.describe_kind(found.kind)}, not a tool.")
     return found
 
 

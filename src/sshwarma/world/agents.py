@@ -210,7 +210,10 @@ def create_agent(
     if things.find_child(tx.conn, "rooms", name, "room") is not None:
         raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
     if (taken := things.find_by_qualified_name(tx.conn, name)) is not None:
-        raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
+        raise Conflict(
+            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            hint="Choose another name.",
+        )
     thing = things.create_thing(
         tx,
         "agents",

@@ -151,13 +151,14 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
-            f"{name} is the name of an agent, whose tools begin with it.",
+            f"{name} is an agent: only {name} can give a room that name.",
             hint="Choose another name.",
         )
     taken = things.find_by_qualified_name(conn, name)
     if taken is not None:  # their tools would have the same names
         raise Conflict(
-            f"{name} is the name of a {taken.kind} with tools.", hint="Choose another name."
+            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            hint="Choose another name.",
         )
 
 
