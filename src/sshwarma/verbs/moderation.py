@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from sshwarma.common.validation_text import format_given
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
+from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Minutes, Option, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
@@ -19,6 +19,14 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
+
+
+async def complete_minutes(request: CompletionRequest) -> list[Option]:
+    """List the words that stand in the place of a number of minutes."""
+    return [("forever", ""), ("off", "ends it")]
+
+
+SanctionMinutes: TypeAlias = Annotated[str, Arg(complete=complete_minutes)]
 
 
 @verb(
@@ -64,7 +72,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     examples=("/mute bob", "/mute bob 10", "/mute bob off"),
 )
 async def mute(
-    caller: Caller, name: AgentName, minutes: Word = "60", reason: Text | None = None
+    caller: Caller, name: AgentName, minutes: SanctionMinutes = "60", reason: Text | None = None
 ) -> Confirmation:
     """Stop somebody from talking in this room.
 
@@ -84,7 +92,10 @@ async def mute(
     examples=("/ban bob", "/ban bob 1440 spam", "/ban bob off"),
 )
 async def ban(
-    caller: Caller, name: AgentName, minutes: Word = "forever", reason: Text | None = None
+    caller: Caller,
+    name: AgentName,
+    minutes: SanctionMinutes = "forever",
+    reason: Text | None = None,
 ) -> Confirmation:
     """Keep somebody out of this room.
 

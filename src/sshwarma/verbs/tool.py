@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from sshwarma.common.limits import (
     MAX_DESCRIPTION_CHARACTERS,
@@ -15,7 +15,7 @@ from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import NameTable, check_tool_name
-from sshwarma.verbs.arguments import Text, TextAfterEquals, ToolName
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
@@ -36,6 +36,22 @@ TOOL_RIGHTS: Final = (
     "Needs the build right for a tool of this room, admin for a built-in tool and for one of a"
     " namespace that somebody else made"
 )
+
+
+async def complete_lua_tools(request: CompletionRequest) -> list[Option]:
+    """List the tools that were written here and are equipped for the caller."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [
+        (item.thing.label, item.thing.description)
+        for item in load.tools
+        if creation.is_lua_tool(item.thing)
+    ]
+
+
+LuaToolName: TypeAlias = Annotated[str, Arg(complete=complete_lua_tools)]
+"""A tool that was written here."""
+
 
 tool = group(
     "tool",
@@ -105,7 +121,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
-async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> ToolMade:
+async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> ToolMade:
     """Make a tool, or replace the script of one.
 
     From a shell: ssh HOST tool new NAME < script.lua
@@ -183,7 +199,7 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
     tool=False,
     examples=("/tool edit dice",),
 )
-async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
+async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     """Edit the script of a tool in the line editor.
 
     Args:
@@ -213,7 +229,7 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
 )
-async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> ToolTested:
+async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTested:
     """Call a Lua tool and show the result only to you.
 
     A disabled tool can be tested too, by who may change it.
@@ -325,7 +341,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     tool=False,
     examples=("/tool remove dice",),
 )
-async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
+async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     """Remove a tool that was written here.
 
     Args:
