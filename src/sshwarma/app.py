@@ -243,9 +243,7 @@ class App:
         index = Prefetcher(self.world, self.services.search)
         self._watchers.spawn(index.watch(), name="namespace index")
         self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
-        operate_world = partial(
-            run_operation, self.world, registration=self.settings.registration.mode
-        )
+        operate_world = partial(run_operation, self.world, settings=self.settings)
         control = control_socket.ControlServer(self.settings.data_dir, operate_world)
         await control.start()
         self._parts.push_async_callback(control.stop)

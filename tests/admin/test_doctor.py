@@ -126,7 +126,9 @@ def test_no_owner_with_a_key_fails(data: Path) -> None:
 
 def test_open_registration_is_reported(data: Path) -> None:
     opened = {"registration": {"mode": "open"}}
-    assert "anyone" not in of(data, "registration", **opened).detail
+    assert of(data, "registration", **opened).detail == (
+        "open in the settings, listening on 127.0.0.1"
+    )
     admins = {"registration": {"mode": "open", "role": "admin"}, "ssh": {"listen": "0.0.0.0:0"}}
     found = of(data, "registration", **admins)
     assert not found.ok and 'role = "member"' in found.remedy

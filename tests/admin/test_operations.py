@@ -18,7 +18,7 @@ from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS, run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
-from sshwarma.settings import RegistrationMode
+from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import AgentEvicted, Event
@@ -29,6 +29,10 @@ from support.people import Someone, everything
 def key(comment: str = "a@b") -> str:
     made = asyncssh.generate_private_key("ssh-ed25519", comment=comment)
     return made.export_public_key("openssh").decode()
+
+
+def registering(mode: RegistrationMode) -> Settings:
+    return load_settings(registration={"mode": mode})
 
 
 async def audit(world: World) -> list[tuple[Any, ...]]:
@@ -92,14 +96,14 @@ async def test_invite_is_refused_unless_registration_mode_is_invite(world: World
     before = await everything(world)
     modes: list[tuple[RegistrationMode, str]] = [
         ("closed", "cannot be used"),
-        ("open", "is not needed"),
+        ("open", "is not needed: any new key may log in"),
     ]
     for mode, reason in modes:
         with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
-            await run_operation(world, "invite", {}, registration=mode)
-        assert caught.value.hint == "Start the server with --registration invite."
+            await run_operation(world, "invite", {}, settings=registering(mode))
+        assert caught.value.hint.endswith("tart the server with --registration invite.")
     assert await everything(world) == before
-    assert (await run_operation(world, "invite", {}, registration="invite"))["code"]
+    assert (await run_operation(world, "invite", {}, settings=registering("invite")))["code"]
 
 
 async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
@@ -108,12 +112,53 @@ async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
     for _ in range(2):
         await run_operation(world, "keys_add", {"name": "carol", "public_key": key()})
     for start, message in (
-        ("SHA256:x!", "carol has no key that starts with SHA256:x!."),
-        ("SHA256:", "carol has 2 keys that start with SHA256:."),
+        ("SHA256:x!", "Unknown key SHA256:x! of carol."),
+        ("x!", "Unknown key SHA256:x! of carol."),
+        ("SHA256:", "The fingerprint of a key must not be empty."),
+        ("", "The fingerprint of a key must not be empty."),
     ):
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises((Invalid, NotFound)) as caught:
             await run_operation(world, "keys_remove", {"name": "carol", "fingerprint": start})
-        assert str(caught.value) == f"{message} sshwarma keys list carol shows them."
+        assert str(caught.value) == f"{message} sshwarma keys list carol lists them."
+    assert len(await run_operation(world, "keys_list", {"name": "carol"})) == 2
+
+
+async def test_the_only_key_is_not_removed_by_an_empty_fingerprint(world: World) -> None:
+    await run_operation(world, "keys_add", {"name": "carol", "public_key": key()})
+    with pytest.raises(Invalid):
+        await run_operation(world, "keys_remove", {"name": "carol", "fingerprint": "SHA256:"})
+    assert len(await run_operation(world, "keys_list", {"name": "carol"})) == 1
+
+
+async def test_the_start_of_several_fingerprints_is_ambiguous(world: World) -> None:
+    for _ in range(70):  # base64 has 64 letters: two begin alike
+        await run_operation(world, "keys_add", {"name": "carol", "public_key": key()})
+    listed = await run_operation(world, "keys_list", {"name": "carol"})
+    starts = [one["fingerprint"][:8] for one in listed]
+    start = next(one for one in starts if starts.count(one) > 1)
+    with pytest.raises(NotFound) as caught:
+        await run_operation(world, "keys_remove", {"name": "carol", "fingerprint": start})
+    assert caught.value.message == (
+        f"{start} is ambiguous: {starts.count(start)} keys of carol start with it."
+    )
+
+
+async def test_an_empty_label_or_id_of_a_token_is_refused(world: World, alice: Someone) -> None:
+    with pytest.raises(Invalid, match=r"^label: must not be empty\.$"):
+        await run_operation(world, "token_new", {"name": "alice", "label": " "})
+    await run_operation(world, "token_new", {"name": "alice", "label": "ci"})
+    with pytest.raises(Invalid, match=r"^The id of a token must not be empty\."):
+        await run_operation(world, "token_revoke", {"token_id": ""})
+    assert len(await run_operation(world, "token_list", {})) == 1
+
+
+async def test_registration_show_returns_the_mode_of_the_server(world: World) -> None:
+    assert await run_operation(world, "registration_show", {}) is None
+    assert await run_operation(world, "registration_show", {}, settings=registering("open")) == {
+        "mode": "open",
+        "role": "member",
+        "listen": "127.0.0.1:2222",
+    }
 
 
 async def test_agents_list_omits_removed_models(
@@ -282,5 +327,5 @@ def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
 
 
 def test_every_operation_has_a_refusal_test() -> None:
-    tried = {name for name, _, _ in REFUSED} | {"agents_list"}
+    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show"}
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

@@ -124,7 +124,10 @@ def test_invite_is_refused_unless_registration_mode_is_invite(
     )
     monkeypatch.setenv("SSHWARMA_REGISTRATION__MODE", "open")
     assert main(["invite", *data]) == 1
-    assert "Registration is open, so an invite code is not needed." in capsys.readouterr().err
+    assert (
+        "Registration is open, so an invite code is not needed: any new key may log in."
+        in capsys.readouterr().err
+    )
     monkeypatch.setenv("SSHWARMA_REGISTRATION__MODE", "invite")
     assert main(["invite", *data]) == 0
     assert len(capsys.readouterr().out.split()) == 1

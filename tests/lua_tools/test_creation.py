@@ -97,7 +97,7 @@ async def test_tool_verbs_check_rights(
     await do(guest, "/tool new me:own = return 1")
     await do(guest, "/tool disable own")
     assert isinstance(await refused(bob, "/tool show gast:own"), NotFound)
-    await do(alice, "/tool enable gast:own")  # an administrator may
+    await do(alice, "/tool enable gast:own")  # an admin may
 
 
 async def test_disabled_tool_is_unavailable_until_enabled(

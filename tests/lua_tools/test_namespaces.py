@@ -120,7 +120,7 @@ async def test_only_the_creator_may_add_to_a_namespace(
     ):
         why = await refused(eve, line)
         assert isinstance(why, Forbidden)
-        assert str(why).startswith("Permission denied: only bob or an administrator can change ")
+        assert str(why).startswith("Permission denied: only bob and admins can change ")
     await do(eve, "/namespace new mine")
     assert isinstance(await refused(eve, "/namespace set mine parent git"), Forbidden)
     await do(alice, "/namespace new git.ours")
@@ -176,8 +176,13 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
         ("/namespace new a..b", "a..b cannot be"),
         ("/namespace new " + ".".join("x" * 40), "at most 32 deep"),
         ("/namespace show", "/namespace show needs NAME"),
-        ("/namespace remove global", "only an administrator can change global."),
+        ("/namespace remove global", "only admins can change global."),
         ("/namespace set git:push name x", "/tool describe"),
+        ("/namespace set git:push description x", "/tool describe git:push = TEXT"),
+        ("/namespace set git:push enabled off", "/tool disable git:push"),
+        ("/namespace set git:push auto_load on", "Of a tool, these can be set: keywords,"),
+        ("/namespace set git:push parent x", "parent is a field of namespaces"),
+        ("/namespace set git name " + "x" * 61, "title: must be at most 60 printable"),
     ):
         assert words in str(await refused(bob, line)), line
     assert "cannot be removed" in str(await refused(alice, "/namespace remove global"))
@@ -262,7 +267,9 @@ async def test_inventory_item_names_its_namespace(git: None, bob: Someone) -> No
 
 async def test_detected_states_cannot_be_set_by_hand(den: str, alice: Someone) -> None:
     alice.world.set_detected_states({alice.room_id: frozenset({"project-loaded"})})
-    assert "was detected" in str(await refused(alice, "/state remove project-loaded"))
+    assert "is detected and cannot be removed by hand" in str(
+        await refused(alice, "/state remove project-loaded")
+    )
     assert "is detected" in str(await refused(alice, "/state add mcp:files"))
     assert "/state list" in str(await refused(alice, "/state"))
 

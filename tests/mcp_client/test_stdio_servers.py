@@ -263,7 +263,7 @@ async def test_crashed_server_is_down_at_once_and_restarts(hubbed: Hubbed) -> No
 async def test_tools_of_a_disabled_server_are_unavailable(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     await do(hubbed.owner, "/mcp disable evil")
-    assert await hubbed.obstacle("evil:echo") == "evil is disabled"
+    assert await hubbed.obstacle("evil:echo") == "MCP server evil is disabled"
     with pytest.raises(Unavailable, match="evil is disabled"):
         await hubbed.call("evil:echo")
     await do(hubbed.owner, "/mcp enable evil")

@@ -1,4 +1,4 @@
-"""An external agent is a participant: seen, called, answered, put out."""
+"""An external agent is a participant: seen, called, answered, kicked."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_kicked_agent_is_moved_and_notified(served: Served, mode: str) -> 
         while not told:
             heard = await events(client, heard["cursor"])
             told = [event for event in heard["events"] if event["kind"] == "put_out"]
-        assert told[0]["text"] == "ben put you out of den: cool down"
+        assert told[0]["text"] == "ben kicked you out of den: cool down"
         assert heard["room"] == "lobby"
         await served.do("ben", "/ban ann", room="den")
         banned = await client.call_tool("join", {"room": "den"})

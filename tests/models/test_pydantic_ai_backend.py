@@ -407,7 +407,7 @@ def test_models_are_read_from_settings_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"kind": "compatible"}, "needs a base_url"),
+        ({"kind": "compatible"}, "needs base_url"),
         ({"base_url": "127.0.0.1:8080"}, "must be a URL, such as"),
         ({"base_url": f"https://me:{KEY}@example.org/v1"}, "must not contain a key"),
         ({"key_env": KEY}, "this looks like the key itself"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sshwarma.cli.main import main
 from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
@@ -91,30 +91,30 @@ A_MODEL = '[[models]]\nname = "qwen"\n'
     ("ssh = 3", "ssh: must be a table (got 3)"),
     ("models = 3", "models: must be tables headed [[models]] (got 3)"),
     ('[http]\nhosts = "x"',
-     "http.hosts: must be a list, such as [\"world.example.org\"] (got 'x')"),
+     "http.hosts: must be a list, such as [\"world.example.org\"] (got x)"),
     ('[http]\nhosts = ["a b"]',
-     "http.hosts.0: must be a host name, such as world.example.org (got 'a b')"),
+     "http.hosts.0: must be a host name, such as world.example.org (got a b)"),
     ('[ssh]\nlisten = "nowhere"',
-     "ssh.listen: must be HOST:PORT, such as 127.0.0.1:2222 (got 'nowhere')"),
+     "ssh.listen: must be HOST:PORT, such as 127.0.0.1:2222 (got nowhere)"),
     ('[ssh]\nlisten = "127.0.0.1:99999"',
      "ssh.listen: the port must be at most 65535 (got 99999)"),
     ("[ssh]\nlogin_seconds = 0", "ssh.login_seconds: must be more than 0 (got 0)"),
     ("[ssh]\nlogin_seconds = 601", "ssh.login_seconds: must be at most 600 (got 601)"),
     ("[ssh]\nmax_pending = 1.5", "ssh.max_pending: must be a whole number (got 1.5)"),
     ('[ssh]\nlimit_loopback = "maybe"',
-     "ssh.limit_loopback: must be true or false (got 'maybe')"),
+     "ssh.limit_loopback: must be true or false (got maybe)"),
     ('[registration]\nmode = "maybe"',
-     "registration.mode: choose one of: closed, invite, open (got 'maybe')"),
+     "registration.mode: choose one of: closed, invite, open (got maybe)"),
     ('[registration]\nrole = "owner"',
-     "registration.role: choose one of: admin, member, guest (got 'owner')"),
+     "registration.role: choose one of: admin, member, guest (got owner)"),
     ("[limits]\nline_bytes = 1", "limits.line_bytes: must be at least 256 (got 1)"),
     ('[log]\nlevel = "loud"',
-     "log.level: choose one of: debug, info, warning, error (got 'loud')"),
+     "log.level: choose one of: debug, info, warning, error (got loud)"),
     (A_MODEL, "models 1 (qwen): kind is missing"),
     (A_MODEL + 'kind = "ollama"\nmodel = "m"\nprice_in = -1',
      "models 1 (qwen): price_in: must be at least 0 (got -1)"),
     (A_MODEL + 'kind = "compatible"\nmodel = "m"',
-     "models 1 (qwen): kind `compatible` needs a base_url (--url in /model add)"),
+     "models 1 (qwen): kind compatible needs base_url"),
     ('[[models]]\nname = "Q"\nkind = "ollama"\nmodel = "m"',
      "models 1: name: must be a lower-case letter, then lower-case letters, digits, - or _,"
      " at most 32 characters"),
@@ -178,7 +178,7 @@ def test_invalid_environment_variable_is_reported_by_name(
     monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
     with pytest.raises(SystemExit):
         main(["config", "show"])
-    assert "  ssh.max_pending: must be a whole number (got 'many')\n" in capsys.readouterr().err
+    assert "  ssh.max_pending: must be a whole number (got many)\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
@@ -231,7 +231,7 @@ def test_split_address_returns_host_and_port(text: str, parts: tuple[str, int]) 
 def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be HOST:PORT, such as") as caught:
         split_address(text)
-    assert str(caught.value).endswith(f"(got {text!r})")
+    assert str(caught.value).endswith(f"(got {text or 'nothing'})")
 
 
 def test_port_over_65535_is_refused() -> None:
@@ -260,10 +260,10 @@ def test_config_show_prints_arrays_of_tables(
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({}, "give a command or a url"),
-        ({"command": ["x"], "url": "https://example.org/mcp"}, "and not both"),
-        ({"command": ["x"], "headers": {"A": "b"}}, "belong to a url"),
-        ({"url": "https://example.org/", "env": {"A": "b"}}, "belong to a command"),
+        ({}, "needs a command or a url"),
+        ({"command": ["x"], "url": "https://example.org/mcp"}, "a command or a url, not both"),
+        ({"command": ["x"], "headers": {"A": "b"}}, "need a url, not a command"),
+        ({"url": "https://example.org/", "env": {"A": "b"}}, "need a command, not a url"),
         ({"url": "ftp://example.org/"}, "must be a URL, such as"),
         ({"url": "https://a:b@example.org/"}, "must not contain a secret"),
         ({"url": "https://example.org/", "headers": {"Authorization": "Bearer x"}}, "looks like"),
@@ -292,3 +292,18 @@ def test_mcp_server_names_must_be_unique() -> None:
 def test_example_settings_file_loads() -> None:
     example = Path(__file__).parents[2] / "examples" / "sshwarma.toml"
     assert [server.name for server in load_settings(example).mcp] == ["files", "holler"]
+
+
+def test_each_setting_is_described() -> None:
+    def undescribed(model: type[BaseModel], path: str) -> list[str]:
+        found = []
+        for name, field in model.model_fields.items():
+            parts = (field.annotation, *getattr(field.annotation, "__args__", ()))
+            inner = [p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)]
+            if inner:
+                found += undescribed(inner[0], f"{path}{name}.")
+            elif not field.description:
+                found.append(f"{path}{name}")
+        return found
+
+    assert undescribed(Settings, "") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.text import block, reflowed
 
 
@@ -41,3 +42,22 @@ def test_line_indented_to_the_second_column_continues_it() -> None:
     text = "  side    system, or\n          conversation\n\n  budget  tokens\n    more"
     drawn = block(*reflowed(text)).plain().split("\n")
     assert drawn == ["  side    system, or conversation", "", "  budget  tokens", "    more"]
+
+
+def test_a_comment_in_code_stays_one_on_every_row() -> None:
+    text = (
+        "A script:\n\n  -- @param label string? Words to put before it\n  return 'a b c d e f g h'"
+    )
+
+    def draw(indent: int, width: int) -> list[str]:
+        drawn = block(*reflowed(text, indent=indent))
+        return render_block(drawn, DisplayOptions(width, "mono")).decode().splitlines()
+
+    rows = draw(2, 30)
+    assert rows[2:] == [
+        "    -- @param label string?",
+        "    --    Words to put before",
+        "    --    it",
+        "    return 'a b c d e f g h'",
+    ]
+    assert draw(0, 80)[2:] == text.split("\n")[2:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sshwarma.terminal.render import render_plain
@@ -117,20 +119,20 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
         ("/namespace show nosuch", "There is no namespace nosuch. /namespaces lists them."),
         ("/run nosuch:x", "There is no tool nosuch:x. /inv shows what is equipped."),
         ("/drop room nosuch", "There is no thing nosuch in this room. /inv lists what is there."),
-        ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
-        ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
+        ("/inv nosuch", "Choose one of: room, me, all, defaults, @agent (got nosuch)."),
+        ("/equip nosuch sshwarma:look", "Choose one of: room, me, defaults, @agent (got nosuch)."),
         (
             "/history --before x",
-            "/history show: --before: must be a whole number (got 'x')."
+            "/history show: --before: must be a whole number (got x)."
             " Usage: /history show [N] [--before BEFORE] [--at AT] [--row ROW] [--tools] [--stats]",
         ),
         (
             "/token new a --days 0",
-            "/token new: --days: must be at least 1 (got '0')."
+            "/token new: --days: must be at least 1 (got 0)."
             " Usage: /token new LABEL [--scope read|act|build] [--days DAYS]",
         ),
         ("/mute alice", "You cannot mute yourself."),
-        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got '0')."),
+        ("/mute bob 0", "minutes: must be from 1 to 5256000, forever or off (got 0)."),
         ("/namespace set git auto_load maybe", "auto_load: choose one of: on, off (got maybe)."),
         ("/namespace remove sshwarma", "sshwarma is built in and cannot be removed."),
         (
@@ -146,6 +148,131 @@ async def test_refusal_suggests_what_to_do(
     for made in ("/create den", "/leave", "/skill add rev = x", "/namespace new git"):
         await do(alice, made)
     assert str(await refused(alice, line)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "/mcp add x https://a.example/ --oauth-client-secret ${S}",
+            "--oauth-client-secret needs --oauth-client-id and --oauth-issuer.",
+        ),
+        (
+            "/mcp add x https://a.example/ --oauth-machine",
+            "--oauth-machine needs --oauth-client-secret.",
+        ),
+        (
+            "/mcp add x https://a.example/ --oauth-client-secret plain",
+            "--oauth-client-secret: put the secret into the environment of the server and write"
+            " ${NAME} in its place.",
+        ),
+        (
+            "/mcp add x --allow-private -- cat",
+            "--header, --sse and --allow-private need a url, not a command.",
+        ),
+        ("/mcp add x https://a.example/ --cwd /", "--env and --cwd need a command, not a url."),
+        ("/mcp add x --cwd here -- cat", "--cwd: must be an absolute path (got here)."),
+        (
+            "/mcp add x --cwd /no/such/folder -- cat",
+            "--cwd: the folder /no/such/folder does not exist on the server."
+            " Create it there first.",
+        ),
+        (
+            "/mcp add x --seconds 5000 -- cat",
+            "/mcp add: --seconds: must be at most 1800 (got 5000).",
+        ),
+        (
+            "/model add x openai m --url ftp://x",
+            "--url: must be a URL, such as http://127.0.0.1:8080/v1.",
+        ),
+        (
+            "/model add x openai m --key-env 1bad",
+            "--key-env: must be the name of an environment variable, such as OPENAI_API_KEY.",
+        ),
+        (
+            "/model add x openai m --key-env A --key-file /b",
+            "give --key-env or --key-file, not both.",
+        ),
+        ("/set plain maybe", "plain: choose one of: off, on (got maybe)."),
+    ],
+)
+async def test_a_refusal_names_the_flags_as_they_are_typed(
+    alice: Someone, line: str, expected: str
+) -> None:
+    assert str(await refused(alice, line)).startswith(expected)
+
+
+async def test_a_folder_of_a_command_is_not_created(alice: Someone, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    why = str(await refused(alice, f"/mcp add x --cwd {missing} -- cat"))
+    assert "does not exist on the server" in why
+    assert not missing.exists()
+
+
+async def test_a_log_without_rows_says_what_it_lacks(alice: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "hello")
+    shown = draw_result(await do(alice, "/history --tools"))
+    assert shown.plain().splitlines() == ["No tool was called in den yet."]
+
+
+async def test_a_refusal_names_the_namespace_as_it_is_typed(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/namespace set sshwarma enabled off")
+    why = str(await refused(bob, "/run sshwarma:who"))
+    assert why.startswith("sshwarma:who is unavailable: namespace sshwarma is disabled.")
+    listed = await do(bob, "/inv")
+    assert {item.namespace for item in listed.equipped} == {"sshwarma", "global"}
+    for thing, location in (("sshwarma:who", "sshwarma (namespace)"), ("@bob", "agents")):
+        shown = draw_result(await do(bob, f"/examine {thing}"))
+        assert f"Location: {location}" in shown.plain().splitlines()
+
+
+async def test_garbage_is_listed_with_kinds_that_people_know(alice: Someone) -> None:
+    await do(alice, "/namespace new git")
+    await do(alice, "/namespace remove git")
+    shown = draw_result(await do(alice, "/gc purge 0"))
+    assert any("[namespace]" in row for row in shown.plain().splitlines())
+    assert not any("toolset" in row for row in shown.plain().splitlines())
+
+
+async def test_the_equipment_of_new_rooms_is_shown_in_words(alice: Someone) -> None:
+    text = draw_result(await do(alice, "/inv defaults")).plain().splitlines()
+    assert "Bag of new rooms:" in text
+    assert not any("defaults" in row for row in text)
+
+
+async def test_a_detected_state_is_not_removed_by_hand(alice: Someone) -> None:
+    why = str(await refused(alice, "/state remove mcp:x"))
+    assert why.startswith("mcp:x is detected and cannot be removed by hand. mcp:NAME holds while")
+
+
+async def test_only_an_agent_itself_names_a_room_after_it(alice: Someone, bob: Someone) -> None:
+    assert str(await refused(alice, "/create bob")) == (
+        "bob is an agent: only bob can give a room that name. Choose another name."
+    )
+    await do(bob, "/create bob")
+    why = await refused(alice, "/namespace new alice")
+    assert why.message == "alice is the name of an agent, so it cannot be that of a namespace."
+    await do(alice, "/namespace new git")
+    assert (await refused(alice, "/create git")).message == "git is the name of a namespace."
+
+
+async def test_tools_that_are_equipped_one_by_one_stay_on_and_it_is_said(alice: Someone) -> None:
+    await do(alice, "/create den")
+    done = await do(alice, "/unload sshwarma room")
+    assert done.changed == ()
+    assert done.note.startswith(
+        "sshwarma is not loaded in this room."
+        " Still on, because they are equipped one by one in this room: sshwarma:"
+    )
+    await do(alice, "/namespace new git")
+    await do(alice, "/load git room")
+    assert (await do(alice, "/unload git room")).changed == ("git",)
+
+
+async def test_kinds_have_the_right_article(alice: Someone) -> None:
+    await do(alice, "/put lamp = x")
+    assert (await refused(alice, "/tool test lamp")).message == "lamp is data, not a tool."
 
 
 async def test_private_room_is_not_suggested(alice: Someone, bob: Someone) -> None:

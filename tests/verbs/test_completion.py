@@ -50,6 +50,10 @@ async def test_namespaces_fields_and_states_are_completed(alice: Someone, qwen: 
     assert "remove" in await offered(alice, "/state ")
     assert await offered(alice, "/namespace set git leave_out PARAMS") == ["PARAMS_ONLY"]
     assert await offered(alice, "/namespace set git nothing ") == []
+    assert await offered(alice, "/namespace set git leave") == []
+    assert await offered(alice, "/namespace set sshwarma:look ") == [
+        "keywords", "required_states", "leave_out",
+    ]  # fmt: skip
     assert await offered(alice, "/state add ") == ["open-sesame"]
     await do(alice, "/state add open-sesame")
     assert await offered(alice, "/state add ") == []
@@ -111,6 +115,36 @@ async def test_arguments_are_completed_by_their_type(alice: Someone, bob: Someon
     assert await offered(alice, "/history --b") == ["--before"]
     assert await offered(alice, "/history --before 3 --before") == []
     assert await offered(alice, "/move note to h") == ["home"]
+
+
+async def test_only_what_the_verb_accepts_is_offered(alice: Someone, bob: Someone) -> None:
+    assert await offered(alice, "/room delete ") == []
+    await do(alice, "/create den")
+    assert await offered(alice, "/room delete ") == ["den"]
+    assert await offered(alice, "/schema mes") == ["messages"]
+    for line in ("/mute bob ", "/ban bob "):
+        assert await offered(alice, line) == ["forever", "off"]
+    assert not any(name.startswith("global:") for name in await offered(alice, "/unequip me "))
+    await do(alice, "/equip me sshwarma:look")
+    assert await offered(alice, "/unequip me ssh") == ["sshwarma:look"]
+    for action in ("new", "edit", "test", "remove"):
+        assert await offered(alice, f"/tool {action} ") == []
+    runs = {"runs": "lua"}
+    await make(alice.world, alice.room_id, "tool", "dice", qualified_name="den:dice", metadata=runs)
+    for action in ("new", "edit", "test", "remove"):
+        assert await offered(alice, f"/tool {action} ") == ["den:dice"]
+    assert "defaults" in await offered(alice, "/inv ")
+    assert "defaults" not in await offered(bob, "/inv ")
+
+
+async def test_flags_are_offered_where_they_may_stand(alice: Someone) -> None:
+    assert await offered(alice, "/model add ") == []
+    assert "--url" in await offered(alice, "/model add --")
+    assert "--url" in await offered(alice, "/model add x ollama m ")
+    assert "--cwd" in await offered(alice, "/mcp add x --")
+    assert await offered(alice, "/mcp add x -- ") == []
+    assert await offered(alice, "/mcp add x -- cat --") == []
+    assert await offered(alice, "/skill add x = some text --") == []
 
 
 async def test_turns_skills_and_models_are_completed(alice: Someone) -> None:

@@ -57,7 +57,7 @@ def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
     lines = alice.run("inv all").lines
     start = lines.index("Available to equip:")
     assert lines[start - 1] == ""
-    assert re.search(r"^  ○ sshwarma:history +\[internal\]$", "\n".join(lines[start:]), re.M)
+    assert re.search(r"^  ○ sshwarma:history +\[sshwarma\]$", "\n".join(lines[start:]), re.M)
     assert "sshwarma:history" not in "\n".join(lines[:start])
 
 
@@ -80,7 +80,7 @@ def test_marks_are_ascii_when_the_terminal_is_not_utf8(alice: Person, room: str)
     assert done.raw.isascii()
     assert "  + sshwarma:look" in done.lines
     assert "  - notes" in done.lines
-    assert re.search(r"^  o sshwarma:who +\[internal\]$", done.out, re.M)
+    assert re.search(r"^  o sshwarma:who +\[sshwarma\]$", done.out, re.M)
     assert "north -> lobby" in alice.run("look", b"", env={"LANG": "POSIX"}).out
     screen = alice.sit(env={"LC_ALL": "C"})
     screen.enter("/inv")
@@ -206,7 +206,7 @@ def test_examine_prints_details_and_parameters(alice: Person, room: str) -> None
     assert lines[:4] == [
         "sshwarma:say - Say something to the room",
         "Kind: tool",
-        "Location: internal (container)",
+        "Location: sshwarma (namespace)",
         "Status: available",
     ]
     assert "Parameters:" in lines

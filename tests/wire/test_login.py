@@ -209,7 +209,7 @@ def test_disabled_agent_is_disconnected_until_enabled(
     screen, other = alice.sit(), bob.sit()
     done = world.cli("agents", "disable", alice.name)
     assert done.stdout == f"{alice.name} is disabled\n"
-    screen.wait_for("disabled by an administrator")
+    screen.wait_for("disabled by an admin")
     screen.wait_for_end()
     assert screen.terminal_is_clean() == []
     other.wait_for(f"· {alice.name} leaves")
@@ -226,6 +226,8 @@ def test_invite_command_prints_only_the_code(
     done = server.cli("invite", "--role", "guest", "--hours", "1")
     assert done.returncode == 0
     assert len(done.stdout.split()) == 1
+    checks = server.cli("doctor").stdout
+    assert "registration: invite in the running server, listening on 127.0.0.1\n" in checks
     dave = server.stranger("dave")
     assert dave.run(f"register {done.stdout.strip()}", b"", "-T").status == 0
 

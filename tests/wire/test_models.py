@@ -211,9 +211,12 @@ def test_model_can_be_switched_off_and_on(boss: Person, mock: Mock) -> None:
         ("model add x openai", "/model add needs MODEL"),
         ("model add Luna openai gpt", "Luna cannot be the name of an agent."),
         ("model add x opena gpt", "kind: choose one of: openai, "),
-        ("model add x compatible m", "kind `compatible` needs a base_url"),
-        ("model add x openai m --url nonsense", "base_url: must be a URL, such as"),
-        ("model add x openai m --key-env A --key-file /b", "give key_env or key_file, not both"),
+        ("model add x compatible m", "kind compatible needs --url."),
+        ("model add x openai m --url nonsense", "--url: must be a URL, such as"),
+        (
+            "model add x openai m --key-env A --key-file /b",
+            "give --key-env or --key-file, not both",
+        ),
         ("model add filed openai m", "Model filed already exists in sshwarma.toml"),
         ("model add guide openai m", "Model guide already exists (built in)"),
         ("model add system openai m", "reserved name"),
@@ -248,7 +251,7 @@ def test_invalid_model_setting_is_underlined(boss: Person, mock: Mock) -> None:
     add(boss, mock, "pointed")
     screen = sit(boss)
     screen.enter("/model set pointed turn_steps many")
-    screen.wait_for("turn_steps: must be a whole number (got 'many')")
+    screen.wait_for("turn_steps: must be a whole number (got many)")
     lines = screen.lines
     at = next(i for i, text in enumerate(lines) if text.strip() == "^^^^")
     assert lines[at - 1].index("many") == lines[at].index("^")

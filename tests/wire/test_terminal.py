@@ -69,7 +69,10 @@ def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
     assert (done.status, done.out) == (2, "")
     assert done.err == "--room needs ROOM. Example: ssh HOST look --room workshop\n"
     done = alice.run("edit me:todo")
-    assert (done.status, done.err) == (2, "/edit needs a terminal. /put replaces the text.\n")
+    assert (done.status, done.err) == (
+        2,
+        "The line editor needs a terminal. /put me:todo = TEXT replaces the text.\n",
+    )
 
 
 # -- settings and aliases

@@ -310,7 +310,7 @@ def test_active_skills_are_in_the_prompt(
     ann.does(f"skill deactivate {first}-now", f"skill deactivate {second}")
     assert "equipped" not in layers(ann)
     refused = other.run(f"skill delete {second}")
-    assert f"only {ann.name} or an administrator can change the skill" in refused.err
+    assert f"only {ann.name} and admins can change the skill" in refused.err
     ann.does(f"skill delete {second}")
     assert second not in ann.does("skill list")
 

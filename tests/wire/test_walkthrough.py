@@ -67,7 +67,7 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
         "Available to equip:",
     ]
     available = everything[everything.index("Available to equip:") + 1 :]
-    assert all(re.fullmatch(r"  ○ sshwarma:\w+ +\[internal\]", row) for row in available)
+    assert all(re.fullmatch(r"  ○ sshwarma:\w+ +\[sshwarma\]", row) for row in available)
     assert any(row.startswith("  ○ sshwarma:history ") for row in available)
 
     assert answer(screen, "/equip room sshwarma:history") == [
@@ -77,7 +77,7 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
     assert answer(screen, "/examine sshwarma:history")[:4] == [
         "sshwarma:history - Show the conversation",
         "Kind: tool",
-        "Location: internal (container)",
+        "Location: sshwarma (namespace)",
         "Status: available",
     ]
 

@@ -102,7 +102,11 @@ async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
     await give_key(world, alice, F1)
     await give_key(world, alice, F2)
     told.clear()
-    for wanted, count in (("aaa", "2 keys"), ("zzz", "no key"), ("aaaa1 ", "no key")):
+    for wanted, count in (
+        ("aaa", "2 keys of alice start with it"),
+        ("zzz", "Unknown key SHA256:zzz of alice"),
+        ("aaaa1 ", "Unknown key"),
+    ):
         with pytest.raises(NotFound, match=count):
             await world.change(lambda tx, wanted=wanted: agents.remove_key(tx, alice.id, wanted))
     with pytest.raises(NotFound):

@@ -200,12 +200,12 @@ async def test_disabled_tool_or_namespace_is_listed_but_unusable(
     await switch("branch", enabled=0)
     assert (await obstacles()) == {
         "git:status": "",
-        "git.branch:create": "branch is disabled",
-        "git.branch:drop": "branch is disabled",
+        "git.branch:create": "namespace git.branch is disabled",
+        "git.branch:drop": "namespace git.branch is disabled",
     }
     await switch("branch", enabled=1)
     await switch("mcps", enabled=0)
-    assert set((await obstacles()).values()) == {"mcps is disabled"}
+    assert set((await obstacles()).values()) == {"namespace mcps is disabled"}
     assert await tool_names(world, den.id, bob.id) == []
 
 
@@ -240,7 +240,9 @@ async def test_deleted_tool_or_namespace_leaves_the_loadout(
     assert "git:status" in await tool_names(world, den.id, bob.id)
     await world.change(lambda tx: things.delete_thing(tx, git))
     load = await world.loadout(den.id, bob.id)
-    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {"git was removed"}
+    assert {i.obstacle for i in load.tools if i.thing.id == "create"} == {
+        "MCP server git was removed"
+    }
     assert await tool_names(world, den.id, bob.id) == []
 
 

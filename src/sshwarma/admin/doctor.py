@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shlex
@@ -16,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.admin import data_dir_lock
+from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.models.backend import BackendError
 from sshwarma.models.prices import COST_LIMITS, is_price_known
 from sshwarma.models.roster import describe_model
@@ -29,7 +30,7 @@ from sshwarma.settings import (
     split_address,
 )
 from sshwarma.world.agents import read_agents
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.names import check_name
 
@@ -162,14 +163,21 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _check_registration(settings: Settings) -> Iterator[CheckResult]:
-    mode, host = settings.registration.mode, split_address(settings.ssh.listen)[0]
+    """Check who may register: with the running server, if one runs, else with the settings."""
+    running = _read_running_registration(settings)
+    facts = running or {
+        "mode": settings.registration.mode,
+        "role": settings.registration.role,
+        "listen": settings.ssh.listen,
+    }
+    mode, role, host = facts["mode"], facts["role"], split_address(facts["listen"])[0]
     exposed = mode == "open" and not is_loopback(host)
-    role = settings.registration.role
     too_much = exposed and role == "admin"
+    source = "the running server" if running else "the settings"
     yield CheckResult(
         "registration",
         not too_much,
-        f"{mode}, listening on {host}"
+        f"{mode} in {source}, listening on {host}"
         + (f": anyone who reaches it may register as {role}" if exposed else ""),
         'set role = "member" under [registration]' if too_much else "",
     )
@@ -250,6 +258,18 @@ def _check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
             yield CheckResult(name, False, "a model has the same name", "choose another name")
             continue
         yield CheckResult(name, True, server.url or server.command[0])
+
+
+def _read_running_registration(settings: Settings) -> dict[str, str] | None:
+    """Ask the running server for its registration; None if none runs or it does not say."""
+    if not _is_server_running(settings):
+        return None
+    request = control_socket.send_request(settings.data_dir, "registration_show", {})
+    try:
+        found: dict[str, str] | None = asyncio.run(request)
+    except (OSError, TimeoutError, ValueError, WorldError):  # it starts, stops, or is older
+        return None
+    return found
 
 
 def _is_server_running(settings: Settings) -> bool:

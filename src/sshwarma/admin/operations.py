@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from sshwarma.settings import RegistrationMode
+from sshwarma.settings import RegistrationMode, Settings
 from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, invites, movement, tokens
 from sshwarma.world.access import TokenScope
@@ -31,11 +31,11 @@ async def run_operation(
     name: str,
     args: dict[str, Any],
     *,
-    registration: RegistrationMode | None = None,
+    settings: Settings | None = None,
 ) -> Json:
     """Run an operation by name.
 
-    `registration` is the mode of the server: it refuses to make a code that nobody can use.
+    `settings` are those of the server: it refuses to make an invite code that nobody can use.
 
     Raises:
         WorldError: with the reason, or if there is no such operation.
@@ -47,8 +47,10 @@ async def run_operation(
         inspect.signature(run).bind(world, **args)
     except TypeError as error:
         raise Invalid(f"{name}: {error}.", hint="The server may be another version.") from None
-    if run is invite:
-        _check_codes_are_used(registration)
+    if run is invite and settings is not None:
+        _check_codes_are_used(settings.registration.mode)
+    if run is registration_show:
+        return await registration_show(world, settings)
     return await run(world, **args)
 
 
@@ -150,6 +152,15 @@ async def agents_enable(world: World, name: str) -> Json:
 
 
 @register_operation
+async def registration_show(world: World, settings: Settings | None = None) -> Json:
+    """The registration of a running server: its mode, role and ssh address; None if unknown."""
+    if settings is None:
+        return None
+    registration = settings.registration
+    return {"mode": registration.mode, "role": registration.role, "listen": settings.ssh.listen}
+
+
+@register_operation
 async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
     """Create a one-time code for a new agent."""
     code = await _audited_change(
@@ -160,10 +171,17 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
 
 @register_operation
 async def token_new(
-    world: World, name: str, label: str = "", days: float | None = None, scope: str = "act"
+    world: World,
+    name: str,
+    label: str | None = None,
+    days: float | None = None,
+    scope: str = "act",
 ) -> Json:
     """Create a bearer token for an agent; `days` until it expires; None: until it is revoked."""
     agent = _require_agent(world, name)
+    if label is not None and not label.strip():
+        raise Invalid("label: must not be empty.")
+    label = (label or "").strip()
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
     token, secret = await _audited_change(
@@ -207,19 +225,22 @@ async def token_revoke(world: World, token_id: str) -> Json:
     return {"agent": world.agents.name_of(gone.agent_id), "id": gone.id}
 
 
-def _check_codes_are_used(registration: RegistrationMode | None) -> None:
+def _check_codes_are_used(registration: RegistrationMode) -> None:
     """Raise if no newcomer can use an invite code.
 
     Raises:
-        Conflict: unless new keys are registered with a code; None is not checked.
+        Conflict: unless new keys are registered with a code.
     """
     if registration == "closed":
-        reason = "Registration is closed, so an invite code cannot be used."
-    elif registration == "open":
-        reason = "Registration is open, so an invite code is not needed."
-    else:
-        return
-    raise Conflict(reason, hint="Start the server with --registration invite.")
+        raise Conflict(
+            "Registration is closed, so an invite code cannot be used.",
+            hint="Start the server with --registration invite.",
+        )
+    if registration == "open":
+        raise Conflict(
+            "Registration is open, so an invite code is not needed: any new key may log in.",
+            hint="To admit only who has a code, start the server with --registration invite.",
+        )
 
 
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:

@@ -133,9 +133,7 @@ async def _operate_offline(settings: Settings, operation: str, args: dict[str, A
     with data_dir_lock.lock_data_dir(settings.data_dir):
         world = await open_world(settings)
         try:
-            return await run_operation(
-                world, operation, args, registration=settings.registration.mode
-            )
+            return await run_operation(world, operation, args, settings=settings)
         finally:
             await world.close()
 

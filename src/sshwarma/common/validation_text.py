@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+MAX_SHOWN_VALUE_CHARACTERS: Final = 40
+
 _REQUIREMENTS: Final = {
     "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
@@ -25,7 +27,22 @@ def describe_requirement(kind: str, context: Mapping[str, Any]) -> str | None:
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return f"choose one of: {choices}"
     must = _REQUIREMENTS.get(kind)
-    return must.format_map(context) if must is not None else None
+    return must.format_map(whole_numbers(context)) if must is not None else None
+
+
+def whole_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with 1800.0 as 1800, as people write it."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in values.items()
+    }
+
+
+def format_given(value: object) -> str:
+    """Format a value that was given, for "(got 0)": on one line, without quotes."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return ascii(value).strip("'\"")[:MAX_SHOWN_VALUE_CHARACTERS] or "nothing"
 
 
 def describe_json_error(error: ValueError | RecursionError) -> str:

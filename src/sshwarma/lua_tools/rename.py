@@ -26,10 +26,11 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
         Conflict: if a name is taken there, or could be confused with another.
     """
     if space.kind != "toolset":
-        raise Invalid(f"{space.label} is a {space.kind} and cannot be moved.")
+        raise Invalid(f"{space.label} is {things.describe_kind(space.kind)} and cannot be moved.")
     above = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
     if above is not None and above.kind not in ("toolset", "mcp"):
-        raise Invalid(f"{above.label} is a {above.kind} and cannot contain namespaces.")
+        kind = things.describe_kind(above.kind)
+        raise Invalid(f"{above.label} is {kind} and cannot contain namespaces.")
     name = f"{above.label}.{space.name}" if above else space.name
     if name == space.label:
         raise Conflict(f"{space.label} is already there.")

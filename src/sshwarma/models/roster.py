@@ -191,7 +191,8 @@ class Roster(Mapping[str, Backend]):
 
     def _check_name_free(self, agent: Agent) -> None:
         if agent.kind != "model":
-            raise Conflict(f"{agent.name} is already the name of a {agent.kind}.")
+            kind = things.describe_kind(agent.kind)
+            raise Conflict(f"{agent.name} is already the name of {kind}.")
         entry = self._entries.get(agent.id)
         if agent.model or entry is not None:
             where = {"file": " in sshwarma.toml", "built in": " (built in)"}
@@ -318,7 +319,7 @@ def _find_or_create_agent(
     if known is None:
         known = agents.create_agent(tx, name, role="guest", kind="model")
     elif known.kind != "model":
-        raise WorldError(f"{name} is already the name of a {known.kind}.")
+        raise WorldError(f"{name} is already the name of {things.describe_kind(known.kind)}.")
     if known.description != description:
         things.update_thing(tx, known.id, structural=False, description=description)
     if known.prompt != prompt or known.retired:

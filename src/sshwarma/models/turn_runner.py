@@ -14,9 +14,11 @@ from sshwarma.models.turn_deps import TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
-from sshwarma.world import mentions, turns
+from sshwarma.world import mentions, rooms, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import RequestServices
+from sshwarma.world.errors import NotFound
+from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -196,7 +198,8 @@ class TurnRunner:
         self, tx: Change, running_turn: RunningTurn, row: Row
     ) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
-        called = self.find_mentioned_models(row.content, running_turn.agent)
+        mentioned = self.find_mentioned_models(row.content, running_turn.agent)
+        called = mentioned and self._filter_sanctioned(tx, running_turn, mentioned)
         limit = ""
         if not self.can_call_next(running_turn.hops):
             limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
@@ -210,6 +213,23 @@ class TurnRunner:
         opened = open_turns(tx, running_turn.turn.room_id, called, running_turn.agent.id)
         turns.set_request_row(tx, [turn.id for turn in opened], row)
         return list(zip(opened, called, strict=True))
+
+    def _filter_sanctioned(
+        self, tx: Change, running_turn: RunningTurn, mentioned: list[Agent]
+    ) -> list[Agent]:
+        """Return the models that are neither muted nor banned; add a notice about the others."""
+        try:
+            room, now = rooms.read_room(tx.conn, running_turn.turn.room_id), now_ms()
+        except NotFound:  # it was deleted during the answer
+            return []
+        called = []
+        for agent in mentioned:
+            sanction = room.describe_sanction(agent, now).removesuffix(".")
+            if sanction:
+                running_turn.rows.append_notice(tx, f"called {agent.name}, but {sanction}")
+            else:
+                called.append(agent)
+        return called
 
     def start_follow_ups(
         self, running_turn: RunningTurn, row: Row | None, opened: list[tuple[Turn, Agent]]

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sshwarma.common.secret_detection import looks_like_key
+from sshwarma.common.validation_text import format_given
 
 MAX_PORT: Final = 65_535
 
@@ -22,7 +23,7 @@ def split_address(value: str) -> tuple[str, int]:
     """
     host, colon, port = value.rpartition(":")
     if not colon or not port.isdecimal():
-        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:2222 (got {value!r})")
+        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:2222 (got {format_given(value)})")
     if int(port) > MAX_PORT:
         raise ValueError(f"the port must be at most {MAX_PORT} (got {port})")
     return host.strip("[]"), int(port)
@@ -54,7 +55,9 @@ def check_host_name(value: str) -> str:
         ValueError: if it is neither.
     """
     if not _HOST_NAME.fullmatch(value):
-        raise ValueError(f"must be a host name, such as world.example.org (got {value!r})")
+        raise ValueError(
+            f"must be a host name, such as world.example.org (got {format_given(value)})"
+        )
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from sshwarma.common.near_names import find_near_names
-from sshwarma.common.validation_text import describe_requirement
+from sshwarma.common.validation_text import describe_requirement, format_given
 
 _LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
 TABLE_LISTS: Final = ("models", "mcp")
@@ -61,7 +61,7 @@ def describe_value_error(detail: Mapping[str, Any], *, show_value: bool = True) 
         return str(context["error"]) if "error" in context else str(detail["msg"])
     given = detail.get("input")
     shown = show_value and isinstance(given, bool | int | float | str) and len(str(given)) <= 40
-    return f"{must} (got {given!r})" if shown else must
+    return f"{must} (got {format_given(given)})" if shown else must
 
 
 def _describe_requirement(
@@ -76,11 +76,7 @@ def _describe_requirement(
         return f"must be a list, such as {example}" if example else "must be a list"
     if kind in _REQUIREMENTS:
         return _REQUIREMENTS[kind].format_map(context)
-    whole = {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in context.items()
-    }
-    return describe_requirement(kind, whole)
+    return describe_requirement(kind, context)
 
 
 def _describe_setting(

@@ -143,19 +143,24 @@ class McpSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_command_or_url(self) -> Self:
-        if bool(self.command) == (self.url is not None):
-            raise ValueError("give a command or a url, and not both")
+        if not self.command and self.url is None:
+            raise ValueError("needs a command or a url")
+        if self.command and self.url is not None:
+            raise ValueError("give a command or a url, not both")
         if self.url is None and (self.headers or self.sse or self.allow_private):
-            raise ValueError("headers, sse and allow_private belong to a url")
+            raise ValueError("headers, sse and allow_private need a url, not a command")
         oauth = (self.oauth_client_id, self.oauth_issuer, self.oauth_scope, self.oauth_machine)
         if (any(oauth) or self.oauth_client_secret) and (self.url is None or self.has_key):
-            raise ValueError("the oauth settings belong to a url without an Authorization header")
+            raise ValueError(
+                "oauth_client_id, oauth_client_secret, oauth_issuer, oauth_scope and oauth_machine"
+                " need a url, and no Authorization header"
+            )
         if self.oauth_client_secret and not (self.oauth_client_id and self.oauth_issuer):
             raise ValueError("oauth_client_secret needs oauth_client_id and oauth_issuer")
         if self.oauth_machine and not self.oauth_client_secret:
             raise ValueError("oauth_machine needs oauth_client_secret")
         if self.url is not None and (self.env or self.cwd is not None):
-            raise ValueError("env and cwd belong to a command")
+            raise ValueError("env and cwd need a command, not a url")
         if any("\0" in word for word in self.command):
             raise ValueError("a word of the command contains a NUL character")
         return self

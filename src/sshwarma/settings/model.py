@@ -113,7 +113,7 @@ class ModelSettings(SettingsSection):
     @model_validator(mode="after")
     def _check_key_and_url(self) -> Self:
         if self.kind == "compatible" and self.base_url is None:
-            raise ValueError("kind `compatible` needs a base_url (--url in /model add)")
+            raise ValueError("kind compatible needs base_url")
         if self.key_env and self.key_file is not None:
             raise ValueError("give key_env or key_file, not both")
         return self

@@ -115,5 +115,9 @@ class SearchSettings(SettingsSection):
 class LogSettings(SettingsSection):
     """`[log]`: level and format of the server's log."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe messages that are logged."
+    )
+    format: Literal["console", "json"] = Field(
+        "console", description="console: lines for people; json: one JSON object per line."
+    )

@@ -32,6 +32,9 @@ Span: TypeAlias = tuple[Style, str]
 
 _COLUMN: Final = re.compile(r" +\S.*? {2,}(?=\S)")
 
+_COMMENT: Final = re.compile(r" +(?:--|#) ")
+"""The beginning of a comment in indented code; it begins each row of the comment."""
+
 _CODE_HANG_COLUMNS: Final = 4
 """Columns by which the rest of an indented line without a second column is indented further."""
 
@@ -183,7 +186,10 @@ def _indented_lines(parts: list[str], style: Style, indent: int) -> Iterable[Lin
     for part, column in zip(parts, columns, strict=True):
         if column is None:
             hang = indent + _indentation(part) + _CODE_HANG_COLUMNS
-            yield line(pad, (style, part), hang=hang)
+            comment = _COMMENT.match(part)
+            edge = (("", pad), (style, f"{comment[0]}   ")) if comment is not None else ()
+            hang = max(hang, sum(len(text) for _, text in edge))
+            yield Line((("", pad), (style, part)), hang, edge)
         else:
             head, text = part[:column], part[column:]
             yield Line(

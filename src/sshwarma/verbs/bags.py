@@ -13,7 +13,7 @@ from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
-from sshwarma.verbs.views import Confirmation, format_count, format_kind, view
+from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -168,7 +168,9 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
         await _resolve_new_name(caller, name)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
-        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}; only data can be edited.")
+        raise Invalid(
+            f"{thing.label} is {things.describe_kind(thing.kind)}; only data can be edited."
+        )
     prefixes = {"home": "home:", caller.room_id: "", caller.agent.id: "me:"}
     if thing.parent_id not in prefixes:
         raise Invalid(
@@ -242,7 +244,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
                 "thing", name, where=where, known=known, hint="/inv lists what is there."
             )
         if found.kind in ("room", "agent", "container"):
-            raise Invalid(f"{name} is a {found.kind}, which cannot be dropped.")
+            raise Invalid(f"{name} is of the kind {found.kind}, which cannot be dropped.")
         things.delete_thing(tx, found)
 
     notice = f"dropped {name}" if bag == "room" else ""
@@ -323,7 +325,9 @@ async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
 
 async def _check_may_take(caller: Caller, thing: Thing) -> None:
     if thing.kind in ("room", "agent", "container", "mcp", "tool", "toolset"):
-        raise Invalid(f"{thing.label} is a {format_kind(thing.kind)}, which cannot be moved.")
+        raise Invalid(
+            f"{thing.label} is {things.describe_kind(thing.kind)}, which cannot be moved."
+        )
     if thing.parent_id == caller.agent.id:
         return
     if thing.parent_id in (caller.room_id, "home"):

@@ -34,6 +34,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
+from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -56,6 +57,8 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     agent = caller.world.agents.get(old.agent_id)
     if agent is None or not answering.can_answer(agent):
         raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
+    if sanction := (await caller.room()).describe_sanction(agent, now_ms()):
+        raise Conflict(sanction)
     if old.status == "open":
         raise Conflict(f"{agent.name} is still answering that.", hint="/stop ends it.")
     check_answer_capacity(caller, answering, 1)

@@ -23,7 +23,7 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
     if is_line and " " not in before:
         options = await _list_first_words(caller)
     elif is_line:
-        options = await _list_argument_options(caller, before[:start])
+        options = await _list_argument_options(caller, before[:start], typed)
     elif typed.startswith("@"):
         options = agent_options(caller, "@")
     else:
@@ -56,7 +56,8 @@ async def _list_first_words(caller: Caller) -> list[Option]:
     return [(f"/{name}", note) for name, note in options]
 
 
-async def _list_argument_options(caller: Caller, before: str) -> list[Option]:
+async def _list_argument_options(caller: Caller, before: str, typed: str) -> list[Option]:
+    """List the options for the word `typed` after the text `before`."""
     first, *given = before.replace(",", ", ").split()
     expanded = caller.agent.aliases.get(first[1:].lower(), first).split()
     entry = find_entry(expanded[0])
@@ -67,7 +68,7 @@ async def _list_argument_options(caller: Caller, before: str) -> list[Option]:
         action = entry.find(given[0])
         given = given[1:] if action is not None else given
         entry = action or entry.default_for(given[0])
-    return await _list_options_after(caller, entry, given) if entry is not None else []
+    return await _list_options_after(caller, entry, given, typed) if entry is not None else []
 
 
 async def _list_action_options(caller: Caller, group: VerbGroup) -> list[Option]:
@@ -81,11 +82,20 @@ async def _list_action_options(caller: Caller, group: VerbGroup) -> list[Option]
     return actions + await _list_options_after(caller, default, [])
 
 
-async def _list_options_after(caller: Caller, verb: Verb, given: list[str]) -> list[Option]:
-    """List the values and flags that can follow the arguments in `given`."""
+async def _list_options_after(
+    caller: Caller, verb: Verb, given: list[str], typed: str = ""
+) -> list[Option]:
+    """List the values and flags that can follow the arguments in `given`.
+
+    Flags may stand anywhere before free text. Before a required argument they are listed only if
+    the word `typed` begins with a dash.
+    """
     position = _find_position(verb, given)
     options = await _list_values(caller, position.parameter, given)
-    return options if position.is_flag_value else options + _list_flag_options(verb, given)
+    waits = position.parameter is not None and position.parameter.required
+    if position.is_flag_value or position.is_in_text or (waits and not typed.startswith("-")):
+        return options
+    return options + _list_flag_options(verb, given)
 
 
 def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
@@ -103,6 +113,7 @@ class _Position:
 
     parameter: Parameter | None
     is_flag_value: bool = False
+    is_in_text: bool = False  # whether free text has begun, which takes the rest of the line
 
 
 def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
@@ -111,9 +122,13 @@ def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
     for word in given:
         if flag is not None:
             flag = None
+        elif waiting and waiting[0].arg.kind == "command" and word == "--":
+            return _Position(None, is_in_text=True)
         elif word.startswith("--"):
             named = verb.flags.get(word.removeprefix("--").partition("=")[0])
             flag = named if named and not named.boolean and "=" not in word else None
+        elif waiting and waiting[0].is_text:
+            return _Position(waiting[0], is_in_text=True)
         elif waiting and word != waiting[0].arg.particle and not waiting[0].arg.rest:
             waiting.pop(0)
     if flag is not None:

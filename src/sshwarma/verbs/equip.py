@@ -40,10 +40,19 @@ MAX_NOTICE_NAMES = 8
 
 
 async def complete_equipped(request: CompletionRequest) -> list[Option]:
-    """List the things that are equipped here."""
+    """List the things that can be unequipped from the context in `request.given`."""
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    return [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+    whose = request.given[0] if request.given else ""
+    room_id = caller.room_id if whose == "room" else None
+    agent_id = caller.agent.id if whose == "me" else None
+    if room_id is None and agent_id is None:
+        room_id, agent_id = caller.room_id, caller.agent.id
+    load = await caller.world.loadout(room_id, agent_id)
+    return [
+        (item.thing.label, item.thing.kind)
+        for item in (*load.tools, *load.data)
+        if not item.always_on
+    ]
 
 
 async def complete_to_equip(request: CompletionRequest) -> list[Option]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
@@ -22,7 +22,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
-from sshwarma.world.namespaces import NAMESPACE_CONTAINER
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 
@@ -47,6 +46,14 @@ class RecordedCall:
     arguments: str
     ok: bool
     seconds: float | None
+
+
+CONTAINER_TITLES: Final = {
+    namespaces.NAMESPACE_CONTAINER: "namespaces",
+    "mcps": "MCP servers",
+    "world": "this server",
+}
+"""Containers of the tree that people do not know by their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +116,11 @@ def draw_examined(details: ThingDetails) -> Block:
 
 
 def _describe_location(details: ThingDetails) -> str:
-    if (details.location, details.kind) == (NAMESPACE_CONTAINER, "toolset"):
-        return "namespaces"
-    return f"{details.location} ({format_kind(details.location_kind)})"
+    if details.location_kind != "container":
+        return f"{details.location} ({format_kind(details.location_kind)})"
+    if details.kind == "tool":
+        return f"{details.location} (namespace)"
+    return CONTAINER_TITLES.get(details.location, details.location)
 
 
 def _draw_calls(details: ThingDetails) -> list[Line]:
@@ -192,7 +201,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         name=thing.label,
         kind=thing.kind,
         description=thing.description,
-        location=parent.name if parent else "nowhere",
+        location=parent.label if parent else "nowhere",
         location_kind=parent.kind if parent else "root",
         status=_thing_status(conn, caller, thing),
         content=thing.content,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, format_kind, view
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -38,14 +38,18 @@ def draw_collected(result: GarbageReport) -> Block:
     lines = [
         line(f"{verb_done if result.acted else verb_todo} {result.count} {_garbage_noun(result)}.")
     ]
-    lines += draw_columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.found)
+    lines += draw_columns(
+        (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in result.found
+    )
     if result.count > len(result.found):
         lines.append(line(("dim", f"  and {result.count - len(result.found)} more")))
     if result.kept_count:
         lines.append(
             line(f"{result.kept_count} cannot be removed, because something refers to them:")
         )
-        lines += draw_columns((("thing", name), ("dim", f"[{kind}]")) for name, kind in result.kept)
+        lines += draw_columns(
+            (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in result.kept
+        )
     if result.what != "stale" and not result.acted and result.count:
         days = f" {result.days}" if result.what == "purge" else ""
         lines.append(line(("dim", f"Nothing was changed. /gc {result.what}{days} --yes does it.")))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from sshwarma.common.near_names import find_near_names, suggest_names
-from sshwarma.common.validation_text import describe_requirement
+from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound
 
@@ -285,7 +285,7 @@ def _name_argument(verb: Verb, name: str, places: dict[str, tuple[int, int]] | N
 def describe_error(detail: Any) -> str:
     """Describe one of pydantic's errors, without the name of the argument."""
     kind, context = detail["type"], detail.get("ctx", {})
-    given = ascii(detail.get("input"))[:40]
+    given = format_given(detail.get("input"))
     match kind:
         case "missing":
             return "required"
@@ -296,7 +296,7 @@ def describe_error(detail: Any) -> str:
         case "string_type":
             return f"must be text (got {given})"
         case "less_than":
-            return f"must be less than {context['lt']} (got {given})"
+            return f"must be less than {whole_numbers(context)['lt']} (got {given})"
     must = describe_requirement(kind, context)
     return f"{must} (got {given})" if must is not None else str(detail["msg"])
 

@@ -55,13 +55,18 @@ class HistoryPage:
     room: str
     entries: tuple[HistoryEntry, ...]
     older: str | None
+    tools: bool = False  # whether it has only tool calls and their results
 
 
 @view(HistoryPage)
 def draw_history(history: HistoryPage) -> Block:
     """Draw the rows of a log, oldest first, and the line that shows older ones."""
     if not history.entries:
-        return block(line("Nothing has been said here yet."))
+        return block(
+            line("No tool was called in ", ("room", history.room), " yet.")
+            if history.tools
+            else line("Nothing has been said here yet.")
+        )
     lines: list[Line | Table] = []
     if history.older is not None:
         lines.append(line(("dim", f"older: {history.older}")))
@@ -197,7 +202,7 @@ async def show_history(
         found = found[1:]
         who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
         older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
-    return await _history_of(caller, name, found, older)
+    return replace(await _history_of(caller, name, found, older), tools=tools)
 
 
 async def _history_of(

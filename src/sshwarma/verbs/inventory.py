@@ -22,18 +22,23 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
 
-BUILT_IN_NAMESPACES = ("internal", "global")
+BUILT_IN_NAMESPACES = ("sshwarma", "global")
 """Namespaces whose tools are listed without their namespace."""
 
 
 async def complete_inventory(request: CompletionRequest) -> list[Option]:
-    """List whose inventory to show: `room`, `me`, `all`, or an agent as `@NAME`."""
-    whose = [("room", "this room"), ("me", "yourself"), ("all", "")]
+    """List whose inventory to show: `room`, `me`, `all`, `defaults`, or an agent as `@NAME`."""
+    whose = [("room", "this room"), ("me", "yourself"), ("all", "and what could be equipped")]
+    if request.caller.agent.role in ("owner", "admin"):
+        whose.append(("defaults", "new rooms"))
     return [*whose, *agent_options(request.caller, "@")]
 
 
+OPEN_BAGS = ("yours", "new rooms")
+"""Values of `Inventory.whose` for which the caller sees the bag."""
+
 InventoryName: TypeAlias = Annotated[str, Arg(complete=complete_inventory)]
-"""`room`, `me`, `all`, or `@agent`."""
+"""`room`, `me`, `all`, `defaults`, or `@agent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class EquippedItem:
 
     name: str
     kind: str
-    namespace: str  # internal, global, or the MCP server or toolset it comes from
+    namespace: str  # sshwarma, global, or the namespace, MCP server, room or agent it comes from
     by: str  # room, agent, always
     priority: float
     usable: bool
@@ -66,7 +71,7 @@ class Inventory:
         of: name of the room or agent.
         available: things that could be equipped; None unless requested.
         available_cut: whether there are more of these than are shown.
-        whose: whose equipment is an agent's own: `yours`, or `bob's`.
+        whose: whose equipment is an agent's own: `yours`, or `bob's`; `new rooms` for defaults.
     """
 
     of: str
@@ -75,7 +80,7 @@ class Inventory:
     bag: tuple[BagItem, ...]
     available: tuple[EquippedItem, ...] | None = None
     available_cut: bool = False
-    whose: str = "yours"  # what an agent has on itself: yours, or bob's
+    whose: str = "yours"
 
 
 @view(Inventory)
@@ -95,7 +100,7 @@ def draw_inventory(inventory: Inventory) -> Block:
         for item in inventory.bag
     )
     if not inventory.bag:
-        lines.append(line("  ", ("dim", "nothing" if inventory.whose == "yours" else "private")))
+        lines.append(line("  ", ("dim", "nothing" if inventory.whose in OPEN_BAGS else "private")))
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
         lines += draw_columns(
@@ -167,7 +172,9 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         )
         of, title = room.name, "Room contents"
     else:
-        context = await resolve_readable_context(caller, what or "me", "room, me, all, @agent")
+        context = await resolve_readable_context(
+            caller, what or "me", "room, me, all, defaults, @agent"
+        )
         load = await world.loadout(None, context.id)
         load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
         own = context.id == caller.agent.id
@@ -182,6 +189,8 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         )
         of, title = context.name, "Your bag" if own else f"{context.name}'s bag"
         whose = "yours" if own else f"{context.name}'s"
+        if context.id == "defaults":
+            title, whose = "Bag of new rooms", "new rooms"
     available = None
     if what == "all":
         available = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS + 1)

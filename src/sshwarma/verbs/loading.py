@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_FOUND_NAMESPACES
@@ -29,7 +29,7 @@ from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Unavailable
-from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout
+from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout, LoadoutItem
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -212,8 +212,12 @@ async def unload(
             where.id if where.kind == "room" else None,
             where.id if where.kind != "room" else None,
         )
-        # One that is on without a row of its own gets a row that says off.
-        through = {item.thing.parent_id for item in on.tools if item.thing.parent_id}
+        # One that is on without a row of its own gets a row that says off. Tools that are equipped
+        # one by one do not mean that their namespace is on.
+        rows = equipment.read_equipped_rows(tx.conn, [where.id])
+        single = {row.thing.id for row in rows if row.equipped and row.thing.kind == "tool"}
+        through = {item.thing.parent_id or "" for item in on.tools if item.thing.id not in single}
+        through |= {thing.id for thing in meant if thing.auto_load}
         changed, _ = equipment.unequip_things(tx, where.id, meant, through)
         notify_room(tx, caller, where, "unloaded", changed)
         return changed
@@ -233,13 +237,8 @@ async def _make_load_result(
         state = "already loaded" if loaded else "not loaded"
         note = f"{space.id} is {state} {describe_context(context)}."
     if not loaded and tools:
-        where, names = _describe_equipment(have, meant), ", ".join(tools[:MAX_LOADED_TOOL_NAMES])
-        note = f"{note} Still on {where}: {names}.".lstrip()
-        note += (
-            f" And {len(tools) - MAX_LOADED_TOOL_NAMES} more."
-            if len(tools) > MAX_LOADED_TOOL_NAMES
-            else ""
-        )
+        still = await _describe_tools_on(caller, have, meant)
+        note = f"{note} {still}".lstrip()
     return LoadResult(
         room=space.id,
         context=context,
@@ -250,12 +249,39 @@ async def _make_load_result(
     )
 
 
-def _describe_equipment(have: Loadout, meant: Collection[str]) -> str:
-    """Describe where the tools of these namespaces are still equipped."""
-    by = {item.source for item in have.tools if item.thing.parent_id in meant}
-    if "room" in by:
-        return "through the room"
-    return "one by one, or with one above it" if "agent" in by else "everywhere"
+async def _describe_tools_on(caller: Caller, have: Loadout, meant: Collection[str]) -> str:
+    """Describe which tools of these namespaces are still on, and what equips them."""
+    contexts = [caller.room_id, caller.agent.id]
+    rows = await caller.world.store.read(lambda conn: equipment.read_equipped_rows(conn, contexts))
+    single = {row.thing.id for row in rows if row.equipped}
+    on = [item for item in have.usable if item.thing.parent_id in meant]
+    reasons = {
+        "equipped one by one in this room": [
+            item for item in on if item.source == "room" and item.thing.id in single
+        ],
+        "equipped one by one on you": [
+            item for item in on if item.source == "agent" and item.thing.id in single
+        ],
+        "loaded in this room": [
+            item for item in on if item.source == "room" and item.thing.id not in single
+        ],
+        "loaded on you": [
+            item for item in on if item.source == "agent" and item.thing.id not in single
+        ],
+        "loaded everywhere": [item for item in on if item.source == "always"],
+    }
+    return " ".join(
+        f"Still on, because {'it is' if len(items) == 1 else 'they are'} {reason}:"
+        f" {_join_tool_names(items)}."
+        for reason, items in reasons.items()
+        if items
+    )
+
+
+def _join_tool_names(items: Sequence[LoadoutItem]) -> str:
+    names = ", ".join(item.thing.label for item in items[:MAX_LOADED_TOOL_NAMES])
+    more = len(items) - MAX_LOADED_TOOL_NAMES
+    return f"{names} and {more} more" if more > 0 else names
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
+from sshwarma.world.rooms import Room
 from sshwarma.world.world import World
 
 LOOK_CACHE_SECONDS = 5
@@ -133,7 +134,7 @@ async def read_room_details(caller: Caller) -> RoomDetails:
             nav=room.models_can_move,
             here=tuple(_make_room_person(world, present) for present in here),
             here_more=world.presence.count(room.id) - len(here),
-            models=tuple(sorted(_list_callable_models(world, turns))),
+            models=tuple(sorted(_list_callable_models(world, turns, room))),
             exits=tuple(RoomExit(way.direction, way.to_name) for way in room.exits),
             floor=tuple(
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
@@ -270,9 +271,14 @@ async def who(caller: Caller) -> PersonList:
     return PersonList(tuple(sorted(listed_people, key=lambda person: (person.name, person.room))))
 
 
-def _list_callable_models(world: World, turns: TurnRunner) -> Iterator[str]:
-    """Return the names of the models that can answer."""
-    return (agent.name for agent in world.agents if turns.can_answer(agent))
+def _list_callable_models(world: World, turns: TurnRunner, room: Room) -> Iterator[str]:
+    """Return the names of the models that can answer in a room."""
+    now = now_ms()
+    return (
+        agent.name
+        for agent in world.agents
+        if turns.can_answer(agent) and not room.describe_sanction(agent, now)
+    )
 
 
 def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:

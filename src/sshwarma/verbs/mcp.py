@@ -15,6 +15,8 @@ from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.services import services_of
 from sshwarma.settings import McpSettings
+from sshwarma.settings.errors import describe_value_error
+from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.verbs.arguments import (
     Arg,
     Command,
@@ -36,6 +38,16 @@ from sshwarma.world.errors import Invalid
 RESOLVE_TIMEOUT_SECONDS = 5.0
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
 """Names in the settings of those flags of /mcp add that have another name there."""
+
+SERVER_ARGUMENTS: Final = {
+    **{setting: flag for flag, setting in SETTINGS_BY_FLAG.items()},
+    **{
+        name: name
+        for name in ("env", "cwd", "sse", "allow_private", "trust", "oauth_client_id",
+                     "oauth_client_secret", "oauth_issuer", "oauth_scope", "oauth_machine")
+    },
+}  # fmt: skip
+"""The parameter of /mcp add for each setting that a flag sets."""
 
 
 async def complete_servers(request: CompletionRequest) -> list[Option]:
@@ -129,7 +141,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         header: an HTTP header, as in 'Authorization: Bearer ${NAME}', which reads NAME from the
             environment of this server each time; may be given again.
         env: a variable for the command, as in KEY=${NAME}; may be given again.
-        cwd: the folder the command starts in.
+        cwd: the folder that the command starts in, which must exist (default: one of its own).
         sse: speak the older HTTP+SSE transport.
         allow_private: let the URL lead to this machine or a private network.
         trust: take new and changed tools without approval.
@@ -148,8 +160,9 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
              "oauth-issuer": oauth_issuer, "oauth-scope": oauth_scope,
              "oauth-machine": oauth_machine}  # fmt: skip
     declared = _make_server_settings(
-        name, target, {flag: value for flag, value in given.items() if value}
+        caller, name, target, {flag: value for flag, value in given.items() if value}
     )
+    await _check_folder(caller, declared)
     await _check_reachable(declared)
     await hub.add(caller, declared)
     return await _connection_of(caller, hub, name, "Added")
@@ -287,11 +300,13 @@ async def log_out(caller: Caller, name: ServerName) -> Confirmation:
     return Confirmation(f"Signed out of {name}: its tokens are deleted.")
 
 
-def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpSettings:
+def _make_server_settings(
+    caller: Caller, name: str, target: str, flags: dict[str, Any]
+) -> McpSettings:
     """Make the settings of a server from the flags of `/mcp add`.
 
     Raises:
-        Invalid: with the value that is wrong.
+        Invalid: with the value that is wrong; its flag or parameter is named as the caller gave it.
     """
     names.check_name(name, "server")
     given: dict[str, Any] = {"name": name}
@@ -301,7 +316,7 @@ def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpS
     if target == "--" or target.startswith("-- "):
         given["command"] = tuple(_split_command(target.removeprefix("--")))
         if not given["command"]:
-            raise Invalid("There is no command after the --.")
+            raise Invalid("The -- needs a command after it.")
     else:
         given["url"] = check_url(target).geturl()
     if "headers" in given:
@@ -313,9 +328,13 @@ def _make_server_settings(name: str, target: str, flags: dict[str, Any]) -> McpS
     try:
         return McpSettings.model_validate(given)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]["msg"]
-        raise Invalid(f"{problem.removeprefix('Value error, ')[:1].upper()}"
-                      f"{problem.removeprefix('Value error, ')[1:]}.") from error  # fmt: skip
+        detail = error.errors(include_url=False, include_input=False)[0]
+        problem = describe_value_error(detail, show_value=False)
+        setting = str(detail["loc"][0]) if detail["loc"] else ""
+        if setting and setting not in {"command", "url"}:
+            problem = f"{setting}: {problem}"
+        problem = name_arguments(caller, problem, SERVER_ARGUMENTS)
+        raise Invalid(f"{problem[:1].upper()}{problem[1:]}.") from error
 
 
 def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
@@ -330,6 +349,25 @@ def _split_command(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise Invalid(f"The command cannot be read: {error}.") from error
+
+
+async def _check_folder(caller: Caller, settings: McpSettings) -> None:
+    """Refuse a working directory that a command cannot be started in.
+
+    Raises:
+        Invalid: unless it is the absolute path of a directory.
+    """
+    folder = settings.cwd
+    if folder is None:
+        return
+    argument = name_arguments(caller, "cwd", SERVER_ARGUMENTS)
+    if not folder.is_absolute():
+        raise Invalid(f"{argument}: must be an absolute path (got {str(folder)[:60]}).")
+    if not await asyncio.to_thread(folder.is_dir):
+        raise Invalid(
+            f"{argument}: the folder {str(folder)[:60]} does not exist on the server.",
+            hint="Create it there first.",
+        )
 
 
 async def _check_reachable(settings: McpSettings) -> None:

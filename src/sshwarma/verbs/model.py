@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
@@ -15,7 +16,16 @@ from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
 from sshwarma.services import services_of
 from sshwarma.settings import ModelKind, ModelSettings
-from sshwarma.verbs.arguments import Arg, CompletionRequest, ModelName, Option, Text, Word
+from sshwarma.verbs.argument_names import name_arguments
+from sshwarma.verbs.arguments import (
+    Arg,
+    Completer,
+    CompletionRequest,
+    ModelName,
+    Option,
+    Text,
+    Word,
+)
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
     place_of,
@@ -47,6 +57,42 @@ MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name 
 
 TEST_PROMPT: Final = "Answer with one word: ready"
 MAX_TEST_CHARACTERS: Final = 200
+
+
+def _roster_completer(is_listed: Callable[[RosterEntry, Agent], bool]) -> Completer:
+    """Return a completer that lists the models of the roster that fit."""
+
+    async def complete_roster(request: CompletionRequest) -> list[Option]:
+        agents_by_id = request.caller.world.agents
+        known = (
+            (entry, agents_by_id.get(entry.agent_id))
+            for entry in services_of(request.caller).roster.entries()
+        )
+        return [
+            (agent.name, "")
+            for entry, agent in known
+            if agent is not None and is_listed(entry, agent)
+        ]
+
+    return complete_roster
+
+
+ChangeableModel: TypeAlias = Annotated[
+    str, Arg(complete=_roster_completer(lambda entry, agent: entry.origin == "verb"))
+]
+"""A model that was added with /model add."""
+
+TestableModel: TypeAlias = Annotated[
+    str, Arg(complete=_roster_completer(lambda entry, agent: entry.settings is not None))
+]
+"""A model that has a provider."""
+
+EnabledModel: TypeAlias = Annotated[
+    str, Arg(complete=_roster_completer(lambda entry, agent: not agent.disabled))
+]
+DisabledModel: TypeAlias = Annotated[
+    str, Arg(complete=_roster_completer(lambda entry, agent: agent.disabled))
+]
 
 
 async def complete_kinds(request: CompletionRequest) -> list[Option]:
@@ -82,6 +128,12 @@ model = group(
     sshwarma.toml are changed there. /models shows everybody who answers.
     """,
 )
+
+
+MODEL_ARGUMENTS: Final = {
+    "base_url": "url", "key_env": "key_env", "key_file": "key_file", "prompt": "prompt",
+}  # fmt: skip
+"""The parameter of /model add for each setting that a flag sets."""
 
 
 @model.verb("list", needs=Right.OWN, tool=False, examples=("/model", "/model list"))
@@ -140,11 +192,15 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
         raise Invalid("Give the prompt once: with --prompt, or as text.")
     given = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
              "kind": kind, "model": model, "name": name}  # fmt: skip
-    keep_keys_out(given)
     names.check_name(name, "agent")
-    settings = validate_settings(
-        caller, {key: word for key, word in given.items() if word is not None}
-    )
+    try:
+        keep_keys_out(given)
+        settings = validate_settings(
+            caller, {key: word for key, word in given.items() if word is not None}
+        )
+    except Invalid as refused:
+        message = name_arguments(caller, refused.message, MODEL_ARGUMENTS)
+        raise Invalid(message, hint=refused.hint, span=refused.span) from None
     await check_price(settings)
     made = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
@@ -163,7 +219,7 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
     examples=("/model set qwen prompt You are terse.", "/model set opus turn_cost 0.50"),
 )
 async def set_model(
-    caller: Caller, name: ModelName, field: FieldName, value: FieldValue
+    caller: Caller, name: ChangeableModel, field: FieldName, value: FieldValue
 ) -> Confirmation:
     """Change one setting of a model.
 
@@ -215,7 +271,7 @@ async def set_model(
 
 
 @model.verb("remove", needs=Right.OWN, tool=False, examples=("/model remove qwen",))
-async def remove_model(caller: Caller, name: ModelName) -> Confirmation:
+async def remove_model(caller: Caller, name: ChangeableModel) -> Confirmation:
     """Remove a model. What it said keeps its name.
 
     Args:
@@ -230,7 +286,7 @@ async def remove_model(caller: Caller, name: ModelName) -> Confirmation:
 
 
 @model.verb("on", needs=Right.OWN, tool=False, examples=("/model on qwen",))
-async def turn_on(caller: Caller, name: ModelName) -> Confirmation:
+async def turn_on(caller: Caller, name: DisabledModel) -> Confirmation:
     """Turn a model on again.
 
     Args:
@@ -240,7 +296,7 @@ async def turn_on(caller: Caller, name: ModelName) -> Confirmation:
 
 
 @model.verb("off", needs=Right.OWN, tool=False, examples=("/model off qwen",))
-async def turn_off(caller: Caller, name: ModelName) -> Confirmation:
+async def turn_off(caller: Caller, name: EnabledModel) -> Confirmation:
     """Turn a model off, and stop what it is answering.
 
     Args:
@@ -264,7 +320,7 @@ async def _switch_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
 
 
 @model.verb("test", needs=Right.OWN, tool=False, examples=("/model test qwen",))
-async def test_model(caller: Caller, name: ModelName) -> ModelTestResult:
+async def test_model(caller: Caller, name: TestableModel) -> ModelTestResult:
     """Ask a model for one word, and time it.
 
     Args:

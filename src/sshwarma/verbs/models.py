@@ -10,6 +10,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,17 @@ def draw_model_list(result: ModelList) -> Block:
 
 @verb("models", section="Models", needs=Right.ENTER, examples=("/models",))
 async def list_models(caller: Caller) -> ModelList:
-    """List models that answer when they are mentioned."""
+    """List models that answer when they are mentioned.
+
+    A model that is muted in this room or banned from it is left out.
+    """
     answering = services_of(caller).turns
-    found = [a for a in caller.world.agents if answering.can_answer(a)]
+    room, now = await caller.room(), now_ms()
+    found = [
+        agent
+        for agent in caller.world.agents
+        if answering.can_answer(agent) and not room.describe_sanction(agent, now)
+    ]
     return ModelList(
         tuple(
             ModelListItem(agent.name, answering.model_of(agent), agent.description)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from sshwarma.verbs.arguments import AgentName, Minutes, Text, Word
+from sshwarma.common.validation_text import format_given
+from sshwarma.services import services_of
+from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Minutes, Option, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
-from sshwarma.world.access import PERMANENT_BAN_MINUTES, Right
+from sshwarma.world.access import PERMANENT_BAN_MINUTES, Right, permission_denied_error
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
+
+
+async def complete_minutes(request: CompletionRequest) -> list[Option]:
+    """List the words that stand in the place of a number of minutes."""
+    return [("forever", ""), ("off", "ends it")]
+
+
+SanctionMinutes: TypeAlias = Annotated[str, Arg(complete=complete_minutes)]
 
 
 @verb(
@@ -27,7 +37,7 @@ MINUTE_MS = 60_000
     examples=("/kick bob", "/kick bob cool down"),
 )
 async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
-    """Put somebody out of this room.
+    """Kick somebody out of this room.
 
     They go to the lobby and may come back; /ban keeps them out.
 
@@ -45,13 +55,13 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
 
     def work(tx: Change) -> None:
         rows.append_row(
-            tx, here.id, "notice", f"{caller.agent.name} put {other.name} out{why}", author_id=None
+            tx, here.id, "notice", f"{caller.agent.name} kicked {other.name}{why}", author_id=None
         )
-        told = f"{caller.agent.name} put you out of {here.name}{why or '.'}"
-        tx.publish_on_commit(AgentEvicted(other.id, told, here.id))
+        reason_shown = f"{caller.agent.name} kicked you out of {here.name}{why or '.'}"
+        tx.publish_on_commit(AgentEvicted(other.id, reason_shown, here.id))
 
     await caller.change(work)
-    return Confirmation(f"{other.name} was put out.")
+    return Confirmation(f"{other.name} was kicked out of {here.name}.")
 
 
 @verb(
@@ -62,7 +72,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     examples=("/mute bob", "/mute bob 10", "/mute bob off"),
 )
 async def mute(
-    caller: Caller, name: AgentName, minutes: Word = "60", reason: Text | None = None
+    caller: Caller, name: AgentName, minutes: SanctionMinutes = "60", reason: Text | None = None
 ) -> Confirmation:
     """Stop somebody from talking in this room.
 
@@ -82,7 +92,10 @@ async def mute(
     examples=("/ban bob", "/ban bob 1440 spam", "/ban bob off"),
 )
 async def ban(
-    caller: Caller, name: AgentName, minutes: Word = "forever", reason: Text | None = None
+    caller: Caller,
+    name: AgentName,
+    minutes: SanctionMinutes = "forever",
+    reason: Text | None = None,
 ) -> Confirmation:
     """Keep somebody out of this room.
 
@@ -129,7 +142,9 @@ async def _mute_or_ban(
             )
 
     await caller.change(work)
-    span = "for good" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
+    if other.kind == "model":
+        services_of(caller).turns.stop(here.id, agent_id=other.id, by=caller.agent.name)
+    span = "forever" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
     return Confirmation(f"{other.name} is {how} {where} {span}.")
 
 
@@ -140,7 +155,7 @@ def _parse_minutes(text: Minutes | str) -> int:
     if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
         most = PERMANENT_BAN_MINUTES
         raise Invalid(
-            f"minutes: must be from 1 to {most}, forever or off (got {ascii(text)[:40]})."
+            f"minutes: must be from 1 to {most}, forever or off (got {format_given(text)})."
         )
     return int(text)
 
@@ -153,8 +168,8 @@ async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
     now = now_ms()
     here = await caller.room()
     if Right.ADMIN in here.rights_of(other, now) and caller.agent.role != "owner":
-        raise Forbidden(f"{other.name} is an administrator.")
+        raise permission_denied_error(f"{other.name} is an {other.role} of this server")
     mine, theirs = here.rights_of(caller.agent, now), here.rights_of(other, now)
     if Right.MODERATE in theirs and Right.ADMIN not in mine:
-        raise Forbidden(f"{other.name} is an owner of {here.name} too.")
+        raise permission_denied_error(f"{other.name} is an owner of {here.name} too")
     return other

@@ -109,7 +109,8 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
 async def create(caller: Caller, room: Word) -> MoveResult:
     """Create a room and go there.
 
-    You own the new room and go there. It gets the equipment of `defaults`.
+    You own the new room and go there. It gets the equipment of `defaults`. It can have your own
+    name, but not the name of another agent.
 
     Args:
         room: its name: a lower-case letter, then letters, digits, - or _; at most 32 characters.

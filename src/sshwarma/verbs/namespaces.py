@@ -51,8 +51,13 @@ async def complete_settable(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_fields(request: CompletionRequest) -> list[Option]:
-    """List the fields of a namespace, each with an example."""
-    return [(field, f"as in {example}") for field, example in FIELD_EXAMPLES.items()]
+    """List the fields of the namespace or tool in `request.given`, each with an example."""
+    of_tool = ":" in request.given[0] if request.given else False
+    return [
+        (field, f"as in {example}")
+        for field, example in FIELD_EXAMPLES.items()
+        if (field in namespaces.TOOL_FIELDS if of_tool else field != "leave_out")
+    ]
 
 
 async def complete_field_values(request: CompletionRequest) -> list[Option]:
@@ -107,7 +112,7 @@ async def all_listed(caller: Caller) -> list[NamespaceListed]:
 
 FIELD_EXAMPLES: Final = {
     "description": "Version control",
-    "name": "Version control",
+    "title": "Version control",
     "keywords": "git,commit",
     "parent": "code",
     "required_states": "ci-configured",
@@ -125,7 +130,7 @@ namespace = group(
     default="list",
     doc="""Show, make and change namespaces of tools.
 
-    A namespace is changed by the agent that made it and by administrators. Only they make others
+    A namespace is changed by the agent that made it and by admins. Only they make others
     inside it.
     """,
 )
@@ -188,31 +193,32 @@ async def set_namespace(
 ) -> Confirmation:
     """Set a field of a namespace or of a tool.
 
-    Fields: description; name; keywords and required_states, separated by commas; parent;
-    auto_load, load_with_parent and enabled, which are on or off; leave_out. Setting auto_load
-    needs the admin right. Of a tool, keywords, required_states and leave_out can be set.
+    Fields of a namespace: description; title, which lists show beside the dotted name; keywords and
+    required_states, separated by commas; parent; auto_load, load_with_parent and enabled, which are
+    on or off. Setting auto_load needs the admin right. Fields of a tool: keywords, required_states
+    and leave_out.
 
-    leave_out decides what models read of a tool's results after the turn: KEEP, SHORT and a number
-    of characters, PARAMS_ONLY (the call without its result) or OMIT.
+    leave_out decides what models read of a tool's results after the turn: KEEP, SHORT with a number
+    of characters (default 600), PARAMS_ONLY (the call without its result) or OMIT.
 
     Args:
         name: a namespace, or a tool by its qualified name such as git:log.
-        field: the field.
+        field: the name of the field.
         value: its new value; - empties a text or a list, and removes the parent.
     """
     thing = await caller.world.store.read(
         lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)
     )
     await _require_maker(caller, thing)
-    field = "name" if field == "title" else field
+    field = "title" if field == "name" else field
     if field not in FIELD_EXAMPLES:
         raise Invalid(
             f"Unknown field {field[:40]}.", hint=f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
         )
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
-    if field == "parent":
+    if field == "parent" and thing.kind != "tool":
         return await _move_namespace(caller, thing, text)
-    if field == "auto_load":
+    if field == "auto_load" and thing.kind != "tool":
         await caller.require(Right.ADMIN)  # it is on for everybody, in every room
     made = await caller.change(lambda tx: namespaces.set_namespace_field(tx, thing, field, text))
     return Confirmation(
@@ -242,7 +248,7 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
             f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
         )
     if thing.kind != "toolset":
-        what = "built in" if thing.kind == "container" else f"a {thing.kind}"
+        what = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)
         raise Invalid(f"{thing.label} is {what} and cannot be removed.")
     gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
     inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""

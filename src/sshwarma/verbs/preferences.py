@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
+from sshwarma.common.validation_text import format_given
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import verb
@@ -109,7 +110,9 @@ async def set_preference(
     if value is None:
         return Confirmation(f"{setting} is {read_preference(prefs, setting)}.")
     if value not in known.values:
-        raise Invalid(f"{setting}: choose one of: {', '.join(known.values)}.")
+        raise Invalid(
+            f"{setting}: choose one of: {', '.join(known.values)} (got {format_given(value)})."
+        )
     prefs[setting] = value
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
     return Confirmation(f"{setting} is {value}.")

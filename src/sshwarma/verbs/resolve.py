@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from sshwarma.world import rooms, things
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, unknown_name_error
 from sshwarma.world.ids import now_ms
@@ -69,7 +69,7 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
 
 
 async def resolve_readable_context(
-    caller: Caller, word: str, choices: str = "room, me, @agent"
+    caller: Caller, word: str, choices: str = "room, me, defaults, @agent"
 ) -> Thing:
     """Find the context that `room`, `me` or `@agent` names, only to read it.
 
@@ -94,7 +94,7 @@ async def resolve_readable_context(
 
 
 async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> None:
-    """Raise unless the caller made the thing or is an administrator.
+    """Raise unless the caller made the thing or is an admin.
 
     Raises:
         Forbidden: naming who can change `what`: "the tools of git".
@@ -105,8 +105,7 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> Non
         await caller.require(Right.ADMIN)
     except Forbidden as refused:
         maker = caller.world.agents.get(thing.created_by)
-        who = f"{maker.name} or an administrator" if maker is not None else "an administrator"
-        raise Forbidden(f"Permission denied: only {who} can change {what}.") from refused
+        raise not_maker_error(maker.name if maker is not None else None, what) from refused
 
 
 def list_bag_ids(caller: Caller) -> list[str]:
@@ -157,7 +156,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             if not room.is_listed_for(caller.agent, now):
                 return False
             if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now):
-                raise Forbidden(f"That is in {room.name}, which you may not enter.")
+                raise caller.missing_right_error(Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
             return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
     return True

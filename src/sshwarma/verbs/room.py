@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import AgentName, Word
+from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import access, movement, things
@@ -14,6 +15,8 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
+
+UNDELETABLE_ROOMS: Final = ("lobby", "home")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ async def open_to_anyone(caller: Caller) -> RoomAccess:
 async def open_to_members(caller: Caller) -> RoomAccess:
     """Let only members enter this room; everyone sees it.
 
-    Those here who are not members are put out.
+    Those here who are not members go to the lobby.
     """
     return await _set_access(caller, "invite")
 
@@ -87,7 +90,7 @@ async def open_to_members(caller: Caller) -> RoomAccess:
 async def hide_room(caller: Caller) -> RoomAccess:
     """Let only members see this room and enter it.
 
-    Those here who are not members are put out.
+    Those here who are not members go to the lobby.
     """
     return await _set_access(caller, "private")
 
@@ -134,17 +137,26 @@ async def remove_role(caller: Caller, name: AgentName) -> RoomAccess:
     return await _set_role(caller, name, None)
 
 
-@room.verb("delete", needs=Right.MODERATE, tool=False, examples=("/room delete workshop",))
-async def delete_room(caller: Caller, name: Word) -> Confirmation:
-    """Delete this room, and put everyone out of it.
+async def complete_this_room(request: CompletionRequest) -> list[Option]:
+    """List the caller's room, if it can be deleted."""
+    here = await request.caller.room()
+    return [] if here.id in UNDELETABLE_ROOMS else [(here.name, "this room")]
 
-    This cannot be undone.
+
+ThisRoomName: TypeAlias = Annotated[str, Arg(complete=complete_this_room)]
+
+
+@room.verb("delete", needs=Right.MODERATE, tool=False, examples=("/room delete workshop",))
+async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
+    """Delete this room.
+
+    Everyone here goes to the lobby. This cannot be undone.
 
     Args:
         name: the name of this room, to confirm.
     """
     here = await caller.room()
-    if here.id in ("lobby", "home"):
+    if here.id in UNDELETABLE_ROOMS:
         raise Conflict(f"{here.name} cannot be deleted.")
     if name != here.name:
         raise Invalid(

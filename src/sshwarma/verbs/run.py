@@ -19,7 +19,7 @@ from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.row import Row
 
 MAX_SEARCHED_CALLS = 100
@@ -119,7 +119,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
         if not waiting:
             raise NotFound("No model is answering here now.")
         who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
-        raise Forbidden(f"{who} asked for that answer: {who} or an owner of the room may stop it.")
+        raise caller.missing_right_error(Right.MODERATE, room, f"for the answers to {who}")
     await answering.wait_for_stopped(room.id)
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection, text
 
@@ -13,7 +14,7 @@ from sshwarma.common.limits import (
     MAX_REPORT_ROWS,
 )
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.arguments import Text, Word
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import private_messages, reports
@@ -103,8 +104,17 @@ def _list_column_notes(column: SchemaColumn) -> Iterable[str]:
         yield "not null"
 
 
+async def complete_relations(request: CompletionRequest) -> list[Option]:
+    """List the tables and views."""
+    relations = await request.caller.world.store.read(_read_relations)
+    return [(relation.name, "") for relation in relations]
+
+
+RelationName: TypeAlias = Annotated[str, Arg(complete=complete_relations)]
+
+
 @verb("schema", section="Remembering", examples=("/schema", "/schema messages"))
-async def schema(caller: Caller, name: Word | None = None) -> DatabaseSchema:
+async def schema(caller: Caller, name: RelationName | None = None) -> DatabaseSchema:
     """Show the tables and views of the database.
 
     Lists their columns; for one table or view also its SQL.

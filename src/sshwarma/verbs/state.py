@@ -242,9 +242,10 @@ async def _room_states(caller: Caller) -> RoomStates:
 
 async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
     room = await caller.room()
-    if not holds and name in (await _room_states(caller)).found:
+    is_detected = name.startswith(MCP_PREFIX) or name in (await _room_states(caller)).found
+    if not holds and is_detected:
         raise Invalid(
-            f"{name} was detected and cannot be removed by hand.",
+            f"{name[:60]} is detected and cannot be removed by hand.",
             hint="mcp:NAME holds while that server is connected; the others depend on the room's"
             " directory.",
         )

@@ -18,6 +18,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -65,7 +66,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     """
     words = _clean_text(caller, text)
     answering = services_of(caller).turns
-    asked = answering.find_mentioned_models(words, caller.agent)
+    here, now = await caller.room(), now_ms()
+    mentioned = answering.find_mentioned_models(words, caller.agent)
+    sanctions = {agent.id: here.describe_sanction(agent, now) for agent in mentioned}
+    asked = [agent for agent in mentioned if not sanctions[agent.id]]
     if asked and not answering.can_call_next(caller.mention_hops):
         names = ", ".join(agent.name for agent in asked)
         raise Forbidden(
@@ -88,18 +92,19 @@ async def say(caller: Caller, text: Text) -> SentMessage:
             person_id=caller.person_id or caller.agent.id,
             hops=caller.mention_hops + by_model,
         )
-    name = (await caller.room()).name
     opened_ids = tuple(turn.id for turn in opened)
-    silent = answering.unavailable_mentions(words, caller.agent)
-    note = " ".join(f"{agent.name} does not answer now: it is off." for agent in silent)
+    notes = [sanction for sanction in sanctions.values() if sanction]
+    if silent := answering.unavailable_mentions(words, caller.agent):
+        notes += [f"{agent.name} does not answer now: it is off." for agent in silent]
+        notes.append("/models shows who answers.")
     unknown = mentions.describe_unknown_mention(words, caller.world.agents)
     return SentMessage(
-        name,
+        here.name,
         row.seq,
         caller.agent.name,
         row.content,
         turns=opened_ids,
-        note=f"{note} /models shows who answers." if note else unknown,
+        note=" ".join(notes) or unknown,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from sshwarma.common.limits import (
     MAX_SHOWN_AVAILABLE_TOOLS,
@@ -14,7 +14,7 @@ from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import NameTable, check_tool_name
-from sshwarma.verbs.arguments import Text, TextAfterEquals, ToolName
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
@@ -22,7 +22,7 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
-from sshwarma.verbs.views import Confirmation, format_kind
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -35,6 +35,22 @@ TOOL_RIGHTS: Final = (
     "Needs the build right for a tool of this room, admin for a built-in tool and for one of a"
     " namespace that somebody else made"
 )
+
+
+async def complete_lua_tools(request: CompletionRequest) -> list[Option]:
+    """List the tools that were written here and are equipped for the caller."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [
+        (item.thing.label, item.thing.description)
+        for item in load.tools
+        if creation.is_lua_tool(item.thing)
+    ]
+
+
+LuaToolName: TypeAlias = Annotated[str, Arg(complete=complete_lua_tools)]
+"""A tool that was written here."""
+
 
 tool = group(
     "tool",
@@ -104,7 +120,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
-async def write_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -> ToolMade:
+async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> ToolMade:
     """Make a tool, or replace the script of one.
 
     From a shell: ssh HOST tool new NAME < script.lua
@@ -182,7 +198,7 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
     tool=False,
     examples=("/tool edit dice",),
 )
-async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
+async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     """Edit the script of a tool in the line editor.
 
     Args:
@@ -212,8 +228,10 @@ async def edit_tool(caller: Caller, name: ToolName) -> EditDraft:
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
 )
-async def try_tool(caller: Caller, name: ToolName, text: Text | None = None) -> ToolTested:
+async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTested:
     """Call a Lua tool and show the result only to you.
+
+    A disabled tool can be tested too, by who may change it.
 
     Args:
         name: the tool.
@@ -264,7 +282,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Disable a tool for everybody at once.
 
-    The tool itself stays as it is.
+    The tool itself stays as it is; who may change it can still try it with /tool test.
 
     Args:
         name: the tool.
@@ -322,7 +340,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     tool=False,
     examples=("/tool remove dice",),
 )
-async def remove_tool(caller: Caller, name: ToolName) -> Confirmation:
+async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     """Remove a tool that was written here.
 
     Args:
@@ -369,7 +387,7 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
         known = [one.thing.label for one in load.tools]
         raise unknown_name_error("tool", name, known=known, hint="/tool list lists them.") from None
     if found.kind != "tool":
-        raise Invalid(f"{found.label} is a {format_kind(found.kind)}, not a tool.")
+        raise Invalid(f"{found.label} is {things.describe_kind(found.kind)}, not a tool.")
     return found
 
 

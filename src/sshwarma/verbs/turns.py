@@ -18,7 +18,7 @@ from sshwarma.world import notes, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, NotFound
+from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -190,10 +190,10 @@ async def check_may_change(caller: Caller, turn: Turn) -> None:
     """
     if turn.opened_by == caller.agent.id:
         return
-    rights = (await caller.room()).rights_of(caller.agent, now_ms())
-    if Right.MODERATE not in rights:
+    room = await caller.room()
+    if Right.MODERATE not in room.rights_of(caller.agent, now_ms()):
         asker = caller.world.agents.name_of(turn.opened_by)
-        raise Forbidden(f"{asker} asked that: {asker} or an owner of the room may change it.")
+        raise caller.missing_right_error(Right.MODERATE, room, f"for a question of {asker}")
 
 
 def _describe_notes(agent: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,6 +16,9 @@ from sshwarma.world.schema import room_members
 from sshwarma.world.store import Change
 
 AccessMode = Literal["open", "invite", "private"]
+
+MAX_NAMED_GRANTERS: Final = 4
+"""Names of agents who can grant a right that a refusal lists."""
 
 PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
 """Minutes after which a mute or ban counts as permanent."""
@@ -100,24 +103,43 @@ def compute_rights(
     return of_server | in_room
 
 
-def missing_right_error(right: Right, room_name: str, granters: list[str]) -> Forbidden:
-    """Return the refusal for a missing right: names the right and who can grant it."""
-    who = ", ".join(granters[:4]) or "an administrator"
-    if right in (Right.ADMIN, Right.OWN, Right.CREATE):
-        return Forbidden(
-            f"Permission denied: needs the {right} right on this server.", hint=f"Ask {who}."
-        )
+def permission_denied_error(reason: str, *, ask: Sequence[str] = ()) -> Forbidden:
+    """Return the refusal of what the caller has no right to.
+
+    Args:
+        reason: why, without a full stop: "bob is an admin of this server".
+        ask: names of agents who can help.
+    """
     return Forbidden(
-        f"Permission denied: needs the {right} right in {room_name}.", hint=f"Ask {who}."
+        f"Permission denied: {reason}.",
+        hint=f"Ask {', '.join(ask[:MAX_NAMED_GRANTERS])}." if ask else "",
     )
+
+
+def missing_right_error(
+    right: Right, room_name: str, granters: Sequence[str], purpose: str = ""
+) -> Forbidden:
+    """Return the refusal for a missing right: names the right and who can grant it.
+
+    `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
+    """
+    on_server = right in (Right.ADMIN, Right.OWN, Right.CREATE)
+    where = "on this server" if on_server else f"in {room_name}"
+    needed = f"needs the {right} right {where} {purpose}".rstrip()
+    return permission_denied_error(needed, ask=granters or ["an admin"])
+
+
+def not_maker_error(maker: str | None, what: str) -> Forbidden:
+    """Return the refusal to change what somebody else made: "the tools of git"."""
+    who = f"{maker} and admins" if maker is not None else "admins"
+    return permission_denied_error(f"only {who} can change {what}")
 
 
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
     """Return the refusal for a token whose scope is too narrow."""
-    return Forbidden(
-        f"Permission denied: needs the scope {needed}; this token has {scope}.",
-        hint=f"Use a token with the scope {needed}.",
-    )
+    refused = permission_denied_error(f"needs the scope {needed}; this token has {scope}")
+    refused.hint = f"Use a token with the scope {needed}."
+    return refused
 
 
 def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
@@ -165,19 +187,39 @@ def set_member(
 
 def muted_error(room_name: str, member: Member, now: int) -> Forbidden:
     """Return the refusal for an agent who is muted in a room."""
-    return _sanction_error(
-        f"You are muted in {room_name}", member.muted_until or now, member.reason, now
-    )
+    left = _format_minutes_left(member.muted_until or now, now, "for another ")
+    return Forbidden(f"You are muted in {room_name}{left}{_format_reason(member)}.")
 
 
 def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
     """Return the refusal for an agent who is banned from a room."""
-    until = member.banned_until or now
-    return _sanction_error(f"You are banned from {room_name}", until, member.reason, now)
+    left = _format_minutes_left(member.banned_until or now, now, "for another ")
+    return Forbidden(f"You are banned from {room_name}{left}{_format_reason(member)}.")
 
 
-def _sanction_error(sanction: str, until: int, reason: str, now: int) -> Forbidden:
+def describe_sanction(agent: Agent, room_name: str, member: Member | None, now: int) -> str:
+    """Describe the ban or mute of an agent: "bob is muted in den for 60 min."; "" without one.
+
+    An admin of the server keeps every right, and so has neither.
+    """
+    if member is None or Right.ADMIN in _SERVER_ROLE_RIGHTS.get(agent.role, frozenset()):
+        return ""
+    for sanction, until in (
+        (f"banned from {room_name}", member.banned_until or 0),
+        (f"muted in {room_name}", member.muted_until or 0),
+    ):
+        if until > now:
+            left = _format_minutes_left(until, now, "for ")
+            return f"{agent.name} is {sanction}{left}{_format_reason(member)}."
+    return ""
+
+
+def _format_reason(member: Member) -> str:
+    return f": {member.reason.rstrip('.')}" if member.reason else ""
+
+
+def _format_minutes_left(until: int, now: int, lead: str) -> str:
+    """Return " for 5 min" with the words of `lead`, or " forever"."""
     minutes = max(1, round((until - now) / 60_000))
     # Treat more than half of PERMANENT_BAN_MINUTES as permanent: some time has already passed.
-    left = "" if minutes > PERMANENT_BAN_MINUTES // 2 else f" for another {minutes} min"
-    return Forbidden(f"{sanction}{left}{f': {reason}' if reason else ''}.")
+    return " forever" if minutes > PERMANENT_BAN_MINUTES // 2 else f" {lead}{minutes} min"

@@ -206,7 +206,10 @@ def create_agent(
     if things.find_child(tx.conn, "rooms", name, "room") is not None:
         raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
     if (taken := things.find_by_qualified_name(tx.conn, name)) is not None:
-        raise Conflict(f"{name} is the name of a {taken.kind} with tools.", hint="Choose another.")
+        raise Conflict(
+            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            hint="Choose another name.",
+        )
     thing = things.create_thing(
         tx,
         "agents",
@@ -258,17 +261,22 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
     """Remove a key, by its fingerprint or the start of it, and end its live connections.
 
     Raises:
+        Invalid: if the fingerprint is empty.
         NotFound: if no key of the agent matches, or several do.
     """
     _, keys = read_agent(tx.conn, agent_id)
-    start = fingerprint if fingerprint.startswith("SHA256:") else f"SHA256:{fingerprint}"
-    found = [key for key in keys if key.fingerprint.startswith(start)]
-    if len(found) != 1:
-        name = things.get_live_thing(tx.conn, agent_id).name
+    name = things.get_live_thing(tx.conn, agent_id).name
+    lists = f"sshwarma keys list {name} lists them."
+    start = fingerprint.removeprefix("SHA256:")
+    if not start:
+        raise Invalid("The fingerprint of a key must not be empty.", hint=lists)
+    found = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
+    if not found:
+        raise NotFound(f"Unknown key SHA256:{start[:60]} of {name}.", hint=lists)
+    if len(found) > 1:
         raise NotFound(
-            f"{name} has {len(found) or 'no'} {'keys' if found else 'key'}"
-            f" that {'start' if found else 'starts'} with {start[:60]}.",
-            hint=f"sshwarma keys list {name} shows them.",
+            f"SHA256:{start[:60]} is ambiguous: {len(found)} keys of {name} start with it.",
+            hint=lists,
         )
     tx.conn.execute(
         update(agent_keys)
@@ -301,9 +309,7 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     """
     if disabled:
         _check_owner_remains(tx.conn, agent_id)
-        tx.publish_on_commit(
-            AgentEvicted(agent_id, "Your account was disabled by an administrator.")
-        )
+        tx.publish_on_commit(AgentEvicted(agent_id, "Your account was disabled by an admin."))
     things.set_metadata(tx, agent_id, disabled=disabled or None)
     tx.publish_on_commit(AgentsChanged(agent_id))
 

@@ -180,6 +180,13 @@ class Caller:
             raise access.banned_error(room.name, member, now)
         if member and (member.muted_until or 0) > now and right is Right.TALK:
             raise access.muted_error(room.name, member, now)
+        raise self.missing_right_error(right, room)
+
+    def missing_right_error(self, right: Right, room: Room, purpose: str = "") -> Forbidden:
+        """Return the refusal for a right that the caller lacks in a room: who can grant it.
+
+        `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
+        """
         if right in (Right.ADMIN, Right.OWN, Right.CREATE):
             granting = {"owner"} if right is Right.OWN else {"owner", "admin"}
             granters = [agent.name for agent in self.world.agents if agent.role in granting]
@@ -189,7 +196,7 @@ class Caller:
                 for known in room.members.values()
                 if known.role == "owner"
             ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
-        raise access.missing_right_error(right, room.name, sorted(granters))
+        return access.missing_right_error(right, room.name, sorted(granters), purpose)
 
     def require_scope(self, needed: TokenScope) -> None:
         """Raise unless the caller's token has the scope.

@@ -271,18 +271,16 @@ class AncestorCache:
         override = self._overrides.get(item.thing.label)
         tool = overrides.apply_override(item.thing, override)
         chain = list(self.ancestors_of(tool))
-        namespace = chain[0].name if chain else ""
-        if chain and chain[0].kind == "toolset":
-            namespace = chain[0].label
+        namespace = chain[0].label if chain else ""
         required = [state for link in (tool, *chain) for state in _required_states(link)]
         missing = list(dict.fromkeys(state for state in required if state not in states))
         off = next((link for link in (tool, *chain) if not link.enabled), None)
         gone = next((link for link in chain if link.deleted_at is not None), None)
         obstacle = ""
         if gone is not None:
-            obstacle = f"{gone.name} was removed"
+            obstacle = f"{_format_namespace(gone)} was removed"
         elif off is not None:
-            obstacle = "disabled" if off is tool else f"{off.name} is disabled"
+            obstacle = "disabled" if off is tool else f"{_format_namespace(off)} is disabled"
         elif not tool.available:
             obstacle = UNAVAILABLE_OBSTACLE
         elif tool.metadata.get("obstacle"):
@@ -305,6 +303,11 @@ class AncestorCache:
                 return
             yield parent
             parent_id = parent.parent_id
+
+
+def _format_namespace(thing: Thing) -> str:
+    """Name a namespace as people type it, with its kind: "namespace git.branch"."""
+    return f"{'MCP server' if thing.kind == 'mcp' else 'namespace'} {thing.label}"
 
 
 def _required_states(thing: Thing) -> list[str]:

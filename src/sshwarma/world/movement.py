@@ -62,7 +62,7 @@ def _may_enter(room: Room, agent: Agent, now: int) -> bool:
 
 
 async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str = "") -> bool:
-    """Put an agent out of a room that it may not enter now; return whether it was put out.
+    """Evict an agent from a room that it may not enter now; return whether it was evicted.
 
     Call it after its presence has changed: a change of the room's access in the meantime evicts
     only who is present.
@@ -77,7 +77,7 @@ async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str
 
 
 async def evict_strangers(world: World, room_id: str, reason: str) -> None:
-    """Put out everyone in a room who may not enter it now. Call it after the change."""
+    """Evict everyone in a room who may not enter it now. Call it after the change."""
     for present in world.presence.in_room(room_id):
         await evict_if_closed(world, present.agent_id, room_id, reason)
 

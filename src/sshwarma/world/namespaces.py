@@ -38,6 +38,11 @@ STATE_NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
 RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
 """How much of a tool's results is kept after their turn: see wrap.transcript.RetentionPolicy."""
 
+TOOL_FIELDS: Final = ("keywords", "required_states", "leave_out")
+"""Fields that can be set of a tool, too."""
+
+MAX_TITLE_CHARACTERS: Final = 60
+
 KEYWORDS_KEY: Final = "keywords"
 REQUIRED_STATES_KEY: Final = "required_states"
 LOAD_WITH_PARENT_KEY: Final = "load_with_parent"
@@ -247,12 +252,12 @@ def _find_by_path(conn: Connection, path: str) -> Thing | None:
         Conflict: if the name belongs to something else.
     """
     if rooms.find_room_id(conn, path) is not None:
-        raise Conflict(f"{path} is the name of a room, whose tools begin with it.")
+        raise Conflict(f"{path} is the name of a room, so it cannot be that of a namespace.")
     if things.find_child(conn, "agents", path, "agent") is not None:
-        raise Conflict(f"{path} is the name of an agent, whose tools begin with it.")
+        raise Conflict(f"{path} is the name of an agent, so it cannot be that of a namespace.")
     known = things.find_by_qualified_name(conn, path)
     if known is not None and known.kind not in NAMESPACE_KINDS:
-        raise Conflict(f"{path} is the name of a {known.kind}.")
+        raise Conflict(f"{path} is the name of {things.describe_kind(known.kind)}.")
     return known
 
 
@@ -267,7 +272,7 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "description":
             return things.update_thing(tx, thing.id, description=value or None)
         case "name" | "title":
-            return things.set_metadata(tx, thing.id, title=value or None)
+            return things.set_metadata(tx, thing.id, title=_parse_title(value))
         case "keywords":
             return things.set_metadata(tx, thing.id, keywords=_parse_words(value.lower()))
         case "required_states":
@@ -294,8 +299,21 @@ def _check_settable(thing: Thing, field: str) -> None:
         Conflict: if the namespace `global` keeps its value.
     """
     match field:
-        case "name" | "title" if thing.kind == "tool":
-            raise Invalid("A tool keeps its own name; /tool describe changes its description.")
+        case "description" | "title" if thing.kind == "tool":
+            raise Invalid(
+                f"{field} is a field of namespaces, not of tools.",
+                hint=f"/tool describe {thing.label} = TEXT describes the tool.",
+            )
+        case "enabled" if thing.kind == "tool":
+            raise Invalid(
+                "enabled is a field of namespaces, not of tools.",
+                hint=f"/tool disable {thing.label} and /tool enable {thing.label} do that.",
+            )
+        case _ if thing.kind == "tool" and field not in TOOL_FIELDS:
+            raise Invalid(
+                f"{field} is a field of namespaces, not of tools.",
+                hint=f"Of a tool, these can be set: {', '.join(TOOL_FIELDS)}.",
+            )
         case "leave_out" if thing.kind != "tool":
             raise Invalid("leave_out is a field of tools, not of namespaces.")
         case "auto_load" if thing.id == GLOBAL_NAMESPACE:
@@ -347,6 +365,17 @@ def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
 def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
     """Return the required states that do not hold."""
     return tuple(dict.fromkeys(state for state in required if state not in held))
+
+
+def _parse_title(value: str) -> str | None:
+    """Parse the title of a namespace, which lists show beside its dotted name.
+
+    Raises:
+        Invalid: if it is too long, or has a character that cannot be printed.
+    """
+    if len(value) > MAX_TITLE_CHARACTERS or not value.isprintable():
+        raise Invalid(f"title: must be at most {MAX_TITLE_CHARACTERS} printable characters.")
+    return value or None
 
 
 def _parse_words(value: str) -> list[str]:

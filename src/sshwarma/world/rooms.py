@@ -41,6 +41,10 @@ class Room:
         """Return the rights of an agent in the room at the time `now` (ms)."""
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
+    def describe_sanction(self, agent: Agent, now: int) -> str:
+        """Describe why an agent may not talk in the room: a ban or a mute; "" without one."""
+        return access.describe_sanction(agent, self.name, self.members.get(agent.id), now)
+
     def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Return whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
@@ -147,13 +151,14 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
-            f"{name} is the name of an agent, whose tools begin with it.",
+            f"{name} is an agent: only {name} can give a room that name.",
             hint="Choose another name.",
         )
     taken = things.find_by_qualified_name(conn, name)
     if taken is not None:  # their tools would have the same names
         raise Conflict(
-            f"{name} is the name of a {taken.kind} with tools.", hint="Choose another name."
+            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            hint="Choose another name.",
         )
 
 

@@ -18,6 +18,18 @@ from sshwarma.world.store import Change
 
 THING_KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
 
+KIND_NOUNS: Final = {
+    "container": "a built-in namespace", "room": "a room", "agent": "an agent",
+    "mcp": "an MCP server", "toolset": "a namespace", "tool": "a tool", "data": "data",
+    "reference": "a reference", "person": "a person", "model": "a model",
+}  # fmt: skip
+"""What people call the kinds of things and of agents, with the article."""
+
+
+def describe_kind(kind: str) -> str:
+    """Name a kind of things or agents for people, with its article: "an MCP server"."""
+    return KIND_NOUNS.get(kind, f"a {kind}")
+
 
 @dataclass(frozen=True, slots=True)
 class Thing:

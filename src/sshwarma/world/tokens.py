@@ -114,13 +114,16 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
     """Revoke a token, by its id or the start of it; one of that agent's, if given.
 
     Raises:
+        Invalid: if the id is empty.
         NotFound: if no live token matches, or several do.
     """
     found = [
         token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
     ]
-    if not found or not token_id:
-        lists = "/token lists yours." if agent_id else "sshwarma token list NAME lists them."
+    lists = "/token lists yours." if agent_id else "sshwarma token list NAME lists them."
+    if not token_id:
+        raise Invalid("The id of a token must not be empty.", hint=lists)
+    if not found:
         raise unknown_name_error("token", token_id, hint=lists)
     if len(found) > 1:
         raise NotFound(

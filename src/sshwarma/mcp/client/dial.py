@@ -15,6 +15,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -194,6 +195,9 @@ async def _open_transport(
         return await _open_http_transport(stack, request, settings.url, end)
     env = program_environment(settings.env, os.environ)
     memory = settings.memory_mib * 1024 * 1024
+    if settings.cwd is None:
+        make_folder = partial(request.folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(make_folder)
     folder = settings.cwd or request.folder
     return _Transport(
         program_transport(

@@ -210,7 +210,8 @@ def _parse_choice(field: ElicitationField, reply: str) -> str:
             return value
     if not field.options:
         return reply
-    raise Invalid(f"Choose one of: {', '.join(value for value, _ in field.options)}.")
+    choices = ", ".join(value for value, _ in field.options)
+    raise Invalid(f"Choose one of: {choices} (got {reply[:40]}).")
 
 
 def _check_range(field: ElicitationField, number: float, least: str, limit: str, unit: str) -> None:

@@ -189,7 +189,7 @@ def _check_name_free(conn: Connection, name: str, own_id: str) -> None:
     """
     holder = things.find_by_qualified_name(conn, name)
     if holder is not None and holder.id != own_id:
-        raise Conflict(f"{name} is already the name of a {holder.kind}.")
+        raise Conflict(f"{name} is already the name of {things.describe_kind(holder.kind)}.")
     if rooms.find_room_id(conn, name) is not None:
         raise Conflict(f"{name} is already the name of a room and of its tools.")
     if things.find_child(conn, "agents", name, "agent") is not None:

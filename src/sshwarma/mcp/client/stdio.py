@@ -78,7 +78,7 @@ async def program_transport(
     Args:
         command: Program and arguments.
         env: Whole environment of the program.
-        cwd: Working directory; created if it does not exist.
+        cwd: Working directory.
         memory: Bytes of data that each process may have.
         ring: Receives stderr and notes.
         ended: Called with the reason when the program ends by itself.
@@ -174,8 +174,9 @@ async def _start_program(
     )
     if program is None:
         raise Unavailable(f"Program {command[0]} not found.")
+    if not await loop.run_in_executor(None, cwd.is_dir):
+        raise Unavailable(f"The folder {cwd} does not exist.")
     try:
-        await loop.run_in_executor(None, lambda: cwd.mkdir(mode=0o700, parents=True, exist_ok=True))
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(SPAWN_SCRIPT), str(os.getpid()), str(memory)),
             *(program, *command[1:]),

@@ -115,7 +115,7 @@ class ExecHandler(TaskHandler):
             self._context.line_rate.check(self._agent_id, "run the command again")
             result = await run_line(caller, line, piped)
             if isinstance(result, EditDraft) and not self._json:
-                raise Invalid("/edit needs a terminal.", hint="/put replaces the text.")
+                raise _no_editor_error(result)
             if isinstance(result, SentMessage) and result.turns:
                 result = await wait_for_answers(caller, result)
         except WorldError as refused:
@@ -316,3 +316,9 @@ def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
     if first < last and _FLAG_WORD.fullmatch(words[first][0]):
         return 1
     return 2 if first + 1 < last and words[first][0] == "--room" else 0
+
+
+def _no_editor_error(draft: EditDraft) -> Invalid:
+    """Return the refusal of an editor without a terminal: the line that stores a text."""
+    stores = draft.line.removesuffix(draft.text).removesuffix(" = ")
+    return Invalid("The line editor needs a terminal.", hint=f"{stores} = TEXT replaces the text.")

@@ -61,7 +61,7 @@ class WorldAuthenticator(Authenticator):
         agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
-                raise Rejected("Your account is disabled. Ask an administrator.")
+                raise Rejected("Your account is disabled. Ask an admin.")
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":

@@ -1,0 +1,28 @@
+"""Names of arguments in errors about settings, as the caller gave them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sshwarma.world.caller import Caller
+from sshwarma.world.presence import PEOPLE_DOORS
+
+
+def name_arguments(caller: Caller, text: str, parameters: Mapping[str, str]) -> str:
+    """Replace names of settings by those of the arguments: `key_env` by `--key-env` over ssh.
+
+    A program gives arguments by the names of the parameters.
+
+    Args:
+        caller: who gave the arguments.
+        text: a sentence that names settings.
+        parameters: the parameter of each setting that a flag sets.
+    """
+    as_flags = caller.door in PEOPLE_DOORS
+    shown = {
+        setting: f"--{name.replace('_', '-')}" if as_flags else name
+        for setting, name in parameters.items()
+    }
+    known = "|".join(map(re.escape, shown))
+    return re.sub(rf"(?<![\w$-])(?:{known})(?![\w-])", lambda found: shown[found[0]], text)
