@@ -121,7 +121,7 @@ def test_a_backup_overwrites_nothing(database: Path, made: Path, tmp_path: Path)
     with pytest.raises(FileExistsError):
         write_backup(database, made)
     assert made.read_bytes() == before
-    with pytest.raises(FileNotFoundError, match="There is no world in"):
+    with pytest.raises(FileNotFoundError, match="does not contain a world"):
         write_backup(tmp_path / "none.db", tmp_path / "c.tar.gz")
     assert not (tmp_path / "c.tar.gz").exists()
 

@@ -106,8 +106,8 @@ def test_a_directory_without_a_world_is_refused_and_not_made_into_one(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"sshwarma: There is no world in {empty}. Start one with sshwarma serve, or give the"
-        " --data-dir of another.\n"
+        f"sshwarma: The directory {empty} does not contain a world. Start one with sshwarma serve,"
+        " or give the --data-dir of another.\n"
     )
     assert not empty.exists()
 
@@ -137,7 +137,7 @@ def test_an_invite_is_refused_unless_the_server_uses_codes(
     (["keys", "add", "zed", "/nosuch"], "/nosuch not found."),
     (["keys", "add", "zed", "/"], "/ is a directory."),
     (["keys", "add", "zed", "BINARY"], "Invalid key: "),
-    (["backup", "/nosuch/w.tar.gz"], "There is no directory /nosuch."),
+    (["backup", "/nosuch/w.tar.gz"], "The directory /nosuch does not exist."),
     (["backup", "BINARY"], "BINARY already exists. Choose another."),
     (["restore", "/nosuch", "--force"], "/nosuch not found."),
     (["restore", "BINARY"], "world.db already exists. --force replaces it."),
@@ -194,7 +194,7 @@ def test_an_operation_without_a_server_works_on_the_database(
     assert main(["keys", "remove", "ann", listed["fingerprint"], *data]) == 0
     assert capsys.readouterr().out == f"Removed key {listed['fingerprint']} of ann.\n"
     assert main(["agents", "disable", "bob", *data]) == 1
-    assert "sshwarma: There is no agent bob." in capsys.readouterr().err
+    assert "sshwarma: Unknown agent bob." in capsys.readouterr().err
 
 
 @pytest.mark.process

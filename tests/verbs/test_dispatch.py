@@ -243,7 +243,7 @@ async def test_a_mention_that_calls_nobody_is_said_to_its_sender(
     alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     for line, note in (
-        ("@nobody hi", "There is no agent nobody: nobody was called."),
+        ("@nobody hi", "Unknown agent nobody: nobody was called."),
         ("@q hi", "@q is too short: type at least 3 letters of qwen."),
         ("@bob hi", ""),
         ("mail@nobody.example", ""),

@@ -131,7 +131,7 @@ async def test_an_action_that_does_not_exist_has_no_help(alice: Someone) -> None
     for group in GROUPS:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):
             refusal = await refused(alice, f"/help {topic}")
-            assert refusal.message == f"No help on {topic}."
+            assert refusal.message == f"Unknown help topic {topic}."
             assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
 
 

@@ -97,7 +97,7 @@ async def test_the_scope_is_act_unless_more_is_asked_for(bob: Someone) -> None:
 
 async def test_nobody_ends_the_token_of_another(alice: Someone, bob: Someone) -> None:
     made = await do(bob, "/token new laptop")
-    with pytest.raises(WorldError, match="There is no token"):
+    with pytest.raises(WorldError, match="Unknown token"):
         await do(alice, f"/token revoke {made.id}")
     assert len((await do(bob, "/token")).tokens) == 1
 

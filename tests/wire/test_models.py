@@ -226,7 +226,7 @@ def test_off_and_on(boss: Person, mock: Mock) -> None:
         ("model set filed", "/model set needs FIELD"),
         ("model set filed prompt", "/model set needs VALUE"),
         ("model dance filed", "Unknown action dance of /model."),
-        ("model set nobody prompt x", "There is no model nobody."),
+        ("model set nobody prompt x", "Unknown model nobody."),
         ("model list of things", "Unexpected word of."),
         ("model show filed too", "Unexpected word too."),
         ("model test guide", "guide follows built-in rules and has no provider to test."),

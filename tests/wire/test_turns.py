@@ -140,7 +140,7 @@ def test_what_is_dropped_leaves_the_prompt_and_can_be_restored(
 def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, other: Person) -> None:
     nothing = ann.run("undo")
     assert nothing.status != 0
-    assert nothing.err == "There is no question here to undo.\n"
+    assert nothing.err == "Cannot undo: nobody has asked a question here.\n"
     ann.does("@qwen remember one", "@qwen remember two")
     assert "Goal: remember two" in ann.does("state @qwen")
     assert ann.does("state show @qwen") == ann.does("state @qwen")
@@ -153,7 +153,7 @@ def test_undo_takes_back_the_answer_and_the_notes(ann: Person, studio: str, othe
     assert ann.json("state @qwen")["text"] == "Goal: remember one"
     assert "remember two" not in layers(ann)["log"]
     refused = other.run("undo")
-    assert "There is no question of yours here to undo." in refused.err
+    assert "Cannot undo: you have not asked a question here." in refused.err
     ann.does("state clear @qwen")
     assert ann.json("state")["text"] == ""
     ann.does("context rebuild @qwen")
@@ -241,7 +241,7 @@ def test_taking_back_says_what_there_is_to_take_back(
     ann: Person, studio: str, house: Server, model: Model
 ) -> None:
     refused = ann.run("retry @qwen")
-    assert "There is no question of yours to qwen here to ask again." in refused.err
+    assert "Cannot ask again: you have not asked qwen a question here." in refused.err
     house.owner.does(f"model add twin compatible scripted --url {model.url}")
     ann.does("@qwen @twin hello")
     assert "The question stays, with what qwen answered." in ann.does("undo")
