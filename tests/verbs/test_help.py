@@ -142,6 +142,7 @@ PAGES = [
     *load_help_topics(),
 ]
 SECOND_COLUMN = re.compile(r" +\S.*? {2,}(?=\S)")
+COMMENT = re.compile(r" +-- ")
 OPTION = re.compile(r"\[[^]]*\]\S*")
 
 
@@ -150,7 +151,13 @@ def indentation(row: str) -> int:
 
 
 def check_hang(text: str, rows: list[str]) -> None:
-    """Rows after the first are below the second column, or at least indented further."""
+    """Rows after the first are below the second column, or at least indented further.
+
+    Those of a comment begin as the comment does, and their text is indented further.
+    """
+    if (mark := COMMENT.match(text)) is not None:
+        assert all(row.startswith(f"{mark[0]}  ") for row in rows[1:]), rows
+        return
     column = SECOND_COLUMN.match(text)
     beside = column is not None and len(rows[0]) > column.end()
     least = column.end() if column is not None and beside else indentation(text) + 2

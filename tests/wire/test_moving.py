@@ -86,7 +86,7 @@ def test_rooms_are_listed_by_name_with_people_and_private_ones_only_to_members(
     theirs = bob.run("rooms").out
     assert first in theirs
     assert second not in theirs
-    assert second not in bob.run(f"join {second}").err.replace(f"no room {second}", "")
+    assert second not in bob.run(f"join {second}").err.replace(f"Unknown room {second}", "")
 
 
 @covers("who")

@@ -172,7 +172,7 @@ def test_loading_brings_its_tools_and_unloading_takes_them(ann: Person) -> None:
     assert "global:help" in {item["name"] for item in ann.json("inv")["equipped"]}
     unknown = ann.run("load requirment")
     assert unknown.status == 1
-    assert "no namespace requirment" in unknown.err
+    assert "Unknown namespace requirment" in unknown.err
     assert ann.run("load").status == 2
 
 

@@ -74,7 +74,7 @@ def test_a_server_of_one_s_own_is_there_for_the_room_while_the_link_lives(
     [
         ("offer", "Usage: ssh HOST offer NAME"),
         ("offer Über", "cannot be the name of a namespace"),
-        ("offer files --room nowhere", "no room nowhere"),
+        ("offer files --room nowhere", "Unknown room nowhere"),
         ("offer files --room lobby", "needs the build right in lobby"),
         ("offer lobby", "is already the name of a room"),
     ],

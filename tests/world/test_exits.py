@@ -51,9 +51,9 @@ async def test_portals(alice: Someone) -> None:
     await do(alice, "/go u")
     assert (await do(alice, "/exits")).exits == (("down", "lobby"),)
     await do(alice, "/unportal d")
-    assert "no exit down" in (await refused(alice, "/go down")).message
-    assert "no exit down" in (await refused(alice, "/unportal down")).message
-    assert "no room nowhere" in (await refused(alice, "/portal w nowhere")).message
+    assert "Unknown exit down." in (await refused(alice, "/go down")).message
+    assert "Unknown exit down." in (await refused(alice, "/unportal down")).message
+    assert "Unknown room nowhere" in (await refused(alice, "/portal w nowhere")).message
     assert "no opposite" in (await refused(alice, "/portal hatch lobby --both")).message
     await do(alice, "/portal hatch lobby")
     assert (await do(alice, "/go HATCH")).room == "lobby"
