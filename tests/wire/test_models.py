@@ -365,7 +365,7 @@ def test_what_is_found_comes_with_the_line_that_adds_it(boss: Person, house: Ser
     assert all(offer["line"].startswith("/model add ") for offer in found)
     assert {known["name"] for known in boss.json("model")["models"]} >= {"filed", "guide"}
     listed = boss.does("model list")
-    assert re.search(r"@filed +gpt-5.6-luna by openai +file +0 tokens", listed)
+    assert re.search(r"@filed +gpt-5.6-luna by openai +settings file +0 tokens", listed)
 
 
 def test_what_went_wrong_last_is_shown_until_it_goes_well(boss: Person, mock: Mock) -> None:
