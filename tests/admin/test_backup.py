@@ -122,7 +122,7 @@ def test_backup_refuses_to_overwrite_a_file(database: Path, made: Path, tmp_path
     with pytest.raises(FileExistsError):
         write_backup(database, made)
     assert made.read_bytes() == before
-    with pytest.raises(FileNotFoundError, match="There is no world in"):
+    with pytest.raises(FileNotFoundError, match="does not contain a world"):
         write_backup(tmp_path / "none.db", tmp_path / "c.tar.gz")
     assert not (tmp_path / "c.tar.gz").exists()
 

@@ -106,8 +106,8 @@ def test_commands_refuse_a_data_dir_without_a_world(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"sshwarma: There is no world in {empty}. Start one with sshwarma serve, or give the"
-        " --data-dir of another.\n"
+        f"sshwarma: The directory {empty} does not contain a world. Start one with sshwarma serve,"
+        " or give the --data-dir of another.\n"
     )
     assert not empty.exists()
 
@@ -137,7 +137,7 @@ def test_invite_is_refused_unless_registration_mode_is_invite(
     (["keys", "add", "zed", "/nosuch"], "/nosuch not found."),
     (["keys", "add", "zed", "/"], "/ is a directory."),
     (["keys", "add", "zed", "BINARY"], "Invalid key: "),
-    (["backup", "/nosuch/w.tar.gz"], "There is no directory /nosuch."),
+    (["backup", "/nosuch/w.tar.gz"], "The directory /nosuch does not exist."),
     (["backup", "BINARY"], "BINARY already exists. Choose another."),
     (["restore", "/nosuch", "--force"], "/nosuch not found."),
     (["restore", "BINARY"], "world.db already exists. --force replaces it."),
@@ -194,7 +194,7 @@ def test_operation_without_a_running_server_uses_the_database(
     assert main(["keys", "remove", "ann", listed["fingerprint"], *data]) == 0
     assert capsys.readouterr().out == f"Removed key {listed['fingerprint']} of ann.\n"
     assert main(["agents", "disable", "bob", *data]) == 1
-    assert "sshwarma: There is no agent bob." in capsys.readouterr().err
+    assert "sshwarma: Unknown agent bob." in capsys.readouterr().err
 
 
 @pytest.mark.process

@@ -47,11 +47,11 @@ def test_only_sentences_with_commands_are_dropped() -> None:
 
 
 def test_refusal_for_a_program_omits_commands() -> None:
-    refused = NotFound("There is no room x.", hint="/rooms lists them.")
-    assert str(refused) == "There is no room x. /rooms lists them."
-    assert refused.program_text == "There is no room x."
-    near = NotFound("There is no room denn.", hint="Did you mean den?")
-    assert near.program_text == "There is no room denn. Did you mean den?"
+    refused = NotFound("Unknown room x.", hint="/rooms lists them.")
+    assert str(refused) == "Unknown room x. /rooms lists them."
+    assert refused.program_text == "Unknown room x."
+    near = NotFound("Unknown room denn.", hint="Did you mean den?")
+    assert near.program_text == "Unknown room denn. Did you mean den?"
     busy = RateLimited("Too many lines.", retry_after_seconds=2.1, hint="Up brings it back.")
     assert busy.program_text == "Too many lines. Wait 3 s."
 

@@ -301,7 +301,7 @@ async def test_tools_in_private_places_are_hidden(alice: Someone, bob: Someone, 
     inventory = await do(bob, "/inv all")
     assert not [i for i in inventory.available if i.name in ("vault:secret", "alice:mine")]
     for line in ("/run vault:secret", "/tool show vault:secret", "/tool test vault:secret"):
-        assert (await refused(bob, line)).message == "There is no tool vault:secret."
+        assert (await refused(bob, line)).message == "Unknown tool vault:secret."
     await do(alice, "/equip me vault:secret")
 
 

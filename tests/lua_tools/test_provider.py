@@ -127,7 +127,7 @@ return math.random(1 << 50)"""
         ("return io", "(no result)"),
         ("return os.execute('id')", "attempt to index a nil value (global 'os')"),
         ("return host.call('sshwarma:put', { name = 'x', text = 'y' })", "is not equipped here"),
-        ("return host.call('no such')", "There is no tool no such."),
+        ("return host.call('no such')", "Unknown tool no such."),
         ("host.call('sshwarma:vibe', { text = 'x' })", "sshwarma:vibe"),
         (
             "return host.call('sshwarma:journal', { n = 'many' })",

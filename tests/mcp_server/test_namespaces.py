@@ -91,7 +91,7 @@ async def test_failed_load_is_an_error_result(served: Served, done: list[str], m
     async with served.client(token, mode) as client:
         unknown = await client.call_tool("load_room", {"room": "nowhere"})
         assert unknown.is_error
-        assert "no namespace nowhere" in words(unknown)
+        assert "Unknown namespace nowhere" in words(unknown)
         nothing = await client.call_tool("load_room", {})
         assert nothing.is_error
         assert "room" in words(nothing)

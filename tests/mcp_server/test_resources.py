@@ -98,7 +98,7 @@ async def test_unreadable_resource_is_not_found(served: Served, mode: str) -> No
     await served.do("ben", "/tell ann a secret")
     async with served.client(token, mode) as client:
         for uri in UNREADABLE:
-            with pytest.raises(MCPError, match=r"There is no") as caught:
+            with pytest.raises(MCPError, match=r"Unknown") as caught:
                 await client.read_resource(uri)
             assert caught.value.code == -32602, uri
             assert caught.value.data == {"uri": uri}

@@ -121,17 +121,17 @@ async def test_tool_call_is_recorded_and_looking_around_is_not(served: Served) -
 
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    ("join", {"room": "nowhere"}, "There is no room nowhere."),
+    ("join", {"room": "nowhere"}, "Unknown room nowhere."),
     ("join", {"rom": "lobby"}, "rom"),
     ("say", {}, "text"),
-    ("say", {"text": " "}, "There is nothing to say."),
+    ("say", {"text": " "}, "The message is empty."),
     ("look", {"thing": 7}, "thing"),
     ("wait_events", {"timeout": 61}, "timeout"),
     ("wait_events", {"cursor": "nonsense"}, "Invalid cursor nonsense"),
     ("wait_events", {"cursor": "9" * 30}, "Invalid cursor 9"),
     ("use_tool", {}, "name"),
-    ("use_tool", {"name": "nothing.at_all"}, "There is no tool"),
-    ("nothing", {}, "There is no tool nothing."),
+    ("use_tool", {"name": "nothing.at_all"}, "Unknown tool"),
+    ("nothing", {}, "Unknown tool nothing."),
     ("git.commit", {}, "git:commit is not equipped here."),
     ("git__commit", {}, "git:commit is not equipped here."),
     ("git:commit", {}, "git:commit is not equipped here."),

@@ -200,10 +200,10 @@ async def test_calls_of_one_step_run_concurrently_and_keep_their_order(house: Ho
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("no_such_tool", {}, "There is no tool no_such_tool"),
+        ("no_such_tool", {}, "Unknown tool no_such_tool"),
         ("sshwarma:put", {}, "is not equipped here"),
         ("sshwarma__join", {}, "room: required"),
-        ("sshwarma__join", {"room": "nowhere"}, "There is no room nowhere"),
+        ("sshwarma__join", {"room": "nowhere"}, "Unknown room nowhere"),
     ],
 )
 async def test_invalid_tool_call_is_an_error_row_and_the_turn_continues(

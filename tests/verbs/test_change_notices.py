@@ -106,19 +106,19 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("/join dne", "There is no room dne. Did you mean den?"),
-        ("/join nosuch", "There is no room nosuch. /rooms lists them."),
-        ("/tell bbo hi", "There is no agent bbo. Did you mean bob?"),
-        ("/wrap @nosuch", "There is no model nosuch. /models lists them."),
-        ("/stats @qwne", "There is no model qwne. Did you mean qwen?"),
+        ("/join dne", "Unknown room dne. Did you mean den?"),
+        ("/join nosuch", "Unknown room nosuch. /rooms lists them."),
+        ("/tell bbo hi", "Unknown agent bbo. Did you mean bob?"),
+        ("/wrap @nosuch", "Unknown model nosuch. /models lists them."),
+        ("/stats @qwne", "Unknown model qwne. Did you mean qwen?"),
         ("/retry @bob", "bob is not a model. /models lists them."),
-        ("/stop @nosuch", "There is no model nosuch. /models lists them."),
-        ("/skill show rve", "There is no skill rve. Did you mean rev?"),
-        ("/skill show nosuch", "There is no skill nosuch. /skill list lists them."),
-        ("/mcp show nosuch", "There is no MCP server nosuch. /mcp lists them."),
-        ("/namespace show nosuch", "There is no namespace nosuch. /namespaces lists them."),
-        ("/run nosuch:x", "There is no tool nosuch:x. /inv shows what is equipped."),
-        ("/drop room nosuch", "There is no thing nosuch in this room. /inv lists what is there."),
+        ("/stop @nosuch", "Unknown model nosuch. /models lists them."),
+        ("/skill show rve", "Unknown skill rve. Did you mean rev?"),
+        ("/skill show nosuch", "Unknown skill nosuch. /skill list lists them."),
+        ("/mcp show nosuch", "Unknown MCP server nosuch. /mcp lists them."),
+        ("/namespace show nosuch", "Unknown namespace nosuch. /namespaces lists them."),
+        ("/run nosuch:x", "Unknown tool nosuch:x. /inv shows what is equipped."),
+        ("/drop room nosuch", "Unknown thing nosuch in this room. /inv lists what is there."),
         ("/inv nosuch", "Choose one of: room, me, all, defaults, @agent (got nosuch)."),
         ("/equip nosuch sshwarma:look", "Choose one of: room, me, defaults, @agent (got nosuch)."),
         (
@@ -278,8 +278,8 @@ async def test_kinds_have_the_right_article(alice: Someone) -> None:
 async def test_private_room_is_not_suggested(alice: Someone, bob: Someone) -> None:
     for made in ("/create vault", "/room private"):
         await do(alice, made)
-    assert str(await refused(alice, "/join valut")) == "There is no room valut. Did you mean vault?"
-    assert str(await refused(bob, "/join valut")) == "There is no room valut. /rooms lists them."
+    assert str(await refused(alice, "/join valut")) == "Unknown room valut. Did you mean vault?"
+    assert str(await refused(bob, "/join valut")) == "Unknown room valut. /rooms lists them."
 
 
 async def test_result_says_what_was_changed_and_where(alice: Someone) -> None:

@@ -239,7 +239,7 @@ async def test_mention_of_an_unknown_agent_is_noted_to_the_sender(
     alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     for line, note in (
-        ("@nobody hi", "There is no agent nobody: nobody was called."),
+        ("@nobody hi", "Unknown agent nobody: nobody was called."),
         ("@q hi", "@q is too short: type at least 3 letters of qwen."),
         ("@bob hi", ""),
         ("mail@nobody.example", ""),

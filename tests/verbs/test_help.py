@@ -129,7 +129,7 @@ async def test_help_on_an_unknown_action_is_refused(alice: Someone) -> None:
     for group in GROUPS:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):
             refusal = await refused(alice, f"/help {topic}")
-            assert refusal.message == f"No help on {topic}."
+            assert refusal.message == f"Unknown help topic {topic}."
             assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
 
 
@@ -140,6 +140,7 @@ PAGES = [
     *load_help_topics(),
 ]
 SECOND_COLUMN = re.compile(r" +\S.*? {2,}(?=\S)")
+COMMENT = re.compile(r" +-- ")
 OPTION = re.compile(r"\[[^]]*\]\S*")
 
 
@@ -148,7 +149,13 @@ def indentation(row: str) -> int:
 
 
 def check_hang(text: str, rows: list[str]) -> None:
-    """Rows after the first are below the second column, or at least indented further."""
+    """Rows after the first are below the second column, or at least indented further.
+
+    Those of a comment begin as the comment does, and their text is indented further.
+    """
+    if (mark := COMMENT.match(text)) is not None:
+        assert all(row.startswith(f"{mark[0]}  ") for row in rows[1:]), rows
+        return
     column = SECOND_COLUMN.match(text)
     beside = column is not None and len(rows[0]) > column.end()
     least = column.end() if column is not None and beside else indentation(text) + 2

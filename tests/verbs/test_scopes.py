@@ -97,7 +97,7 @@ async def test_default_token_scope_is_act(bob: Someone) -> None:
 
 async def test_token_of_another_agent_cannot_be_revoked(alice: Someone, bob: Someone) -> None:
     made = await do(bob, "/token new laptop")
-    with pytest.raises(WorldError, match="There is no token"):
+    with pytest.raises(WorldError, match="Unknown token"):
         await do(alice, f"/token revoke {made.id}")
     assert len((await do(bob, "/token")).tokens) == 1
 

@@ -224,7 +224,7 @@ def test_put_drop_and_restore_change_data(alice: Person, room: str) -> None:
     assert alice.run("examine notes").status == 1
     again = alice.run("drop room notes")
     assert again.status == 1
-    assert "There is no thing notes in this room." in again.err
+    assert "Unknown thing notes in this room." in again.err
     alice.does("restore notes")
     assert alice.json("edit notes")["text"] == "from\na file"
 

@@ -211,7 +211,7 @@ def test_tool_calls_are_folded_lines_that_expand(
         screen.wait_for("qwen: Done.")
         assert "⚙ qwen → sshwarma:look\n" in screen.text
         assert '⚙ qwen → sshwarma__nothing deep=[1, {"a": "b"}] at=door\n' in screen.text
-        assert re.search(r"✗ sshwarma__nothing \d\.\ds · There is no tool", screen.text)
+        assert re.search(r"✗ sshwarma__nothing \d\.\ds · Unknown tool", screen.text)
     call = r'→ sshwarma:note text="the relay box is behind the door, on th…" (/expand \d+)$'
     hers.wait_for(re.compile(call, re.M))
     assert 'text="the relay box is behind the door, on the left, under the shelf"\n' in his.text

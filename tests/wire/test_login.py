@@ -267,7 +267,7 @@ def test_operation_on_an_unknown_agent_fails_with_one_line(world: Server) -> Non
     done = world.cli("agents", "disable", "nobody-here")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
-    assert "There is no agent nobody-here." in done.stderr
+    assert "Unknown agent nobody-here." in done.stderr
 
 
 # -- one-shot commands
@@ -283,13 +283,13 @@ def test_exec_command_prints_text_or_json(alice: Person, room: str) -> None:
     assert alice.run("say hello there").out == f"{alice.name}: hello there\n"
     everyone = alice.run("@everyone hello").out
     assert everyone.startswith(f"{alice.name}: @everyone hello\n")
-    assert "There is no agent everyone: nobody was called." in everyone
+    assert "Unknown agent everyone: nobody was called." in everyone
 
 
 def test_refused_command_exits_nonzero_and_prints_to_stderr(alice: Person, room: str) -> None:
     wrong = alice.run("go nowhere")
     assert (wrong.status, wrong.out) == (1, "")
-    assert "There is no exit nowhere here." in wrong.err
+    assert "Unknown exit nowhere." in wrong.err
     unknown = alice.run("lok")
     assert unknown.status == 2
     assert "/look" in unknown.err

@@ -226,7 +226,7 @@ def test_model_can_be_switched_off_and_on(boss: Person, mock: Mock) -> None:
         ("model set filed", "/model set needs FIELD"),
         ("model set filed prompt", "/model set needs VALUE"),
         ("model dance filed", "Unknown action dance of /model."),
-        ("model set nobody prompt x", "There is no model nobody."),
+        ("model set nobody prompt x", "Unknown model nobody."),
         ("model list of things", "Unexpected word of."),
         ("model show filed too", "Unexpected word too."),
         ("model test guide", "guide follows built-in rules and has no provider to test."),
@@ -363,7 +363,7 @@ def test_model_found_prints_the_line_that_adds_a_model(boss: Person, house: Serv
     assert all(offer["line"].startswith("/model add ") for offer in found)
     assert {known["name"] for known in boss.json("model")["models"]} >= {"filed", "guide"}
     listed = boss.does("model list")
-    assert re.search(r"@filed +gpt-5.6-luna by openai +file +0 tokens", listed)
+    assert re.search(r"@filed +gpt-5.6-luna by openai +settings file +0 tokens", listed)
 
 
 def test_last_error_is_shown_until_the_next_success(boss: Person, mock: Mock) -> None:

@@ -189,7 +189,7 @@ def test_a_copy_of_a_private_room_is_private(
     carol = person("carol")
     refused = carol.run(f"join {copy}")
     assert refused.status == 1
-    assert f"There is no room {copy}" in refused.err
+    assert f"Unknown room {copy}" in refused.err
     assert copy not in carol.run("rooms").out
 
 

@@ -174,7 +174,7 @@ def test_load_adds_tools_and_unload_removes_them(ann: Person) -> None:
     assert "global:help" in {item["name"] for item in ann.json("inv")["equipped"]}
     unknown = ann.run("load requirment")
     assert unknown.status == 1
-    assert "no namespace requirment" in unknown.err
+    assert "Unknown namespace requirment" in unknown.err
     assert ann.run("load").status == 2
 
 

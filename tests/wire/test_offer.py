@@ -74,7 +74,7 @@ def test_offered_server_is_available_in_the_room_while_connected(
     [
         ("offer", "Usage: ssh HOST offer NAME"),
         ("offer Über", "cannot be the name of a namespace"),
-        ("offer files --room nowhere", "no room nowhere"),
+        ("offer files --room nowhere", "Unknown room nowhere"),
         ("offer files --room lobby", "needs the build right in lobby"),
         ("offer lobby", "is already the name of a room"),
     ],

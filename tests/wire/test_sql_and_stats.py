@@ -98,7 +98,7 @@ def test_sql_prints_a_table_at_a_terminal_and_in_a_pipe(
     assert piped.lines[:1] == ["  n"]
     hers = alice.sit(100, 30, room=room)
     hers.enter("/sql SELECT nam FROM tools")
-    hers.wait_for("There is no column nam.")
+    hers.wait_for("Unknown column nam.")
     hers.wait_for("Did you mean name")
     hers.enter("/sql SELECT content FROM messages WHERE content LIKE '%sec%' ORDER BY id")
     hers.wait_for("the second")

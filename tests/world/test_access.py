@@ -102,9 +102,9 @@ async def test_private_room_is_visible_to_members_only(alice: Someone, bob: Some
     await do(alice, "/create den")
     await do(alice, "/put secret = 42")
     await do(alice, "/room private")
-    assert "There is no room den" in (await refused(bob, "/join den")).message
-    assert "There is no room den" in (await refused(bob, "/route den")).message
-    assert "There is no thing den here" in (await refused(bob, "/examine den")).message
+    assert "Unknown room den" in (await refused(bob, "/join den")).message
+    assert "Unknown room den" in (await refused(bob, "/route den")).message
+    assert "Unknown thing den here" in (await refused(bob, "/examine den")).message
     assert "den" not in [room.name for room in (await do(bob, "/rooms")).rooms]
     assert "(private)" in [who.room for who in (await do(bob, "/who")).people]
     await do(alice, "/room member bob")

@@ -86,7 +86,7 @@ async def test_equip_checks_rights(alice: Someone, bob: Someone, guest: Someone)
     await do(alice, "/equip @bob sshwarma:put")
     assert await tool_names(alice.world, None, bob.id) == ["sshwarma:put"]
     wrong = await refused(bob, "/equip chair sshwarma:put")
-    assert "one of: room, me, @agent (got chair)" in str(wrong)
+    assert "one of: room, me, defaults, @agent (got chair)" in str(wrong)
 
 
 async def test_equip_without_a_match_is_refused(alice: Someone) -> None:

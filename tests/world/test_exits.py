@@ -51,9 +51,9 @@ async def test_portal_creates_and_replaces_exits(alice: Someone) -> None:
     await do(alice, "/go u")
     assert (await do(alice, "/exits")).exits == (("down", "lobby"),)
     await do(alice, "/unportal d")
-    assert "no exit down" in (await refused(alice, "/go down")).message
-    assert "no exit down" in (await refused(alice, "/unportal down")).message
-    assert "no room nowhere" in (await refused(alice, "/portal w nowhere")).message
+    assert "Unknown exit down." in (await refused(alice, "/go down")).message
+    assert "Unknown exit down." in (await refused(alice, "/unportal down")).message
+    assert "Unknown room nowhere" in (await refused(alice, "/portal w nowhere")).message
     assert "no opposite" in (await refused(alice, "/portal hatch lobby --both")).message
     await do(alice, "/portal hatch lobby")
     assert (await do(alice, "/go HATCH")).room == "lobby"
@@ -70,12 +70,12 @@ async def test_route_works_in_a_loop(alice: Someone, bob: Someone) -> None:
     assert (await do(alice, "/route three")).steps == (("to-two", "two"), ("to-three", "three"))
     assert (await do(alice, "/route one")).steps == ()
     refusal = await refused(alice, "/route lobby")
-    assert refusal.message == "No way leads from one to lobby."
+    assert refusal.message == "lobby cannot be reached through exits from one."
     # Not through a room that one may not enter.
     await do(bob, "/join one")
     await do(alice, "/go to-two")
     await do(alice, "/room invite")
-    assert "No way leads" in (await refused(bob, "/route three")).message
+    assert "cannot be reached through exits" in (await refused(bob, "/route three")).message
 
 
 async def test_exits_to_a_deleted_room_are_removed(alice: Someone) -> None:

@@ -118,11 +118,11 @@ async def test_move_into_a_bag_with_the_same_name_is_refused(world: World) -> No
 async def test_drop_takes_only_things_in_that_bag(alice: Someone) -> None:
     await do(alice, "/put me:mine = 1")
     await do(alice, "/put ours = 2")
-    assert "no thing mine in this room" in (await refused(alice, "/drop room mine")).message
-    assert "no thing ours in your bag" in (await refused(alice, "/drop me ours")).message
+    assert "Unknown thing mine in this room" in (await refused(alice, "/drop room mine")).message
+    assert "Unknown thing ours in your bag" in (await refused(alice, "/drop me ours")).message
     await refused(alice, "/drop me alice")
     await do(alice, "/drop room ours")
-    assert "no thing ours in this room" in (await refused(alice, "/drop room ours")).message
+    assert "Unknown thing ours in this room" in (await refused(alice, "/drop room ours")).message
     await do(alice, "/restore ours")
     assert (await do(alice, "/examine ours")).content == "2"
 

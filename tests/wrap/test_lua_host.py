@@ -91,7 +91,7 @@ async def test_host_call_works_in_coroutines_pcall_and_import(lua: Run) -> None:
 
 async def test_refused_host_call_is_a_script_error(lua: Run) -> None:
     async def refuse(name: str, arguments: dict[str, Any]) -> Any:
-        raise NotFound(f"There is no tool {name}.")
+        raise NotFound(f"Unknown tool {name}.")
 
     async def break_(name: str, arguments: dict[str, Any]) -> Any:
         raise ValueError("a secret of the server")
@@ -99,11 +99,11 @@ async def test_refused_host_call_is_a_script_error(lua: Run) -> None:
     async def nonsense(name: str, arguments: dict[str, Any]) -> Any:
         return object()
 
-    with pytest.raises(LuaScriptError, match=r"^There is no tool x\.$"):
+    with pytest.raises(LuaScriptError, match=r"^Unknown tool x\.$"):
         await lua("return host.call('x')", call=refuse)
     said = await lua("local ok, e = pcall(host.call, 'x') return e", call=refuse)
-    assert said == "There is no tool x."
-    with pytest.raises(LuaScriptError, match=r"^main:2: There is no tool x\.$"):
+    assert said == "Unknown tool x."
+    with pytest.raises(LuaScriptError, match=r"^main:2: Unknown tool x\.$"):
         await lua("\nlocal x = host.call('x')", call=refuse)
     with pytest.raises(LuaScriptError, match="x: internal error"):
         await lua("return host.call('x')", call=break_)

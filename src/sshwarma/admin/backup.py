@@ -41,9 +41,9 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
         FileExistsError: if `to` already exists.
     """
     if not database.exists():
-        raise FileNotFoundError(f"There is no world in {database.parent}.")
+        raise FileNotFoundError(f"The directory {database.parent} does not contain a world.")
     if not to.absolute().parent.is_dir():
-        raise FileNotFoundError(f"There is no directory {to.absolute().parent}.")
+        raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
     if to.exists():
         raise FileExistsError(f"{to} already exists. Choose another.")
     with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:

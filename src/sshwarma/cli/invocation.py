@@ -107,7 +107,7 @@ def require_world(settings: Settings) -> None:
 
     if not settings.database.exists():
         raise NotFound(
-            f"There is no world in {settings.data_dir}.",
+            f"The directory {settings.data_dir} does not contain a world.",
             hint="Start one with sshwarma serve, or give the --data-dir of another.",
         )
 

@@ -173,7 +173,8 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
     await check_may_change(caller, found)
     if found.status == "dropped":
         raise Conflict(
-            f"Turn {found.short_id} is dropped.", hint=f"/message restore {found.short_id}"
+            f"Turn {found.short_id} is dropped.",
+            hint=f"/message restore {found.short_id} restores it.",
         )
 
     def work(tx: Change) -> None:

@@ -220,7 +220,7 @@ async def show_help(
         return HelpTopic(topic.lower(), text)
     near = find_near_names(first, [*verb_names(), *load_help_topics()])
     hint = suggest_names(near) or "/help lists verbs and topics."
-    raise NotFound(f"No help on {topic[:40]}.", hint=hint)
+    raise NotFound(f"Unknown help topic {topic[:40]}.", hint=hint)
 
 
 def load_help_topics() -> dict[str, str]:
@@ -261,7 +261,7 @@ def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
     known = group.find(words[0])
     if known is None or len(words) > 1:
         raise NotFound(
-            f"No help on {group.name} {' '.join(words)[:40]}.",
+            f"Unknown help topic {group.name} {' '.join(words)[:40]}.",
             hint=f"/{group.name} has {', '.join(group.actions)}.",
         )
     return _help_of_verb(known)

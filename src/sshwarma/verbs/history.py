@@ -108,7 +108,7 @@ class SearchResults:
 def draw_search_results(results: SearchResults) -> Block:
     """Draw the rows that match a search, each cut to one line around a match."""
     if not results.entries:
-        return block(line(f"No row that you may read matches {results.words}."))
+        return block(line(f"The search found nothing: {results.words}."))
     count = len(results.entries)
     found = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
     return block(
@@ -189,7 +189,7 @@ async def show_history(
             lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
         )
         if not found or found[0].seq != row:
-            raise NotFound(f"There is no row {row} here.")
+            raise NotFound(f"Unknown row {row}.")
         return await _history_of(caller, name, found, None)
     if at is not None:
         before = at + count // 2 + 1
@@ -314,7 +314,7 @@ async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
             lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
         )
         if log_id is None:
-            raise NotFound(f"There are no private messages between you and {other.name}.")
+            raise NotFound(f"You and {other.name} have not exchanged private messages.")
         return log_id, other.name, 20
     if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= MAX_HISTORY_ROWS:
         raise Invalid(f"n: must be a number from 1 to {MAX_HISTORY_ROWS}, or @NAME (got {n[:40]}).")

@@ -249,7 +249,7 @@ def draw_who_list(result: PersonList) -> Block:
 async def who(caller: Caller) -> PersonList:
     """List who is connected.
 
-    Everyone connected now, with room, door (ssh or mcp) and idle time. A private room
+    Everyone connected now, with room, connection (ssh or mcp) and idle time. A private room
     that you may not enter is left out.
     """
     world, now = caller.world, now_ms()

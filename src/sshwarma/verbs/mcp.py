@@ -407,7 +407,7 @@ async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Conf
             f"{done} {name}, but it cannot connect: {reason}. It is tried again;"
             f" /mcp show {name} shows its state."
         )
-    return Confirmation(f"{name} is still connecting: /mcp show {name}")
+    return Confirmation(f"{name} is still connecting; /mcp show {name} shows its state.")
 
 
 async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:

@@ -264,7 +264,7 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
         yield "Folder", str(settings.cwd)
     if not offered:
         in_settings = server.metadata.get("origin") == "settings"
-        yield "Declared", "in the settings" if in_settings else "here"
+        yield "Added", "in the settings file" if in_settings else "with /mcp add"
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
     if settings.url is None and not offered:
         limits += f", {settings.memory_mib} MiB"

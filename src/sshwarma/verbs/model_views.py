@@ -70,7 +70,7 @@ def draw_model_roster(roster: ModelRoster) -> Block:
             (
                 ("model", f"@{known.name}"),
                 known.model,
-                ("dim", known.origin),
+                ("dim", ORIGIN_TITLES[known.origin]),
                 _format_usage(known.tokens_today, known.cost_today),
                 ("warn" if known.state != "answers" else "ok", known.state),
             )
@@ -205,6 +205,10 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
     return ModelRoster(tuple(models))
 
 
+ORIGIN_TITLES: Final = {"file": "settings file", "verb": "/model add", "built in": "built in"}
+"""Where a model is defined, by its origin, in the list of models."""
+
+
 async def read_model_details(
     caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
 ) -> ModelDetails:
@@ -212,7 +216,7 @@ async def read_model_details(
     settings, used = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
-        "verb": "by /model add",
+        "verb": "with /model add",
         "built in": "built in",
     }[entry.origin]
     if settings is None:

@@ -92,7 +92,7 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     if found is None:
         ways = ", ".join(known.direction for known in room.exits)
         raise NotFound(
-            f"There is no exit {way} here.",
+            f"Unknown exit {way}.",
             hint=f"Exits: {ways}." if ways else "This room has no exits.",
         )
     return await move_to_room(caller, await caller.world.room(found.to_id), way)
@@ -260,7 +260,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
     )
     if walk is None:
         raise NotFound(
-            f"No way leads from {start.name} to {target.name}.",
+            f"{target.name} cannot be reached through exits from {start.name}.",
             hint=f"/join {target.name} goes there.",
         )
     return Route(start.name, target.name, tuple((way.direction, way.to_name) for way in walk))

@@ -42,11 +42,12 @@ def draw_room_access(result: RoomAccess) -> Block:
     """Draw the access mode of a room, and its members with their roles."""
     meaning = {
         "open": "anyone may enter and talk",
-        "invite": "everyone sees it, members may enter",
+        "invite": "everyone sees it, only members may enter",
         "private": "only members see it and may enter",
     }[result.access]
+    title = "invite-only" if result.access == "invite" else result.access
     return block(
-        line(("room", result.room), f" is {result.access}: {meaning}."),
+        line(("room", result.room), f" is {title}: {meaning}."),
         *draw_columns(
             (("name", member.name), member.role, ("dim", member.note)) for member in result.members
         ),

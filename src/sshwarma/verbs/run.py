@@ -198,7 +198,7 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
         if row is None:
             raise NotFound("No tool result here has an attachment.")
         if result_row is None:
-            raise NotFound(f"There is no row {row} here.")
+            raise NotFound(f"Unknown row {row}.")
         raise NotFound(f"Row {row} has no attachment.")
     of = len(result_row.meta["attachments"])
     if kept is None:
@@ -267,7 +267,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         )
     )
     if not found or (row is not None and found[0].seq != row):
-        raise NotFound(f"There is no row {row} here." if row else "No tool was called here yet.")
+        raise NotFound(f"Unknown row {row}." if row else "No tool was called here yet.")
     one = found[0]
     if start and start >= len(one.content):
         length = len(one.content)

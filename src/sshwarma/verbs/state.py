@@ -88,7 +88,7 @@ class RoomStates:
 def draw_room_states(states: RoomStates) -> Block:
     """Draw the states that hold in a room, the detected ones marked."""
     if not states.set and not states.found:
-        return block(line("No state holds in ", ("room", states.room), "."))
+        return block(line(("room", states.room), " has no states."))
     return block(
         line(("heading", f"States that hold in {states.room}:")),
         *(line("  ", ("ok", name)) for name in states.set),

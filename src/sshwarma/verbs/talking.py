@@ -267,7 +267,7 @@ def _clean_text(caller: Caller, text: str) -> str:
     """
     words = text.strip("\n").rstrip()
     if not words.strip():
-        raise Invalid("There is nothing to say.")
+        raise Invalid("The message is empty.")
     piped = caller.door != "ssh"
     limit = caller.limits.stdin_bytes if piped else caller.limits.line_bytes
     size = len(words.encode("utf-8", "surrogatepass"))

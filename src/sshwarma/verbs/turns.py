@@ -214,14 +214,14 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
         return path[-1]
     if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
         raise NotFound("Every question here is dropped already.", hint="/message list shows them.")
-    raise NotFound("There is no question here to undo.")
+    raise NotFound("Cannot undo: nobody has asked a question here.")
 
 
 async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
     """Find the newest turn that the caller asked in the conversation.
 
     `model` limits the search to turns of one model. `wish` completes the message of the refusal:
-    "There is no question of yours here to `ask again`."
+    "Cannot `ask again`: you have not asked a question here."
 
     Raises:
         NotFound: if there is no such turn.
@@ -233,8 +233,8 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
         if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
             return turn
     if model is not None:
-        raise NotFound(f"There is no question of yours to {model.name} here to {wish}.")
-    raise NotFound(f"There is no question of yours here to {wish}.")
+        raise NotFound(f"Cannot {wish}: you have not asked {model.name} a question here.")
+    raise NotFound(f"Cannot {wish}: you have not asked a question here.")
 
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:

@@ -100,7 +100,7 @@ class RateLimited(Unavailable):
 def unknown_name_error(
     kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: str = ""
 ) -> NotFound:
-    """Return the refusal of a name that nothing has: "There is no room dne. Did you mean den?".
+    """Return the refusal of a name that nothing has: "Unknown room dne. Did you mean den?".
 
     Args:
         kind: what it should be the name of: "room".
@@ -112,6 +112,6 @@ def unknown_name_error(
     near = find_near_names(name, known)
     place = f" {where}" if where else ""
     return NotFound(
-        f"There is no {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
+        f"Unknown {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
         hint=suggest_names(near) or hint,
     )

@@ -64,7 +64,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
     """
     before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     if before is None:
-        raise NotFound(f"There is no exit {direction} here.")
+        raise NotFound(f"Unknown exit {direction}.")
     tx.conn.execute(
         update(exits)
         .where(exits.c.from_room_id == from_id, exits.c.direction == direction)

@@ -46,7 +46,7 @@ def describe_unknown_mention(text: str, agents: Iterable[Agent]) -> str:
     if not word or word in starting:
         return ""
     if not starting:
-        return f"There is no agent {word}: nobody was called."
+        return f"Unknown agent {word}: nobody was called."
     if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
         least = MIN_MENTION_PREFIX_CHARACTERS
         return (

@@ -276,7 +276,7 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     if unknown is not None:
         kind, name = unknown.groups()
         return Invalid(
-            f"There is no {kind} {name[:60]}.",
+            f"Unknown {kind} {name[:60]}.",
             span=_find_word_span(sql, name),
             hint="Use a function of SQLite." if kind == "function" else names,
         )

@@ -273,7 +273,9 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
     """
     target = get_live_thing(tx.conn, to_id)
     if to_id == thing_id or any(above.id == thing_id for above in read_ancestors(tx.conn, to_id)):
-        raise Invalid(f"A thing cannot contain itself: {target.label} is inside it.")
+        raise Invalid(
+            f"A thing cannot contain itself: {target.label} is the thing or lies inside it."
+        )
     return update_thing(tx, thing_id, parent_id=to_id)
 
 

@@ -330,7 +330,8 @@ def drop_turn(tx: Change, turn: Turn) -> int:
         raise Conflict(f"Turn {turn.short_id} is still running.", hint="Stop it with /stop.")
     if turn.status == "dropped":
         raise Conflict(
-            f"Turn {turn.short_id} is already dropped.", hint=f"/message restore {turn.short_id}"
+            f"Turn {turn.short_id} is already dropped.",
+            hint=f"/message restore {turn.short_id} restores it.",
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
     count = _set_rows_status(tx, turn, "dropped")

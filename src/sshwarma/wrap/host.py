@@ -109,7 +109,7 @@ class LuaHost:
             LuaQueueFull: `max_waiting_runs` runs are already waiting.
         """
         if not scripts:
-            raise LuaInvalidInput("There is no script to run.")
+            raise LuaInvalidInput("The script to run is missing.")
         body = self._encode_data({"scripts": scripts, "entry": entry, "snapshot": snapshot})
         if self._waiting >= self.limits.max_waiting_runs:
             raise LuaQueueFull(f"{self._waiting} scripts are waiting to run. Retry in a moment.")

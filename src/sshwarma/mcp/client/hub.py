@@ -178,7 +178,7 @@ class Hub(ToolProvider):
         server = await self.find(name)
         running = self.pool.get(server.id)
         if running is None:
-            raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name}")
+            raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name} enables it.")
         await running.refresh(seconds)
         if not running.is_up:
             reason = f": {running.reason}" if running.reason else ""

@@ -87,7 +87,9 @@ class OAuthLogins:
                 hint=f"Retry now with /mcp refresh {server.name}.",
             )
         if not server.enabled:
-            raise Unavailable(f"{server.name} is disabled.", hint=f"/mcp enable {server.name}")
+            raise Unavailable(
+                f"{server.name} is disabled.", hint=f"/mcp enable {server.name} enables it."
+            )
         await self.cancel(server)
         await credentials.load()
         flow = await asyncio.get_running_loop().run_in_executor(None, _load_sign_in)

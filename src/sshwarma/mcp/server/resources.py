@@ -198,7 +198,7 @@ async def read_resource(
                 lambda conn: rows.read_tail(conn, there.room_id, 1, before=seq + 1)
             )
             if not found or found[0].seq != seq:
-                raise NotFound(f"There is no row {seq} in {place.bag[:40]}.")
+                raise NotFound(f"Unknown row {seq} in {place.bag[:40]}.")
             return _make_contents(address, *_render_rows(caller, found))
         case "attachment":
             there = await caller.in_room(place.bag)
