@@ -199,6 +199,49 @@ async def test_calls_at_a_time_have_a_bound(
         assert not (await client.call_tool("t.wait", {})).is_error
 
 
+@pytest.mark.parametrize("tool", ["t.echo", "use_tool"])
+async def test_who_is_muted_says_nothing_by_a_call(served: Served, tool: str) -> None:
+    await served.agent("olga", "owner")
+    token = await served.newcomer("ann")
+    await served.equip("lobby", await served.tool("t", "echo"))
+    await served.do("olga", "/mute ann")
+    given = {"text": "said by a muted agent"}
+    asked = given if tool == "t.echo" else {"name": "t:echo", "arguments": given}
+    async with served.client(token) as client:
+        result = await client.call_tool(tool, asked)
+        assert result.is_error and "You are muted in lobby" in words(result)
+        assert not (await client.call_tool("look", {})).is_error
+        assert not (await client.call_tool("history", {})).is_error
+    said = [row.content for row in await served.world.last_rows("lobby", 50)]
+    assert not [text for text in said if "said by a muted agent" in text]
+
+
+async def test_who_is_put_out_ends_the_calls_of_its_client(served: Served) -> None:
+    await served.agent("olga", "owner")
+    token = await served.newcomer("ann")
+    await served.do("olga", "/create den")
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait(*_: Any) -> ToolResult:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ToolResult("done")
+
+    den = (await served.world.find_room("den")).id
+    await served.equip(den, await served.tool("t", "wait", wait))
+    async with served.client(token) as client:
+        await client.call_tool("join", {"room": "den"})
+        call = asyncio.create_task(client.call_tool("t.wait", {}))
+        await asyncio.wait_for(started.wait(), 20)
+        await served.do("olga", "/ban ann", "den")
+        result = await asyncio.wait_for(call, 20)
+        assert result.is_error and "You are banned from den" in words(result)
+        assert ended.is_set()
+
+
 async def test_streams_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
