@@ -157,6 +157,62 @@ async def test_revoked_token_ends_an_open_stream(served: Served) -> None:
     assert (await post(served, HELLO, token)).status_code == 401
 
 
+async def slow_post(
+    served: Served, token: str, length: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The head of a request; returns when the server asks for the body."""
+    port = int(served.url.rpartition(":")[2].partition("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = {**HEADERS, "Host": "127.0.0.1", "Authorization": f"Bearer {token}"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    writer.write(
+        f"POST /mcp HTTP/1.1\r\n{lines}Content-Length: {length}\r\n"
+        "Expect: 100-continue\r\n\r\n".encode()
+    )
+    assert b" 100 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+    return reader, writer
+
+
+async def test_a_token_revoked_while_a_body_comes_is_refused(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    await served.agent("ann")
+    token = await served.token("ann")
+    body = json.dumps(HELLO).encode()
+    reader, writer = await slow_post(served, token, len(body))
+    writer.write(body[:2])
+    found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
+    await operations.run_operation(served.world, "token_revoke", {"token_id": found[0]["id"]})
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+    assert head.startswith(b"HTTP/1.1 401 ")
+    writer.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "HTTP_BODY_TIMEOUT_SECONDS", 0.3)
+    reader, writer = await slow_post(served, await served.newcomer("ann"), 10)
+    answer = await asyncio.wait_for(reader.read(), 20)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    writer.close()
+    await served.until(lambda: all(not guest.connections for guest in served.guests))
+
+
+async def test_a_body_over_the_limit_is_refused_in_chunks_too(served: Served) -> None:
+    token = await served.newcomer("ann")
+
+    async def parts() -> Any:
+        for _ in range(5):
+            yield b" " * (1 << 20)
+
+    async with httpx2.AsyncClient(timeout=20) as http:
+        headers = {**HEADERS, "Authorization": f"Bearer {token}"}
+        answer = await http.post(served.url, content=parts(), headers=headers)
+    assert answer.status_code == 413
+
+
 async def test_request_rate_is_limited_per_agent(newborn: Path, tmp_path: Path) -> None:
     async with serving(tmp_path / "world.db", requests_per_10_seconds=5) as served:
         token, other = await served.newcomer("ann"), await served.newcomer("ben")
@@ -197,6 +253,49 @@ async def test_concurrent_calls_are_bounded(
         go.set()
         assert not any(one.is_error for one in await asyncio.gather(*calls))
         assert not (await client.call_tool("t.wait", {})).is_error
+
+
+@pytest.mark.parametrize("tool", ["t.echo", "use_tool"])
+async def test_who_is_muted_says_nothing_by_a_call(served: Served, tool: str) -> None:
+    await served.agent("olga", "owner")
+    token = await served.newcomer("ann")
+    await served.equip("lobby", await served.tool("t", "echo"))
+    await served.do("olga", "/mute ann")
+    given = {"text": "said by a muted agent"}
+    asked = given if tool == "t.echo" else {"name": "t:echo", "arguments": given}
+    async with served.client(token) as client:
+        result = await client.call_tool(tool, asked)
+        assert result.is_error and "You are muted in lobby" in words(result)
+        assert not (await client.call_tool("look", {})).is_error
+        assert not (await client.call_tool("history", {})).is_error
+    said = [row.content for row in await served.world.last_rows("lobby", 50)]
+    assert not [text for text in said if "said by a muted agent" in text]
+
+
+async def test_who_is_put_out_ends_the_calls_of_its_client(served: Served) -> None:
+    await served.agent("olga", "owner")
+    token = await served.newcomer("ann")
+    await served.do("olga", "/create den")
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait(*_: Any) -> ToolResult:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ToolResult("done")
+
+    den = (await served.world.find_room("den")).id
+    await served.equip(den, await served.tool("t", "wait", wait))
+    async with served.client(token) as client:
+        await client.call_tool("join", {"room": "den"})
+        call = asyncio.create_task(client.call_tool("t.wait", {}))
+        await asyncio.wait_for(started.wait(), 20)
+        await served.do("olga", "/ban ann", "den")
+        result = await asyncio.wait_for(call, 20)
+        assert result.is_error and "You are banned from den" in words(result)
+        assert ended.is_set()
 
 
 async def test_concurrent_streams_are_bounded(

@@ -890,3 +890,29 @@ async def test_model_removed_before_answering_leaves_a_notice(house: House) -> N
     assert (await house.world.last_rows("lobby", 1))[
         0
     ].content == "could not answer: the model was removed"
+
+
+async def test_a_muted_model_calls_no_tool_and_does_not_answer(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if not request.steps:
+            await run_line(house.caller("alice"), "/mute qwen")
+            yield ToolCall("1", "sshwarma__vibe", {"text": "said by a muted model"})
+        else:
+            yield TextDelta("said by a muted model")
+
+    house.backend.script = script
+    rows = await house.says("alice", "@qwen do it")
+    assert [row.kind for row in rows if "muted model" in row.content] == []
+    assert rows[-1].content.startswith("could not answer: You are muted in lobby")
+
+
+async def test_a_banned_model_stops(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I begin")
+        await run_line(house.caller("alice"), "/ban qwen")
+        await asyncio.Event().wait()
+
+    house.backend.script = script
+    rows = await house.says("alice", "@qwen do it")
+    assert "could not finish: You are banned from lobby." in rows[-1].content
+    assert (await house.statuses())[-1] == "completed"

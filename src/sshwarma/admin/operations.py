@@ -134,7 +134,7 @@ async def agents_role(world: World, name: str, role: str) -> Json:
     await _audited_change(
         world, f"agents role {name} {role}", lambda tx: agents.set_agent_role(tx, agent.id, role)
     )
-    for room_id in {link.room_id for link in world.presence.connections_of(agent.id)}:
+    for room_id in movement.rooms_with(world, agent.id):
         await movement.evict_if_closed(world, agent.id, room_id)
     return {"name": agent.name, "role": role}
 

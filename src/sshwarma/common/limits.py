@@ -476,6 +476,12 @@ MAX_HTTP_CONNECTIONS: Final = 500
 HTTP_HEAD_TIMEOUT_SECONDS: Final = 15.0
 """Seconds in which the head of an HTTP request must arrive."""
 
+HTTP_BODY_TIMEOUT_SECONDS: Final = 30.0
+"""Seconds in which the body of a request to `/api` or `/mcp` must arrive."""
+
+MAX_API_REQUESTS_PER_AGENT: Final = 32
+"""Open requests of one agent to the HTTP API."""
+
 MAX_CONTROL_REQUEST_BYTES: Final = 65_536
 """Bytes of one request of the command line to the running server."""
 

@@ -141,7 +141,8 @@ class RunningTurn:
             if self.stopped:
                 raise asyncio.CancelledError
             self._budget = await self._deps.budgets.begin_turn(self.agent.id)
-            await self._budget.run_with_timeout(self._run_steps())
+            with self._world.open_requests.begin(self.agent.id, room_id=self.turn.room_id):
+                await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
             status = "cancelled"
             note = f"was stopped by {self._stopped_by}" if self._stopped_by else "was stopped"
@@ -170,6 +171,7 @@ class RunningTurn:
         composed = await self._compose(backend.context_tokens)
         steps: tuple[TurnStep, ...] = ()
         while True:
+            await self._make_caller().as_present()
             self._budget.begin_step()
             try:
                 calls = await self._run_step(backend, composed, steps)
@@ -307,7 +309,12 @@ class RunningTurn:
             text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
             return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
-        return tuple(await asyncio.gather(*(run_call(n, call) for n, call in enumerate(calls))))
+        running = (run_call(number, call) for number, call in enumerate(calls))
+        ended = await asyncio.gather(*running, return_exceptions=True)
+        for outcome in ended:
+            if isinstance(outcome, BaseException):  # the model may no longer be or talk here
+                raise outcome
+        return tuple(one for one in ended if isinstance(one, CompletedCall))
 
     def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent

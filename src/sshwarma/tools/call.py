@@ -166,14 +166,42 @@ class Tools:
     ) -> CallOutcome:
         """Call a tool by any of its names and record the call in the caller's room.
 
+        The caller must have the right to enter the room and to talk there, at this moment: scripts
+        and turns last, and the call is a row. A call in progress is stopped when the caller is put
+        out of the room.
+
         With a `refusal` it is not run, only recorded with that error. With a `place` its rows wait
         for those of the calls before it.
 
         Raises:
+            Forbidden: if the caller may not be or talk in the room, or is put out of it.
             WorldError: if the caller does not have the tool, it is unavailable, or the arguments do
                 not fit; nothing is recorded. In a turn that is recorded too, and returned as a
                 CallOutcome.
         """
+        with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
+            current = await caller.as_present()
+            return await self._call(
+                current,
+                name,
+                arguments,
+                turn_id=turn_id,
+                parent_row_id=parent_row_id,
+                refusal=refusal,
+                place=place,
+            )
+
+    async def _call(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        turn_id: str | None,
+        parent_row_id: str | None,
+        refusal: str,
+        place: CallPosition | None,
+    ) -> CallOutcome:
         within = caller.call_stack
         if within is not None:
             turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
@@ -256,7 +284,8 @@ class Tools:
         """
         fitted = check_arguments(tool, arguments)
         started = time.monotonic()
-        how, result = await self._carry_out(caller.inside_call(tool.label), tool, fitted)
+        with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
+            how, result = await self._carry_out(caller.inside_call(tool.label), tool, fitted)
         return how, result, time.monotonic() - started
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:

@@ -10,14 +10,18 @@ is {"error": CODE, "message": …, "hint": …} with the HTTP status of its code
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
@@ -25,9 +29,12 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for_program
+from sshwarma.world.agents import Agent
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, RateLimited, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited, TimedOut, WorldError
+from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
 HTTP_STATUSES: Final = {
@@ -36,6 +43,7 @@ HTTP_STATUSES: Final = {
     "conflict": 409,
     "invalid": 422,
     "refused": 422,
+    "timed_out": 408,
     "unavailable": 503,
     "rate_limited": 429,
 }
@@ -57,6 +65,7 @@ class HttpApi:
         self._services = services
         self._limits = limits
         self._line_rate = line_rate
+        self._open_counts: Counter[str] = Counter()  # open requests by agent
 
     @property
     def routes(self) -> list[Route]:
@@ -77,11 +86,13 @@ class HttpApi:
                 headers = {"WWW-Authenticate": "Bearer"}
                 return JSONResponse(_error_body(refused), status_code=401, headers=headers)
             except WorldError as refused:
-                retry = {}
+                headers = {}
                 if isinstance(refused, RateLimited):
-                    retry = {"Retry-After": str(refused.retry_after_seconds)}
+                    headers["Retry-After"] = str(refused.retry_after_seconds)
+                if isinstance(refused, TimedOut):
+                    headers["Connection"] = "close"  # the rest of the body is not read
                 return JSONResponse(
-                    _error_body(refused), status_code=HTTP_STATUSES[refused.code], headers=retry
+                    _error_body(refused), status_code=HTTP_STATUSES[refused.code], headers=headers
                 )
             except ClientDisconnect:
                 return Response(status_code=499)  # the client is gone
@@ -89,7 +100,8 @@ class HttpApi:
         return endpoint
 
     async def _list(self, request: Request) -> dict[str, Any]:
-        await self._caller(request)
+        agent, _ = await self._authenticate(request)
+        self._line_rate.check(agent.id)
         return {
             "verbs": [
                 {
@@ -106,30 +118,76 @@ class HttpApi:
         }
 
     async def _invoke(self, request: Request) -> dict[str, Any]:
-        caller = await self._caller(request)
-        arguments = await self._arguments(request)
-        name = request.path_params["name"]
-        verb = find_verb(name)
-        if verb is None or verb.path != name:
-            raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
-        result = await invoke(caller, name, arguments)
-        return {"result": dump_json(result), "text": render_for_program(result)}
+        async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
+            name = request.path_params["name"]
+            verb = find_verb(name)
+            if verb is None or verb.path != name:
+                raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
+            return await invoke(caller, name, arguments)
+
+        return await self._answer(request, run)
 
     async def _run_line(self, request: Request) -> dict[str, Any]:
-        caller = await self._caller(request)
-        match await self._arguments(request):
-            case {"line": str(line), **others} if line.strip() and not others:
-                if len(line.encode(errors="surrogatepass")) > self._limits.line_bytes:
-                    limit = self._limits.line_bytes
-                    raise Invalid(
-                        f"The line is too long (limit {limit} bytes).",
-                        hint="POST the arguments to /api/v1/verbs/NAME instead.",
-                    )
-                result = await run_line(caller, line)
-                return {"result": dump_json(result), "text": render_for_program(result)}
-        raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
+        async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
+            match arguments:
+                case {"line": str(line), **others} if line.strip() and not others:
+                    if len(line.encode(errors="surrogatepass")) > self._limits.line_bytes:
+                        limit = self._limits.line_bytes
+                        raise Invalid(
+                            f"The line is too long (limit {limit} bytes).",
+                            hint="POST the arguments to /api/v1/verbs/NAME instead.",
+                        )
+                    return await run_line(caller, line)
+            raise Invalid(
+                'The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}'
+            )
 
-    async def _caller(self, request: Request) -> Caller:
+        return await self._answer(request, run)
+
+    async def _answer(
+        self, request: Request, run: Callable[[Caller, dict[str, Any]], Awaitable[Any]]
+    ) -> dict[str, Any]:
+        """Read a request, then run it; stop it when its access ends or its client disconnects."""
+        agent, token = await self._authenticate(request)
+        self._line_rate.check(agent.id)
+        opened = self._world.open_requests.begin(agent.id, token=token)
+        try:
+            with self._count_request(agent.id), opened:
+                caller = await self._make_caller(request, agent, token)
+                arguments = await self._arguments(request)
+                # Again: the token, roles and rooms may have changed while the body was read.
+                await self._authenticate(request)
+                caller = await caller.refreshed()
+                opened.room_id = caller.room_id
+                async with _end_with_client(request, opened):
+                    result = await run(caller, arguments)
+        except Forbidden as refused:
+            if opened.lost_access:
+                raise Unauthorized(opened.reason) from refused
+            raise
+        return {"result": dump_json(result), "text": render_for_program(result)}
+
+    @contextlib.contextmanager
+    def _count_request(self, agent_id: str) -> Iterator[None]:
+        """Count an open request of an agent.
+
+        Raises:
+            RateLimited: if the agent has MAX_API_REQUESTS_PER_AGENT.
+        """
+        if self._open_counts[agent_id] >= MAX_API_REQUESTS_PER_AGENT:
+            raise RateLimited(
+                f"You have {MAX_API_REQUESTS_PER_AGENT} requests open, the limit.",
+                retry_after_seconds=1,
+            )
+        self._open_counts[agent_id] += 1
+        try:
+            yield
+        finally:
+            self._open_counts[agent_id] -= 1
+            if not self._open_counts[agent_id]:
+                del self._open_counts[agent_id]
+
+    async def _authenticate(self, request: Request) -> tuple[Agent, Token]:
         authorization = request.headers.get("authorization", "")
         bearer = await authenticate_bearer(self._world, authorization)
         if bearer is None:
@@ -137,8 +195,9 @@ class HttpApi:
                 "The bearer token is missing or invalid.",
                 hint="Make one with sshwarma token new NAME.",
             )
-        agent, token = bearer
-        self._line_rate.check(agent.id)
+        return bearer
+
+    async def _make_caller(self, request: Request, agent: Agent, token: Token) -> Caller:
         caller = Caller(
             world=self._world,
             services=self._services,
@@ -154,10 +213,16 @@ class HttpApi:
     async def _arguments(self, request: Request) -> dict[str, Any]:
         limit = self._limits.stdin_bytes * 2  # JSON escapes may double a text
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise Invalid(f"The request body is too long (limit {limit} bytes).")
+        try:
+            async with asyncio.timeout(HTTP_BODY_TIMEOUT_SECONDS):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Invalid(f"The request body is too long (limit {limit} bytes).")
+        except TimeoutError:
+            raise TimedOut(
+                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
+            ) from None
         try:
             arguments = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
@@ -165,6 +230,23 @@ class HttpApi:
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
+
+
+@contextlib.asynccontextmanager
+async def _end_with_client(request: Request, opened: OpenRequest) -> AsyncIterator[None]:
+    """End the request if its client disconnects; the body is read before."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        opened.end("The client disconnected.")
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
 
 
 def _error_body(refused: WorldError) -> dict[str, Any]:

@@ -173,14 +173,55 @@ class Caller:
         self.require_scope(required_scope(right))
         room = room or await self.room()
         now = now_ms()
-        if right in room.rights_of(self.agent, now):
-            return
+        if right not in room.rights_of(self.agent, now):
+            raise self._explain_missing_right(right, room, now)
+
+    async def refreshed(self) -> Caller:
+        """Return the caller as it is now, in the same room; for a door that waited for input.
+
+        Raises:
+            Forbidden: if the account is disabled, or the caller may no longer enter its room.
+            NotFound: if the room was deleted.
+        """
+        caller = replace(self, agent=self._current_agent())
+        if self.room_id != "lobby":  # where those are who may enter no other room
+            await caller.require(Right.ENTER)
+        return caller
+
+    async def as_present(self) -> Caller:
+        """Return the caller with its current role, if it may be and talk in its room now.
+
+        For work that lasts: each step of it checks again. A model that was called in a room may be
+        there, unless it is banned or muted; the scope of a token is its door's to check.
+
+        Raises:
+            Forbidden: if the account is disabled, or the right to enter or to talk is missing.
+            NotFound: if the room was deleted.
+        """
+        agent = self._current_agent()
+        current, now = replace(self, agent=agent), now_ms()
+        room = await self.room()
+        as_visitor = replace(room, mode="open") if self.door == "model" else room
+        rights = as_visitor.rights_of(agent, now)
+        for right in (Right.ENTER, Right.TALK):
+            if right not in rights:
+                raise current._explain_missing_right(right, room, now)
+        return current
+
+    def _current_agent(self) -> Agent:
+        agent = self.world.agents.get(self.agent.id)
+        if agent is None or agent.disabled:
+            raise Forbidden("Your account is disabled.")
+        return agent
+
+    def _explain_missing_right(self, right: Right, room: Room, now: int) -> Forbidden:
+        """Return the refusal for a right that the caller lacks: why, and who can grant it."""
         member = room.members.get(self.agent.id)
         if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):
-            raise access.banned_error(room.name, member, now)
+            return access.banned_error(room.name, member, now)
         if member and (member.muted_until or 0) > now and right is Right.TALK:
-            raise access.muted_error(room.name, member, now)
-        raise self.missing_right_error(right, room)
+            return access.muted_error(room.name, member, now)
+        return self.missing_right_error(right, room)
 
     def missing_right_error(self, right: Right, room: Room, purpose: str = "") -> Forbidden:
         """Return the refusal for a right that the caller lacks in a room: who can grant it.

@@ -5,6 +5,7 @@ WorldError             the base: a sentence for people
 ├── Invalid            malformed input
 ├── Conflict           clashes with the present state
 ├── Forbidden          the caller lacks a right
+├── TimedOut           the input did not arrive in time
 └── Unavailable        not possible now (disk full, shutting down)
 """
 
@@ -74,6 +75,12 @@ class Forbidden(WorldError):
     """The caller lacks a right."""
 
     code = "forbidden"
+
+
+class TimedOut(WorldError):
+    """The input did not arrive in time."""
+
+    code = "timed_out"
 
 
 class Unavailable(WorldError):

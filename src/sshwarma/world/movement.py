@@ -78,14 +78,26 @@ async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str
 
 async def evict_strangers(world: World, room_id: str, reason: str) -> None:
     """Evict everyone in a room who may not enter it now. Call it after the change."""
-    for present in world.presence.in_room(room_id):
-        await evict_if_closed(world, present.agent_id, room_id, reason)
+    for agent_id in _agents_in(world, room_id):
+        await evict_if_closed(world, agent_id, room_id, reason)
 
 
 def evict_everyone(world: World, room_id: str, reason: str) -> None:
     """Put out everyone in a room. Call it after the room was deleted."""
-    for present in world.presence.in_room(room_id):
-        world.publish(AgentEvicted(present.agent_id, reason, room_id))
+    for agent_id in _agents_in(world, room_id):
+        world.publish(AgentEvicted(agent_id, reason, room_id))
+
+
+def rooms_with(world: World, agent_id: str) -> set[str]:
+    """Return the rooms in which an agent is present or has requests in progress."""
+    links = world.presence.connections_of(agent_id)
+    return {link.room_id for link in links} | world.open_requests.rooms_of(agent_id)
+
+
+def _agents_in(world: World, room_id: str) -> list[str]:
+    """Return the agents that are present in a room or have requests in progress there."""
+    present = [present.agent_id for present in world.presence.in_room(room_id)]
+    return list(dict.fromkeys([*present, *world.open_requests.agents_in(room_id)]))
 
 
 async def _room_exists(world: World, room_id: str) -> bool:

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.world import agents, loadout, rooms, rows, search, turns
+from sshwarma.world import agents, loadout, rooms, rows, search, tokens, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
@@ -35,6 +35,7 @@ from sshwarma.world.events import (
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.migrate import migrate_database
+from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
@@ -68,6 +69,7 @@ class World:
         self.bus = EventBus()
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
+        self.open_requests = OpenRequests(self.bus, self.agents, self._read_token_ids)
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
@@ -111,6 +113,7 @@ class World:
         for task in (self._index_task, self._refresh_task):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
+        await self.open_requests.close()
         await self.reports.close()
         await self.store.close()
 
@@ -287,6 +290,10 @@ class World:
                 return
             self.agents.refresh(agent_id, agent, keys)
             self.bus.publish(AgentsChanged(agent_id))
+
+    async def _read_token_ids(self, agent_id: str) -> frozenset[str]:
+        live = await self.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
+        return frozenset(token.id for token in live)
 
     def _schedule_indexing(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,13 +1,15 @@
 """MCP endpoint: `/mcp` over HTTP with agent tokens, and ssh channels with keys.
 
-Each HTTP request is authenticated by its token before its body is read. The SDK's session manager
-serves both protocol eras at one URL; a session belongs to the token that opened it.
+Each HTTP request is authenticated by its token before its body is read, and again when it has
+arrived. The SDK's session manager serves both protocol eras at one URL; a session belongs to the
+token that opened it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from typing import Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -19,6 +21,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
 from sshwarma.common.limits import (
+    HTTP_BODY_TIMEOUT_SECONDS,
     MAX_CLIENT_MESSAGE_BYTES,
     MAX_MCP_SESSIONS,
     MAX_MCP_SESSIONS_PER_AGENT,
@@ -161,6 +164,8 @@ class McpEndpoint:
                 words = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
                 await _send_refusal(send, 429, words)
                 return
+            if scope["method"] == "POST" and not await self._read_body(scope, answer):
+                return
             scope = {**scope, "user": _make_user(token), CONNECTION_KEY: connection}
             await self._manager.handle_request(scope, answer.receive, answer.send)
             await answer.finish()
@@ -168,6 +173,26 @@ class McpEndpoint:
             connection.close()
             if scope["method"] == "DELETE" and answer.status == 200:
                 connection.client.forget_tokens({token.id})  # the client closed its session
+
+    async def _read_body(self, scope: Scope, answer: _HttpExchange) -> bool:
+        """Read the body of a request; refuse it if that takes too long or its token is revoked.
+
+        Returns whether the SDK may answer it.
+        """
+        try:
+            async with asyncio.timeout(HTTP_BODY_TIMEOUT_SECONDS):
+                is_whole = await answer.read_body()
+        except TimeoutError:
+            text = f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
+            await _send_refusal(answer.send, 408, text)
+            return False
+        if not is_whole:
+            await answer.finish()
+            return False
+        if await self._find_token(scope) is None:
+            await _send_refusal(answer.send, 401, "The token was revoked.")
+            return False
+        return True
 
     async def _find_token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""
@@ -188,10 +213,30 @@ class _HttpExchange:
         self._send = send
         self.status = 0
         self._is_complete = False
-        self._receive_task: asyncio.Task[Message] | None = None
+        self._body: deque[Message] = deque()
+
+    async def read_body(self) -> bool:
+        """Read the body, which `receive` returns again.
+
+        Returns False if the client disconnects or the connection ends. Reading stops at the limit
+        of a message: a longer body is the SDK's to refuse.
+        """
+        size = 0
+        while size <= MAX_CLIENT_MESSAGE_BYTES:
+            message = await self._receive_or_end()
+            if message["type"] == "http.disconnect":
+                return False
+            self._body.append(message)
+            size += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        return True
 
     async def receive(self) -> Message:
         """Return the next message of the client, or a disconnect when the connection ends."""
+        return self._body.popleft() if self._body else await self._receive_or_end()
+
+    async def _receive_or_end(self) -> Message:
         loop = asyncio.get_running_loop()
         ended = loop.create_task(self._connection.ended.wait())
         asking = loop.create_task(self._receive_once())
@@ -220,7 +265,7 @@ class _HttpExchange:
         if self.status:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            await _send_refusal(self._send, 401, self._connection.reason)
+            await _send_refusal(self.send, 401, self._connection.reason)
 
 
 def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
@@ -268,6 +313,8 @@ async def _send_refusal(
     ]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
+    if status == 408:
+        headers.append((b"connection", b"close"))  # the rest of the body is not read
     if status == 429:
         headers.append((b"retry-after", str(retry_after_seconds).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

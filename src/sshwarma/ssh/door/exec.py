@@ -104,20 +104,24 @@ class ExecHandler(TaskHandler):
         line = command.strip()
         try:
             line, room_name = self._door_flags(line)
-            caller = self._context.make_caller(self._agent_id, "exec", None)
-            caller = await caller.in_accessible_room()
-            if room_name:
-                caller = await caller.in_room(room_name)
-            if await self._is_registration(caller, line):
-                return await self._confirm_registered(caller, line)
-            line = await self._as_line(caller, line)
-            piped = await self._text_from_pipe(line)
-            self._context.line_rate.check(self._agent_id, "run the command again")
-            result = await run_line(caller, line, piped)
-            if isinstance(result, EditDraft) and not self._json:
-                raise _no_editor_error(result)
-            if isinstance(result, SentMessage) and result.turns:
-                result = await wait_for_answers(caller, result)
+            with self._context.world.open_requests.begin(self._agent_id) as request:
+                caller = self._context.make_caller(self._agent_id, "exec", None)
+                caller = await caller.in_accessible_room()
+                if room_name:
+                    caller = await caller.in_room(room_name)
+                if await self._is_registration(caller, line):
+                    return await self._confirm_registered(caller, line)
+                line = await self._as_line(caller, line)
+                piped = await self._text_from_pipe(line)
+                self._context.line_rate.check(self._agent_id, "run the command again")
+                # Again: roles and rooms may have changed while the pipe was read.
+                caller = await caller.refreshed()
+                request.room_id = caller.room_id
+                result = await run_line(caller, line, piped)
+                if isinstance(result, EditDraft) and not self._json:
+                    raise _no_editor_error(result)
+                if isinstance(result, SentMessage) and result.turns:
+                    result = await wait_for_answers(caller, result)
         except WorldError as refused:
             await self._refuse(refused, line)
             return 2 if isinstance(refused, (Invalid, UnknownVerb)) else 1

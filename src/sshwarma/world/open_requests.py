@@ -1,0 +1,167 @@
+"""Requests in progress, each of which ends when the access it began with ends.
+
+Doors begin a request here with its agent and token, `Tools.call` begins each call with its room. A
+request ends when its agent is disabled or loses a key, its token is revoked or expires, or its
+agent is put out of its room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from sshwarma.common.background import BackgroundTasks
+from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.errors import Forbidden
+from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus
+from sshwarma.world.ids import now_ms
+from sshwarma.world.tokens import Token
+
+
+class OpenRequest:
+    """A request in progress, as a context manager around its work.
+
+    When the request ends, the work is cancelled and the block raises Forbidden with the reason.
+
+    Attributes:
+        room_id: the room it acts in; None while that is not known.
+        token: the token that authenticated it; None for an ssh key.
+        reason: why it must end; empty while it may continue.
+        lost_access: whether the agent or the token lost access, rather than the room.
+    """
+
+    def __init__(
+        self, requests: OpenRequests, agent_id: str, room_id: str | None, token: Token | None
+    ) -> None:
+        self.agent_id = agent_id
+        self.room_id = room_id
+        self.token = token
+        self.reason = ""
+        self.lost_access = False
+        self._requests = requests
+        self._task: asyncio.Task[object] | None = None
+        self._cancel_requests = 0  # of the task, before this request cancelled it
+        self._is_cancelled = False
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._cancel_requests = self._task.cancelling() if self._task is not None else 0
+        self._requests.add(self)
+        if self.token is not None and self.token.expires_at is not None:
+            seconds = max(0.0, (self.token.expires_at - now_ms()) / 1000)
+            self._expiry = loop.call_later(seconds, self.end_access, "The token expired.")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        self._requests.discard(self)
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if not self._is_cancelled or task is None:
+            return
+        # As in `asyncio.timeout`: a cancellation by anybody else stays a cancellation.
+        is_own = task.uncancel() <= self._cancel_requests
+        if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise Forbidden(self.reason) from error
+
+    def end(self, reason: str) -> None:
+        """Cancel the work, for `reason`."""
+        if not self.reason:
+            self.reason = reason
+            # Not at once: an event may be published by the work itself.
+            asyncio.get_running_loop().call_soon(self._cancel)
+
+    def end_access(self, reason: str) -> None:
+        """Cancel the work because its agent or token has no access any more."""
+        self.lost_access = True
+        self.end(reason)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._is_cancelled = True
+            self._task.cancel()
+
+
+class OpenRequests:
+    """All requests in progress, by agent.
+
+    `read_token_ids` returns the ids of an agent's live tokens.
+    """
+
+    def __init__(
+        self,
+        bus: EventBus,
+        agents: AgentDirectory,
+        read_token_ids: Callable[[str], Awaitable[frozenset[str]]],
+    ) -> None:
+        self._agents = agents
+        self._read_token_ids = read_token_ids
+        self._requests: dict[str, set[OpenRequest]] = {}
+        self._background = BackgroundTasks()
+        bus.on_event(AgentEvicted, self._on_evicted)
+        bus.on_event(AgentsChanged, self._on_agent_changed)
+
+    def begin(
+        self, agent_id: str, *, room_id: str | None = None, token: Token | None = None
+    ) -> OpenRequest:
+        """Return a request of an agent, to be used in a `with` block around its work."""
+        return OpenRequest(self, agent_id, room_id, token)
+
+    def add(self, request: OpenRequest) -> None:
+        """Add a request; entering it does."""
+        self._requests.setdefault(request.agent_id, set()).add(request)
+
+    def discard(self, request: OpenRequest) -> None:
+        """Remove a request; leaving it does."""
+        left = self._requests.get(request.agent_id, set())
+        left.discard(request)
+        if not left:
+            self._requests.pop(request.agent_id, None)
+
+    def agents_in(self, room_id: str) -> set[str]:
+        """Return the agents with a request in a room."""
+        return {
+            agent_id
+            for agent_id, requests in self._requests.items()
+            if any(request.room_id == room_id for request in requests)
+        }
+
+    def rooms_of(self, agent_id: str) -> set[str]:
+        """Return the rooms in which an agent has requests."""
+        open_now = self._requests.get(agent_id, ())
+        return {request.room_id for request in open_now if request.room_id is not None}
+
+    async def close(self) -> None:
+        """Wait for reads of tokens."""
+        await self._background.join()
+
+    def _on_evicted(self, event: AgentEvicted) -> None:
+        for request in tuple(self._requests.get(event.agent_id, ())):
+            if event.room_id is None:
+                request.end_access(event.reason)
+            elif event.room_id == request.room_id:
+                request.end(event.reason)
+
+    def _on_agent_changed(self, event: AgentsChanged) -> None:
+        agent = self._agents.get(event.agent_id)
+        requests = tuple(self._requests.get(event.agent_id, ()))
+        if agent is None or agent.disabled:
+            for request in requests:
+                request.end_access("Your account is disabled.")
+        elif any(request.token is not None for request in requests):
+            self._background.spawn(self._end_revoked(event.agent_id))
+
+    async def _end_revoked(self, agent_id: str) -> None:
+        live = await self._read_token_ids(agent_id)
+        for request in tuple(self._requests.get(agent_id, ())):
+            if request.token is not None and request.token.id not in live:
+                request.end_access("The token was revoked.")

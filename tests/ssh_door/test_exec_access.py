@@ -1,0 +1,119 @@
+"""Commands over ssh whose person loses a role, a room or the account before their input ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sshwarma.admin import operations
+from sshwarma.settings import LimitSettings
+from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.exec import ExecHandler
+from sshwarma.terminal.clock import FrameClock
+from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.world import agents
+from sshwarma.world.world import World
+from support.people import Someone, alice, bob, do, world
+from support.services import services_in
+
+__all__ = ["alice", "bob", "world"]
+
+
+class Output:
+    """A channel that keeps what is written to it."""
+
+    has_pty = False
+    env: dict[str, str] = {}  # noqa: RUF012
+    size = (80, 24)
+    term = ""
+
+    def __init__(self) -> None:
+        self.out = self.err = b""
+        self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def write(self, data: bytes) -> None:
+        self.out += data
+
+    def write_stderr(self, data: bytes) -> None:
+        self.err += data
+
+    def exit(self, status: int) -> None:
+        self.status.set_result(status)
+
+
+class Command(ExecHandler):
+    """A command that says when it waits for the rest of its input."""
+
+    async def _text_from_pipe(self, line: str) -> str | None:
+        self.is_reading.set()
+        return await super()._text_from_pipe(line)
+
+    @classmethod
+    async def begin(cls, world: World, agent_id: str, command: str) -> tuple[Command, Output]:
+        gate: Any = None
+        clock = FrameClock(asyncio.get_running_loop())
+        context = SshContext(
+            world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+        )
+        output = Output()
+        channel: Any = output
+        made = cls(context, agent_id, channel, command)
+        made.is_reading = asyncio.Event()
+        await asyncio.wait_for(made.is_reading.wait(), 20)
+        return made, output
+
+    is_reading: asyncio.Event
+
+
+async def vault_with_admin(alice: Someone, bob: Someone) -> str:
+    """A private room that bob may enter as an admin alone."""
+    await do(alice, "/create vault")
+    await do(alice, "/room private")
+    await operations.run_operation(alice.world, "agents_role", {"name": "bob", "role": "admin"})
+    return alice.room_id
+
+
+async def test_a_role_lost_while_input_comes_is_lost(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    vault = await vault_with_admin(alice, bob)
+    command, output = await Command.begin(world, bob.id, "say --room vault --stdin")
+    await operations.run_operation(world, "agents_role", {"name": "bob", "role": "member"})
+    command.data(b"said by nobody who may\n")
+    command.eof()
+    assert await asyncio.wait_for(output.status, 20) == 1
+    assert b"Permission denied" in output.err
+    assert [row for row in await world.last_rows(vault, 50) if row.kind == "chat"] == []
+
+
+async def test_a_closed_room_does_not_send_what_was_meant_for_it_to_another(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await do(alice, "/create den")
+    await do(bob, "/join den")
+    command, output = await Command.begin(world, bob.id, "say --stdin")
+    await do(alice, "/room private")
+    command.data(b"for the den alone\n")
+    command.eof()
+    assert await asyncio.wait_for(output.status, 20) == 1
+    for room_id in (alice.room_id, "lobby"):
+        assert [row for row in await world.last_rows(room_id, 50) if row.kind == "chat"] == []
+
+
+@pytest.mark.parametrize("operation", ["agents_disable", "keys_remove"])
+async def test_a_command_ends_with_the_access_of_its_agent(
+    world: World, bob: Someone, operation: str
+) -> None:
+    given = {"name": "bob"}
+    if operation == "keys_remove":
+        for key in ("SHA256:first", "SHA256:second"):
+            await world.change(
+                lambda tx, key=key: agents.add_key(tx, bob.id, key, f"ssh-ed25519 {key}")
+            )
+        given["fingerprint"] = "SHA256:first"
+    _, output = await Command.begin(world, bob.id, "say --stdin")
+    await operations.run_operation(world, operation, given)
+    assert await asyncio.wait_for(output.status, 20) == 1
+    assert b"disabled" in output.err or b"key was removed" in output.err
