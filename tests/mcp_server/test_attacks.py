@@ -298,6 +298,19 @@ async def test_who_is_put_out_ends_the_calls_of_its_client(served: Served) -> No
         assert ended.is_set()
 
 
+async def test_a_schema_that_costs_too_much_to_check_is_refused(served: Served) -> None:
+    token = await served.newcomer("ann")
+    branches = [*({"const": f"x{n}"} for n in range(300)), {"type": "integer"}]
+    schema = {"type": "object", "properties": {"a": {"items": {"anyOf": branches}}}}
+    await served.equip("lobby", await served.tool("t", "dear", input_schema=schema))
+    async with served.client(token) as client:
+        given = {"name": "t:dear", "arguments": {"a": [1] * 4_000}}
+        result = await client.call_tool("use_tool", given)
+        assert result.is_error and "checks against its schema, the limit" in words(result)
+        given["arguments"] = {"a": [1] * 20}
+        assert not (await client.call_tool("use_tool", given)).is_error
+
+
 async def test_streams_at_a_time_have_a_bound(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
