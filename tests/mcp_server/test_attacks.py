@@ -298,6 +298,45 @@ async def test_who_is_put_out_ends_the_calls_of_its_client(served: Served) -> No
         assert ended.is_set()
 
 
+@pytest.mark.parametrize("line", ["/room private", "/ban ann"])
+async def test_a_wait_for_events_ends_with_the_reason_to_leave(served: Served, line: str) -> None:
+    await served.agent("olga", "owner")
+    token = await served.newcomer("ann")
+    await served.do("olga", "/create den")
+    async with served.client(token) as client:
+        await client.call_tool("join", {"room": "den"})
+        cursor = (await client.call_tool("wait_events", {"timeout": 0})).structured_content
+        assert cursor is not None
+        given = {"cursor": cursor["cursor"], "timeout": 30}
+        wait = asyncio.create_task(client.call_tool("wait_events", given))
+        await served.until(lambda: any(guest.calls for guest in served.guests))
+        await served.do("olga", line, "den")
+        result = await asyncio.wait_for(wait, 20)
+        assert not result.is_error, words(result)
+        assert result.structured_content is not None
+        kinds = [event["kind"] for event in result.structured_content["events"]]
+        if "put_out" not in kinds:  # the row that closes the room came first
+            assert kinds == ["notice"]
+            given["cursor"] = result.structured_content["cursor"]
+            result = await client.call_tool("wait_events", given)
+            assert result.structured_content is not None
+        assert result.structured_content["events"][-1]["kind"] == "put_out"
+        assert result.structured_content["room"] == "lobby"
+
+
+async def test_a_schema_that_costs_too_much_to_check_is_refused(served: Served) -> None:
+    token = await served.newcomer("ann")
+    branches = [*({"const": f"x{n}"} for n in range(300)), {"type": "integer"}]
+    schema = {"type": "object", "properties": {"a": {"items": {"anyOf": branches}}}}
+    await served.equip("lobby", await served.tool("t", "dear", input_schema=schema))
+    async with served.client(token) as client:
+        given = {"name": "t:dear", "arguments": {"a": [1] * 4_000}}
+        result = await client.call_tool("use_tool", given)
+        assert result.is_error and "checks against its schema, the limit" in words(result)
+        given["arguments"] = {"a": [1] * 20}
+        assert not (await client.call_tool("use_tool", given)).is_error
+
+
 async def test_concurrent_streams_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

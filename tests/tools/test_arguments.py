@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.common.limits import MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
+from sshwarma.common.limits import MAX_ARGUMENT_CHECKS, MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
 from sshwarma.tools.arguments import check_arguments, parse_arguments
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
@@ -176,6 +176,77 @@ def test_hostile_schema_is_checked_quickly(name: str) -> None:
     began = time.thread_time()  # of the processor: a busy machine has less of it to give
     assert check_arguments(tool(HOSTILE[name]), {"x": "a" * 40 + "!"})
     assert time.thread_time() - began < 2
+
+
+ANY_OF_MANY = {
+    "properties": {
+        "a": {"items": {"anyOf": [*({"const": f"x{n}"} for n in range(300)), {"type": "integer"}]}}
+    }
+}
+EXPENSIVE: dict[str, tuple[Any, Any]] = {
+    "many branches": (ANY_OF_MANY, [1] * 4_000),
+    "many values": ({"properties": {"a": {"items": {"type": "integer"}}}}, [1] * 300_000),
+    "long constants": (
+        {"properties": {"a": {"items": {"anyOf": [{"const": [0] * 99 + [n]} for n in range(99)]}}}},
+        [[0] * 99 + [-1]] * 3_000,
+    ),
+    "long options": (
+        {"properties": {"a": {"items": {"enum": list(range(9_000))}}}}, [-1] * 100_000,
+    ),
+    "many names": (
+        {"properties": {"a": {"items": {"anyOf": [{"required": [*"abcdef"]}, {}]}}}},
+        [{}] * 100_000,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_check_of_too_many_steps_is_refused(name: str) -> None:
+    schema, value = EXPENSIVE[name]
+    with pytest.raises(Invalid, match=f"need more than {MAX_ARGUMENT_CHECKS} checks"):
+        check_arguments(tool(schema), {"a": value})
+
+
+def test_ordinary_arguments_are_far_from_the_limit_of_checks() -> None:
+    assert check_arguments(tool(ANY_OF_MANY), {"a": [1] * 25})
+    numbers = {"properties": {"a": {"items": {"type": "integer"}}}}
+    assert check_arguments(tool(numbers), {"a": [1] * 20_000})
+
+
+def test_large_wrong_value_is_shortened() -> None:
+    schema = {"allOf": [{"properties": {"a": {"type": "string"}}}] * MAX_NAMED_PROBLEMS}
+    with pytest.raises(Invalid, match=r"a: must be text \(got \[1, 1, 1"):
+        check_arguments(tool(schema), {"a": [1] * 300_000})
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "fails"),
+    [
+        ({"const": 1}, [1, 1.0], [True, "1", [1]]),
+        (
+            {"const": [0, {"x": True}]},
+            [[0, {"x": True}]],
+            [[False, {"x": True}], [0, {"x": 1}], [0]],
+        ),
+        ({"enum": [False, "a"]}, [False, "a"], [0, None]),
+        ({"type": "integer"}, [1, 1.0], [1.5, True, "x"]),
+        ({"type": ["null", "number"]}, [None, 2.5], [False, "x"]),
+        ({"exclusiveMaximum": 3}, [2, "abc", True], [3]),
+        ({"minLength": 2, "maxItems": 1}, ["ab", [1], 7], ["a", [1, 2]]),
+        ({"additionalProperties": {"type": "integer"}}, [{"x": 1}, 3], [{"x": "y"}]),
+        ({"items": False}, [[], {}], [[1]]),
+        ({"allOf": [{"minimum": 1}, {"maximum": 3}]}, [2], [0, 4]),
+    ],
+)
+def test_keywords_mean_what_they_do_in_json_schema(
+    schema: Any, fits: list[Any], fails: list[Any]
+) -> None:
+    whole = {"properties": {"x": {"anyOf": [schema]}}}
+    for value in fits:
+        check_arguments(tool(whole), {"x": value})
+    for value in fails:
+        with pytest.raises(Invalid):
+            check_arguments(tool(whole), {"x": value})
 
 
 def test_deeply_nested_schema_is_accepted() -> None:

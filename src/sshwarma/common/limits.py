@@ -313,6 +313,9 @@ MAX_NESTED_CALLS: Final = 64
 MAX_ARGUMENTS_BYTES: Final = 1 << 20
 """Bytes of the arguments of a call, as JSON."""
 
+MAX_ARGUMENT_CHECKS: Final = 50_000
+"""Keywords of a tool's schema checked for the values of one call: they hold up everybody."""
+
 MAX_NAMED_PROBLEMS: Final = 20
 """Problems with arguments that one refusal names."""
 

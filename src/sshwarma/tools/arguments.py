@@ -1,10 +1,11 @@
 """Checks a call's arguments against the JSON Schema of its tool.
 
-Arguments are parsed from words, coerced, and validated. A schema is untrusted, so it is first
-simplified: references within it are inlined, up to a depth; external references are never followed;
-keywords of unbounded cost (counting matching branches) are dropped. Patterns run in an engine of
-linear time; patterns it does not support, and texts over a limit, are accepted. The simplified
-schema accepts a superset of the original; the provider may still reject.
+Arguments are parsed from words, coerced, and checked, in a bounded number of steps
+(`tools/schema_check.py`). A schema is untrusted, so it is first simplified: references within it
+are inlined, up to a depth; external references are never followed; keywords of unbounded cost
+(counting matching branches) are dropped. Patterns run in an engine of linear time; patterns it does
+not support, and texts over a limit, are accepted. The simplified schema accepts a superset of the
+original; the provider may still reject.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from jsonschema import Draft202012Validator, validators  # type: ignore[import-untyped]
-from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pydantic_core import ValidationError as PydanticError
 
-from sshwarma.common.limits import MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
+from sshwarma.common.limits import (
+    MAX_ARGUMENT_CHECKS,
+    MAX_ARGUMENTS_BYTES,
+    MAX_NAMED_PROBLEMS,
+)
 from sshwarma.common.validation_text import describe_json_error
+from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
 
@@ -76,7 +80,8 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     Text that holds JSON of the declared type is parsed: models sometimes write numbers as text.
 
     Raises:
-        Invalid: naming the wrong arguments and the expected values.
+        Invalid: naming the wrong arguments and the expected values, or the limit of the arguments'
+            size or of the steps to check them.
     """
     try:
         size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
@@ -87,8 +92,20 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
     fitted = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
-    found = islice(plain.validator.iter_errors(fitted), MAX_NAMED_PROBLEMS + 1)
-    problems = [words for error in found for words in _describe_error(error)]
+    checker = SchemaChecker(plain.matches_pattern, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
+    try:
+        found = checker.find_problems(fitted, schema)
+    except TooManyChecks:
+        raise Invalid(
+            f"{tool.label}: the arguments need more than {MAX_ARGUMENT_CHECKS} checks against its"
+            " schema, the limit.",
+            hint="Pass fewer values.",
+        ) from None
+    given = {id(problem.value): problem.value for problem in found}
+    texts = {key: _shorten_json(value) for key, value in given.items()}
+    problems = [
+        words for problem in found for words in _describe_problem(problem, texts[id(problem.value)])
+    ]
     if problems:
         takes = ", ".join(_argument_names(schema)) or "none"
         more = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
@@ -226,28 +243,19 @@ class _BoundedSchema:
             made.setdefault("allOf", []).append(target)
         return made
 
-    @property
-    def validator(self) -> Any:
-        """The validator for one call's arguments."""
-        if not self._pattern_count:
-            return Draft202012Validator(self.schema)
-        return validators.extend(Draft202012Validator, {"pattern": self._check_pattern})(
-            self.schema
-        )
-
-    def _check_pattern(
-        self, _: Any, pattern: str, value: Any, __: Any
-    ) -> Iterator[ValidationError]:
-        if not isinstance(value, str) or len(value) >= self._characters_left:
-            return
-        self._characters_left -= len(value) + 1
+    def matches_pattern(self, pattern: str, text: str) -> bool:
+        """Return whether a text matches a pattern, or is over the limit of one call."""
+        if len(text) >= self._characters_left:
+            return True
+        self._characters_left -= len(text) + 1
         matcher = _compile_pattern(pattern)
         if matcher is None:
-            return
+            return True
         try:
-            matcher.validate_python(value)
+            matcher.validate_python(text)
         except PydanticError:
-            yield ValidationError(f"{pattern} does not match")
+            return False
+        return True
 
     def _resolve_reference(self, reference: Any) -> Any:
         """Return the target of a reference within the schema, or an empty schema for any other."""
@@ -271,7 +279,7 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
             )
         case "enum":
             return isinstance(value, list)
-        case "const" | "title" | "description" | "default":
+        case "const":
             return True
         case "required":
             return isinstance(value, list) and all(isinstance(name, str) for name in value)
@@ -291,21 +299,18 @@ def _compile_pattern(pattern: str) -> SchemaValidator | None:
         return None
 
 
-def _describe_error(error: ValidationError) -> Iterator[str]:
-    """Return the problem, beginning with the name of the argument."""
-    place = ".".join(map(str, error.absolute_path)) or "the arguments"
-    given, limit = _shorten_json(error.instance), error.validator_value
-    prefix = f"{place}." if error.absolute_path else ""
-    match error.validator:
+def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
+    """Return the problem, beginning with the name of the argument; `given` shows the value."""
+    place = ".".join(map(str, problem.path)) or "the arguments"
+    limit = problem.limit
+    prefix = f"{place}." if problem.path else ""
+    match problem.keyword:
         case "required":
-            for name in limit:
-                if name not in error.instance:
-                    yield f"{prefix}{name}: required"
-                    return
+            yield f"{prefix}{limit}: required"
         case "additionalProperties":
-            known = error.schema.get("properties", {})
+            known = problem.schema.get("properties", {})
             for name in islice(
-                (name for name in error.instance if name not in known), MAX_NAMED_PROBLEMS + 1
+                (name for name in problem.value if name not in known), MAX_NAMED_PROBLEMS + 1
             ):
                 yield f"{prefix}{name[:40]}: unknown argument"
         case "type":
@@ -316,7 +321,7 @@ def _describe_error(error: ValidationError) -> Iterator[str]:
         case "const":
             yield f"{place}: must be {_shorten_json(limit)} (got {given})"
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
-            yield f"{place}: must be {_BOUND_WORDS[error.validator]} {limit} (got {given})"
+            yield f"{place}: must be {_BOUND_WORDS[problem.keyword]} {limit} (got {given})"
         case "pattern":
             yield f"{place}: must match {limit} (got {given})"
         case "anyOf":
@@ -341,5 +346,9 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _shorten_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    text = ""
+    for part in json.JSONEncoder().iterencode(value[:40] if isinstance(value, str) else value):
+        text += part
+        if len(text) > 40:  # a value may be large, and only its start is shown
+            return f"{text[:39]}…"
+    return text

@@ -22,12 +22,15 @@ from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
-from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.events import PresenceChanged, StreamEnded, StreamUpdated
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 
 WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
+
+MOVE_TIMEOUT_SECONDS: Final = 5.0
+"""Seconds to wait until an agent is out of a room that was closed to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,13 @@ async def wait_events(
     since = _parse_cursor(cursor)
     while True:
         now = caller()
-        room = await now.room()
-        await now.require(Right.ENTER, room)
+        try:
+            room = await now.room()
+            await now.require(Right.ENTER, room)
+        except (Forbidden, NotFound):
+            if not await _wait_until_moved(now, client):
+                raise
+            continue  # a notice says why
         happened = asyncio.Event()
         stops = [
             now.world.bus.on_room(room.id, partial(_wake_on_change, happened)),
@@ -100,6 +108,25 @@ async def wait_events(
         finally:
             for stop in stops:
                 stop()
+
+
+async def _wait_until_moved(caller: Caller, client: ConnectedAgent) -> bool:
+    """Wait until the agent is out of a room that was closed to it; return whether it is.
+
+    The room is closed, and its log says so, before those who are in it are put out.
+    """
+    moved = asyncio.Event()
+    stop = caller.world.bus.on_event(PresenceChanged, lambda _: moved.set())
+    try:
+        async with asyncio.timeout(MOVE_TIMEOUT_SECONDS):
+            while client.link is not None and client.link.room_id == caller.room_id:
+                moved.clear()
+                await moved.wait()
+    except TimeoutError:
+        return False
+    finally:
+        stop()
+    return True
 
 
 def _wake_on_change(happened: asyncio.Event, event: object) -> None:
