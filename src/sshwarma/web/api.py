@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -25,20 +25,11 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for_program
-from sshwarma.world.bearer import authenticate_bearer
+from sshwarma.web.errors import refuse
+from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, RateLimited, WorldError
+from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.world import World
-
-HTTP_STATUSES: Final = {
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "invalid": 422,
-    "refused": 422,
-    "unavailable": 503,
-    "rate_limited": 429,
-}
 
 
 class Unauthorized(WorldError):
@@ -73,16 +64,8 @@ class HttpApi:
         async def endpoint(request: Request) -> Response:
             try:
                 return JSONResponse(await answer(request))
-            except Unauthorized as refused:
-                headers = {"WWW-Authenticate": "Bearer"}
-                return JSONResponse(_error_body(refused), status_code=401, headers=headers)
             except WorldError as refused:
-                retry = {}
-                if isinstance(refused, RateLimited):
-                    retry = {"Retry-After": str(refused.retry_after_seconds)}
-                return JSONResponse(
-                    _error_body(refused), status_code=HTTP_STATUSES[refused.code], headers=retry
-                )
+                return refuse(refused)
             except ClientDisconnect:
                 return Response(status_code=499)  # the client is gone
 
@@ -133,10 +116,7 @@ class HttpApi:
         authorization = request.headers.get("authorization", "")
         bearer = await authenticate_bearer(self._world, authorization)
         if bearer is None:
-            raise Unauthorized(
-                "The bearer token is missing or invalid.",
-                hint="Make one with sshwarma token new NAME.",
-            )
+            raise Unauthorized(INVALID_BEARER, hint=BEARER_HINT)
         agent, token = bearer
         self._line_rate.check(agent.id)
         caller = Caller(
@@ -165,7 +145,3 @@ class HttpApi:
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
-
-
-def _error_body(refused: WorldError) -> dict[str, Any]:
-    return {"error": refused.code, "message": refused.message, "hint": refused.program_hint}
