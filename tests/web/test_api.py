@@ -207,9 +207,38 @@ async def test_every_error_has_the_same_body(web: Client, monkeypatch: pytest.Mo
 async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
     status, answer = await web.ask("GET", "/api/v1/verbs", await web.token("bob"))
     assert status == 200
-    assert [verb["name"] for verb in answer["verbs"]] == [verb.path for verb in every_verb()]
-    assert {verb["line"] for verb in answer["verbs"]} >= {"/look", "/mcp add"}
+    names = [verb["name"] for verb in answer["verbs"]]
+    assert names == [verb.path for verb in every_verb() if not verb.ssh_only]
+    assert {"look", "mcp_add"} < set(names)
+    assert not {"edit", "tool_edit", "quit", "token_list", "token_new", "token_revoke"} & set(names)
+    assert not [verb for verb in answer["verbs"] if "line" in verb]
+    listed = {verb["name"]: verb for verb in answer["verbs"]}
+    assert (listed["put"]["needs"], listed["vibe"]["scope"]) == ("enter", "read")
+    assert listed["vibe"]["change_scope"] == "build"
+    assert "build" in listed["put"]["rights"] and "build" in listed["vibe"]["rights"]
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
+
+
+async def test_an_unknown_verb_points_to_the_near_ones(web: Client) -> None:
+    token = await web.token("alice")
+    for name, hint in (
+        ("history", "It is a family of verbs: history_show, history_search."),
+        ("nav", "It is a family of verbs: nav_show, nav_on, nav_off."),
+        ("history_serch", "Did you mean history_search or history_show?"),
+        ("lok", "Did you mean look?"),
+    ):
+        status, answer = await web.do(name, token)
+        assert (status, answer["hint"]) == (404, hint)
+    assert (await web.do("zzzzz", token))[1]["hint"]
+
+
+async def test_what_needs_an_ssh_key_is_refused_with_the_reason(web: Client) -> None:
+    token = await web.token("alice")
+    for name, given in (("token_list", {}), ("edit", {"name": "x"}), ("quit", {})):
+        status, answer = await web.do(name, token, **given)
+        assert (status, answer["message"]) == (
+            403, f"{name} works only over ssh, with your ssh key.",
+        )  # fmt: skip
 
 
 async def test_room_parameter_must_be_a_room_to_enter(web: Client) -> None:

@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.views import draw_columns, format_duration, view
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -47,11 +48,11 @@ class ServerList:
     servers: tuple[ServerListItem, ...]
 
 
-@view(ServerList)
-def draw_server_list(result: ServerList) -> Block:
+@view_for_reader(ServerList)
+def draw_server_list(result: ServerList, reader: Reader) -> Block:
     """Draw the MCP servers, with their states and numbers of tools."""
     if not result.servers:
-        return block("No MCP servers. An owner adds one with /mcp add.")
+        return block(f"No MCP servers.{reader.hint(' An owner adds one with {}.', 'mcp add')}")
     return block(
         line(("heading", "MCP servers:")),
         *draw_columns(

@@ -18,13 +18,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.reader import API_CLIENT
 from sshwarma.verbs.registry import every_verb, find_verb
-from sshwarma.verbs.views import dump_json, render_for_program
+from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.web.errors import refuse
 from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
 from sshwarma.world.caller import Caller
@@ -77,14 +79,17 @@ class HttpApi:
             "verbs": [
                 {
                     "name": verb.path,
-                    "line": f"/{verb.name}",
                     "section": verb.section,
                     "summary": verb.summary,
+                    "description": verb.program_description,
                     "needs": verb.needs,
+                    "rights": verb.rights,
                     "scope": verb.scope,
+                    "change_scope": verb.change_scope,
                     "input_schema": verb.input_schema,
                 }
                 for verb in every_verb()
+                if not verb.ssh_only
             ]
         }
 
@@ -94,9 +99,9 @@ class HttpApi:
         name = request.path_params["name"]
         verb = find_verb(name)
         if verb is None or verb.path != name:
-            raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
+            raise _unknown_verb_error(name)
         result = await invoke(caller, name, arguments)
-        return {"result": dump_json(result), "text": render_for_program(result)}
+        return {"result": dump_json(result), "text": render_for(API_CLIENT, result)}
 
     async def _run_line(self, request: Request) -> dict[str, Any]:
         caller = await self._caller(request)
@@ -109,7 +114,7 @@ class HttpApi:
                         hint="POST the arguments to /api/v1/verbs/NAME instead.",
                     )
                 result = await run_line(caller, line)
-                return {"result": dump_json(result), "text": render_for_program(result)}
+                return {"result": dump_json(result), "text": render_for(API_CLIENT, result)}
         raise Invalid('The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}')
 
     async def _caller(self, request: Request) -> Caller:
@@ -145,3 +150,14 @@ class HttpApi:
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
+
+
+def _unknown_verb_error(name: str) -> NotFound:
+    """Return the refusal of a name that no verb has, with the names that are meant."""
+    offered = [verb for verb in every_verb() if not verb.ssh_only]
+    family = [verb.path for verb in offered if verb.group == name]
+    near = family or find_near_names(name, [verb.path for verb in offered])
+    hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near)
+    return NotFound(
+        f"Unknown verb {name[:40]}.", hint=hint or "GET the path api/v1/verbs: it lists them."
+    )

@@ -168,12 +168,13 @@ class Caller:
         """Raise unless the caller has a right, in its room or another.
 
         Raises:
-            Forbidden: naming the missing right and who can grant it, or the missing scope.
+            Forbidden: naming the missing right and who can grant it; or the missing scope, if
+                the agent has the right.
         """
-        self.require_scope(required_scope(right))
         room = room or await self.room()
         now = now_ms()
         if right in room.rights_of(self.agent, now):
+            self.require_scope(required_scope(right))
             return
         member = room.members.get(self.agent.id)
         if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):

@@ -40,7 +40,7 @@ from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldErro
 from sshwarma.world.tokens import Token
 
 _SDK_DETAILS: Final = ("Validation error", "Parse error")
-"""Beginnings of messages of the SDK that go on with the details of a Python exception."""
+"""Beginnings of messages of the SDK that contain the details of a Python exception."""
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
