@@ -30,8 +30,8 @@ CONNECTING = ("mcp add", "mcp login", "model test")
 
 KEYS = re.compile(r"\bAlt-|\bEnter\b(?! it)|\bssh HOST\b")
 
-ABOUT_TERMINALS = {"set"}  # its values are about the terminal of a person
-OWN_LINES = {"alias"}  # the meaning of an alias is a line that the caller has given
+ABOUT_LINES = {"set", "alias"}
+"""Verbs whose subject is what a person types: settings of a terminal, and lines of the caller."""
 
 NOTHING_THERE = {
     "examine": {"thing": "zzz"}, "join": {"room": "zzz"}, "join near": {"room": "lobyb"},
@@ -100,8 +100,8 @@ async def _check_call(caller: Caller, verb: Verb, given: dict[str, Any]) -> None
         assert not _typed(refused.program_text), refused.program_text
         return
     text, fields = render_for(reader_at(caller.door), result), dump_json(result)
-    for one in (text, *(_texts(fields) if verb.name not in ABOUT_TERMINALS else ())):
-        if verb.name not in OWN_LINES:
+    if verb.name not in ABOUT_LINES:
+        for one in (text, *_texts(fields)):
             assert not _typed(one), (verb.name, given, one)
     assert not isinstance(fields, dict) or "line" not in fields
 

@@ -28,7 +28,14 @@ from sshwarma.verbs.arguments import (
     Word,
 )
 from sshwarma.verbs.mcp_login import SignInInstructions, begin_sign_in, submit_callback_url
-from sshwarma.verbs.mcp_views import ServerDetails, ServerList, ServerLog, find_listed, find_shown
+from sshwarma.verbs.mcp_views import (
+    ServerDetails,
+    ServerList,
+    ServerLog,
+    find_listed,
+    find_shown,
+    format_reason,
+)
 from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
@@ -403,10 +410,10 @@ async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Conf
     if condition.state in ("up", "degraded"):
         return await _describe_connection(caller, hub, name)
     if condition.state == "needs-sign-in":
-        return Confirmation(f"{done} {name}, but {condition.reason}")
+        return Confirmation(f"{done} {name}, but {format_reason(caller, condition)}")
     if condition.state == "needs-key":
         return Confirmation(
-            f"{done} {name}, but {condition.reason}.",
+            f"{done} {name}, but {format_reason(caller, condition)}.",
             next_call("{} tries again.", "mcp refresh", name=name),
         )
     if condition.reason:

@@ -15,7 +15,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
-from sshwarma.verbs.reader import PERSON, NextCall, Reader
+from sshwarma.verbs.reader import PERSON, NextCall, Reader, next_call
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
