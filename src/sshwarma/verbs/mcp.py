@@ -439,8 +439,8 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> Confirmat
     }
     odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     up = f"{name} is up with {len(tools)} tools."
-    if odd:
-        why = next_call("{} says why.", "mcp show", name=name)
-        return Confirmation(f"{up} {odd[:1].upper()}{odd[1:]}.", why)
     equips = next_call("{} equips them.", "equip", context="room", patterns=f"{name}:*")
-    return Confirmation(up, equips)
+    if not odd:
+        return Confirmation(up, equips)
+    why = next_call("{} says why.", "mcp show", name=name)
+    return Confirmation(f"{up} {odd[:1].upper()}{odd[1:]}.", replace(why, also=equips))

@@ -67,15 +67,21 @@ def reader_at(door: str) -> Reader:
 
 @dataclass(frozen=True)
 class NextCall:
-    """A sentence about a call that the reader can make next; `{}` stands for the call."""
+    """A sentence about a call that the reader can make next; `{}` stands for the call.
+
+    `also` is the sentence about another call, which follows it.
+    """
 
     sentence: str
     verb: str
     arguments: Mapping[str, Any]
+    also: NextCall | None = None
 
     def text(self, reader: Reader) -> str:
         """Return the sentence for a reader; "" if it cannot make the call."""
-        return reader.hint(self.sentence, self.verb, **self.arguments)
+        first = reader.hint(self.sentence, self.verb, **self.arguments)
+        second = self.also.text(reader) if self.also is not None else ""
+        return f"{first} {second}".strip()
 
 
 def next_call(sentence: str, verb: str, /, **arguments: object) -> NextCall:

@@ -96,6 +96,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     "stop",
     section="Talking",
     needs=Right.TALK,
+    rights_note="Needs the talk right, moderate for answers that somebody else asked for",
     tool=False,
     examples=("/stop", "/stop @guide"),
 )
