@@ -215,7 +215,7 @@ async def test_numbers_are_integers_for_programs(alice: Someone, bob: Someone) -
     caller = _at(alice, "web")
     done = await invoke(caller, "mute", {"name": "bob", "minutes": 5})
     assert done.text == "bob is muted in lobby for 5 min."
-    assert (await invoke(caller, "ban", {"name": "bob", "forever": True})).text.endswith("good.")
+    assert (await invoke(caller, "ban", {"name": "bob", "forever": True})).text.endswith("forever.")
     assert "no longer" in (await invoke(caller, "ban", {"name": "bob", "off": True})).text
     with pytest.raises(Invalid, match="Give only one of: minutes, forever, off"):
         await invoke(caller, "mute", {"name": "bob", "minutes": 5, "off": True})

@@ -99,11 +99,12 @@ async def _list_options_after(
 
 
 def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
+    words = {word for known in verb.positional for word in known.arg.flag_words}
     used = {word.partition("=")[0] for word in given}
     return [
         (f"--{option}", known.help)
         for option, known in verb.flags.items()
-        if known.many or f"--{option}" not in used
+        if option not in words and (known.many or f"--{option}" not in used)
     ]
 
 
