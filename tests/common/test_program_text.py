@@ -46,6 +46,23 @@ def test_only_sentences_with_commands_are_dropped() -> None:
     assert drop_commands(text) == "Dropped plan. Two are left."
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("It needs a URL (--url in /model add).", "It needs a URL."),
+        ("its sign-in has expired today: /mcp login x", "its sign-in has expired today"),
+        (
+            "Over the limit of tokens; an owner sets it with /model set q.",
+            "Over the limit of tokens.",
+        ),
+        ("Example: /put x = y", ""),
+        ("Set it here (see /help sign-in) or there.", "Set it here or there."),
+    ],
+)
+def test_a_clause_that_names_a_command_is_left_out(text: str, kept: str) -> None:
+    assert drop_commands(text) == kept
+
+
 def test_refusal_for_a_program_omits_commands() -> None:
     refused = NotFound("Unknown room x.", hint="/rooms lists them.")
     assert str(refused) == "Unknown room x. /rooms lists them."

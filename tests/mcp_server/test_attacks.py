@@ -14,6 +14,7 @@ from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import endpoint
 from sshwarma.tools.call import ToolResult
+from sshwarma.world.bearer import INVALID_BEARER
 from support.mcp_server import Served, serving, words
 
 HELLO = {
@@ -53,6 +54,7 @@ async def test_request_without_a_valid_token_is_refused(served: Served, method: 
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
         assert answer.json()["error"]["message"].endswith(".")
+        assert answer.json()["error"]["message"].startswith(INVALID_BEARER)
     assert served.here() == {}
 
 
@@ -102,7 +104,24 @@ async def test_malformed_request_is_a_client_error(served: Served, version: str)
         async with httpx2.AsyncClient(timeout=20) as http:
             answer = await http.post(served.url, content=body, headers=sent)
         assert 400 <= answer.status_code < 500, (body[:40], answer.status_code, answer.text)
+        error = answer.json()["error"]
+        assert error["code"] < 0
+        assert len(error["message"]) < 200 and "\n" not in error["message"]
+        assert "pydantic" not in answer.text and "validation error" not in answer.text
     assert (await post(served, HELLO, token)).status_code == 200
+
+
+async def test_a_malformed_message_is_refused_in_one_sentence(served: Served) -> None:
+    token = await served.newcomer("ann")
+    for body, code, message in (
+        ({"a": 1}, -32600, "The request body is not a JSON-RPC 2.0 message."),
+        (b"{", -32700, "The request body is not JSON."),
+    ):
+        answer = await post(served, body, token)
+        assert answer.json()["error"] == {"code": code, "message": message}
+    wrong = await post(served, HELLO, token, **{"Content-Type": "text/plain"})
+    assert wrong.headers["content-type"] == "application/json"
+    assert wrong.json()["error"]["message"] == "Invalid Content-Type header."
 
 
 async def test_session_is_bound_to_its_token(served: Served) -> None:

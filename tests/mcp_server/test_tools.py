@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -15,6 +17,8 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.call import ToolResult
 from sshwarma.world.errors import Conflict
 from support.mcp_server import Served, words
+
+TOP = Path(__file__).parents[2]
 
 ALWAYS = [
     "look", "who", "rooms", "join", "say", "history", "inventory_list", "inventory_equip",
@@ -40,6 +44,13 @@ async def test_tool_list_is_the_loadout_plus_builtin_tools(served: Served, mode:
         assert await names(client) == ALWAYS + expected
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         assert await names(client) == ALWAYS + expected
+
+
+def test_the_manual_lists_what_is_always_there() -> None:
+    manual = " ".join((TOP / "docs" / "mcp.md").read_text(encoding="utf-8").split())
+    listed = manual.partition(" that are always there: ")[2].partition(".")[0]
+    assert re.findall(r"`(\w+)`", listed) == ALWAYS
+    assert "and fifteen that are always there" in manual and len(ALWAYS) == 15
 
 
 async def test_internal_error_reveals_no_details(

@@ -215,13 +215,41 @@ def test_default_action_of_a_group_takes_flags_and_words() -> None:
     taken = {"before": None, "at": None, "row": None, "tools": False, "stats": False}
     for line in ("/history 50", "/history show 50"):
         assert split_verb(line)[0].name == "history show"
-        assert parsed(line) == {"n": "50", **taken}
-    assert parsed("/history @bob --before 3") == {"n": "@bob", **taken, "before": 3}
-    assert parsed("/history --tools") == {"n": "20", **taken, "tools": True}
+        assert parsed(line) == {"agent": None, "n": 50, **taken}
+    bobs = {**taken, "agent": "@bob"}
+    assert parsed("/history @bob --before 3") == {**bobs, "n": 20, "before": 3}
+    assert parsed("/history @bob 5") == parsed("/history --tools=no @bob 5") == {**bobs, "n": 5}
+    assert parsed("/history --tools") == {**taken, "agent": None, "n": 20, "tools": True}
     assert parsed("/history search 50 times") == {"text": "50 times", "n": 20, "dropped": False}
     assert parsed("/state @qwen") == parsed("/state show @qwen") == {"model": "@qwen"}
     assert parsed("/message") == {"n": 10}
     assert at_fault("/message @bob") == "@bob", "a default takes no words unless its group says so"
+
+
+def test_a_word_may_stand_for_a_flag() -> None:
+    usual = {"name": "bob", "minutes": None, "reason": None, "forever": False, "off": False}
+    assert parsed("/mute bob") == usual
+    assert parsed("/mute bob 5 spam") == {**usual, "minutes": 5, "reason": "spam"}
+    assert parsed("/mute bob off") == parsed("/mute bob --off") == {**usual, "off": True}
+    assert parsed("/ban bob forever spam") == {**usual, "forever": True, "reason": "spam"}
+    assert at_fault("/mute bob never") == "never"
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("/history serch ship", "/history search"),
+        ("/history shwo", "/history show"),
+        ("/nav shw", "/nav show"),
+        ("/state lsit", "/state list"),
+        ("/mcp ad", "/mcp add"),
+        ("/mcp_list", "/mcp list"),
+    ],
+)
+def test_a_mistyped_action_suggests_the_near_one(line: str, near: str) -> None:
+    with pytest.raises(WorldError) as caught:
+        parsed(line)
+    assert caught.value.hint == f"Did you mean {near}?"
 
 
 def test_missing_argument_is_named_with_its_help() -> None:

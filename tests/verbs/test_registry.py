@@ -53,6 +53,8 @@ def check_schema(schema: dict[str, Any]) -> None:
                 assert isinstance(value, int | float)
             case "default" | "description":
                 pass
+            case "pattern":
+                assert re.compile(value)
             case _:
                 raise AssertionError(f"a word that was not expected: {key}")
     assert "type" in schema or "anyOf" in schema

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
+import pkgutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+import sshwarma
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, tool_specs
 from sshwarma.web.api import HttpApi
+from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents
+from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 from support.services import make_services
 
@@ -159,12 +164,81 @@ async def test_refusals_have_a_status_and_a_message(
     assert answer["message"].endswith(".")
 
 
+def _all_errors(of: type[WorldError] = WorldError) -> list[type[WorldError]]:
+    return [of, *(found for kind in of.__subclasses__() for found in _all_errors(kind))]
+
+
+def test_every_refusal_has_a_status() -> None:
+    for module in pkgutil.walk_packages(sshwarma.__path__, "sshwarma."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    codes = {error.code for error in _all_errors() if error.__module__.startswith("sshwarma.")}
+    assert codes >= {"blocked", "unauthorized", "rate_limited"}
+    assert codes == set(HTTP_STATUSES)
+    assert all(400 <= status < 500 or status == 503 for status in HTTP_STATUSES.values())
+
+
+async def test_a_blocked_address_is_refused_with_words(web: Client) -> None:
+    token = await web.token("alice")
+    status, answer = await web.do("mcp_add", token, name="x", target="http://127.0.0.1:1/")
+    assert (status, answer["error"]) == (403, "blocked")
+    assert "127.0.0.1 is on this machine" in answer["message"]
+
+
+async def test_every_error_has_the_same_body(web: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*args: Any, **more: Any) -> Any:
+        raise RuntimeError("secret inside")
+
+    token = await web.token("alice")
+    monkeypatch.setattr("sshwarma.web.api.invoke", fail)
+    for method, path, status, code in (
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/api/v1/verbs/look", 405, "method_not_allowed"),
+        ("DELETE", "/api/v1/verbs", 405, "method_not_allowed"),
+        ("POST", "/api/v1/verbs/look", 500, "internal"),
+    ):
+        answered, body = await web.ask(method, path, token)
+        assert (answered, set(body)) == (status, {"error", "message", "hint"}), path
+        assert body["error"] == code
+        assert body["message"].endswith(".") and "secret" not in body["message"]
+    assert "POST" in (await web.ask("GET", "/api/v1/verbs/look", token))[1]["hint"]
+
+
 async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
     status, answer = await web.ask("GET", "/api/v1/verbs", await web.token("bob"))
     assert status == 200
-    assert [verb["name"] for verb in answer["verbs"]] == [verb.path for verb in every_verb()]
-    assert {verb["line"] for verb in answer["verbs"]} >= {"/look", "/mcp add"}
+    names = [verb["name"] for verb in answer["verbs"]]
+    assert names == [verb.path for verb in every_verb() if not verb.ssh_only]
+    assert {"look", "mcp_add"} < set(names)
+    assert not {"edit", "tool_edit", "quit", "token_list", "token_new", "token_revoke"} & set(names)
+    assert not [verb for verb in answer["verbs"] if "line" in verb]
+    listed = {verb["name"]: verb for verb in answer["verbs"]}
+    assert (listed["put"]["needs"], listed["vibe"]["scope"]) == ("enter", "read")
+    assert listed["vibe"]["change_scope"] == "build"
+    assert "build" in listed["put"]["rights"] and "build" in listed["vibe"]["rights"]
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
+
+
+async def test_an_unknown_verb_points_to_the_near_ones(web: Client) -> None:
+    token = await web.token("alice")
+    for name, hint in (
+        ("history", "It is a family of verbs: history_show, history_search."),
+        ("nav", "It is a family of verbs: nav_show, nav_on, nav_off."),
+        ("history_serch", "Did you mean history_search or history_show?"),
+        ("lok", "Did you mean look?"),
+    ):
+        status, answer = await web.do(name, token)
+        assert (status, answer["hint"]) == (404, hint)
+    assert (await web.do("zzzzz", token))[1]["hint"]
+
+
+async def test_what_needs_an_ssh_key_is_refused_with_the_reason(web: Client) -> None:
+    token = await web.token("alice")
+    for name, given in (("token_list", {}), ("edit", {"name": "x"}), ("quit", {})):
+        status, answer = await web.do(name, token, **given)
+        assert (status, answer["message"]) == (
+            403, f"{name} works only over ssh, with your ssh key.",
+        )  # fmt: skip
 
 
 async def test_room_parameter_must_be_a_room_to_enter(web: Client) -> None:

@@ -115,7 +115,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     guest = person("gast")
     guest.does(f"join {room}")
     (tmp_path / "note.txt").write_text("a note")
-    added = r"everything is up with \d+ tools: /equip room everything:\*"
+    added = r"everything is up with \d+ tools\. /equip room everything:\*"
     assert re.match(added, everything), everything
     owner.does(
         f"mcp add files -- {words(NODE, from_npm('server-filesystem'), str(tmp_path))}",
@@ -317,7 +317,9 @@ def test_mcp_verbs_check_rights(serve: Callable[..., Server]) -> None:
         assert "needs the own right" in refused.err
     added = owner.does(f"mcp add evil --env WHERE=/srv/secrets -- {words(*POISONED)} odd")
     assert "evil is up with 11 tools" in added
-    assert "11 refused, 8 repaired: /mcp show evil says why." in added
+    assert (
+        "11 refused, 8 repaired. /mcp show evil says why. /equip room evil:* equips them." in added
+    )
     assert "/srv/secrets" in admin.does("mcp show evil")
     for seen in (member.does("mcp show evil"), member.does("mcp")):
         assert "/srv/secrets" not in seen

@@ -156,7 +156,7 @@ def test_room_delete_asks_for_confirmation_and_evicts_everybody(
     assert "/room delete needs NAME (the name of this room, to confirm)." in unsure.err
     wrong = alice.run("room delete other")
     assert wrong.status == 2
-    assert f"To confirm, type /room delete {room}" in wrong.err
+    assert f"is not the name of this room, which is {room}." in wrong.err
     assert alice.does(f"room delete {room}") == f"Deleted {room}.\n"
     his.wait_for(f"{room} was deleted by {alice.name}.")
     his.wait_for_prompt("lobby")

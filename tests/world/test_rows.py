@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from cachetools import LRUCache
 
+from sshwarma.verbs.reader import PERSON
 from sshwarma.world import rows
 from sshwarma.world import world as world_module
 from sshwarma.world.errors import WorldError
@@ -176,7 +178,8 @@ async def test_history_pages_back_to_the_first_row(alice: Someone) -> None:
     while line:
         page = await do(alice, line)
         seen = [entry.seq for entry in page.entries] + seen
-        line = page.older or ""
+        older = asdict(page.older) if page.older is not None else None
+        line = PERSON.name_call("history show", **older) if older else ""
     assert seen == list(range(1, 8))
     assert [e.seq for e in (await do(alice, "/history 3 --at 4")).entries] == [3, 4, 5]
     assert (await do(alice, "/history --row 2")).entries[0].text == "line 2"

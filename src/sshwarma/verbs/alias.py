@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_ALIASES
-from sshwarma.terminal.text import Block, block, line
+from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import find_entry, verb
-from sshwarma.verbs.views import Confirmation, draw_columns, view
+from sshwarma.verbs.views import Confirmation, draw_columns, view_for_reader
 from sshwarma.world import agents
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 
@@ -22,20 +24,28 @@ class AliasList:
     aliases: tuple[tuple[str, str], ...]
 
 
-@view(AliasList)
-def draw_aliases(result: AliasList) -> Block:
+@view_for_reader(AliasList)
+def draw_aliases(result: AliasList, reader: Reader) -> Block:
     """Draw the caller's aliases."""
     if not result.aliases:
-        return block(
-            line("You have no aliases. ", ("verb", "/alias NAME = /verb …"), " makes one.")
-        )
-    return block(*draw_columns((("verb", f"/{name}"), meaning) for name, meaning in result.aliases))
+        return block(line("You have no aliases.", *_suggest_alias(reader)))
+    slash = "/" if reader.is_person else ""
+    return block(
+        *draw_columns((("verb", slash + name), meaning) for name, meaning in result.aliases)
+    )
+
+
+def _suggest_alias(reader: Reader) -> tuple[Span, ...]:
+    if not reader.is_person:
+        return ()
+    return (("", " "), ("verb", "/alias NAME = /verb …"), ("", " makes one."))
 
 
 @verb(
     "alias",
     section="Yourself",
     tool=False,
+    change_scope=TokenScope.ACT,
     examples=("/alias", "/alias ws = /join workshop", "/alias ws = -"),
 )
 async def alias(
@@ -48,7 +58,7 @@ async def alias(
     The rest of the line is added to the meaning of the alias.
 
     Args:
-        name: the alias, without a slash.
+        name: the alias: letters and digits, at most 32.
         meaning: the line it stands for; - removes the alias.
     """
     known = dict(caller.agent.aliases)

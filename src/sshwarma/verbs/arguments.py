@@ -5,17 +5,19 @@ A type that belongs to one family of verbs (`ServerName`, `TurnId`) is declared 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import CoreSchema, literal_schema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_HISTORY_ROWS
 from sshwarma.world import things
+from sshwarma.world.access import PERMANENT_BAN_MINUTES
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
@@ -51,6 +53,9 @@ class Arg:
         complete: lists the options that Tab offers; None offers nothing.
         choices: the only values allowed, as shown in usage lines; () allows any.
         label: its name on a line and in help; "" for the name of the parameter.
+        prefix: what a word for an optional parameter begins with, as in `@NAME`; another word
+            belongs to the next parameter.
+        flag_words: words that set the flag of that name instead: `forever` sets --forever.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -59,6 +64,8 @@ class Arg:
     complete: Completer | None = None
     choices: tuple[str, ...] = ()
     label: str = ""
+    prefix: str = ""
+    flag_words: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -156,6 +163,11 @@ def _bag(conn: Connection, bag_id: str) -> list[Thing]:
     return things.read_children(conn, bag_id, "data", "reference", limit=MAX_BAG_OPTIONS)
 
 
+def one_of(values: Iterable[str]) -> FieldInfo:
+    """Return a field whose JSON Schema lists the values; the verb itself refuses others."""
+    return Field(json_schema_extra={"enum": list(values)})  # type: ignore[no-any-return]
+
+
 Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
 """Free text to the end of the line."""
 
@@ -173,13 +185,20 @@ AgentName: TypeAlias = Annotated[str, Arg(complete=complete_agents)]
 Mention: TypeAlias = Annotated[str, Arg(complete=complete_mentions)]
 """An agent as `@NAME`."""
 
+OptionalMention: TypeAlias = Annotated[str, Arg(complete=complete_mentions, prefix="@")]
+"""An agent as `@NAME`; another word belongs to the next parameter."""
+
 ModelName: TypeAlias = Annotated[str, Arg(complete=complete_models)]
 ModelMention: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
 """A model as `@NAME`."""
 
 ThingName: TypeAlias = Annotated[str, Arg(complete=complete_things)]
 ToolName: TypeAlias = Annotated[str, Arg(complete=complete_tools)]
-Context: TypeAlias = Annotated[str, Arg(complete=complete_contexts)]
+Context: TypeAlias = Annotated[
+    str,
+    Arg(complete=complete_contexts),
+    Field(json_schema_extra={"pattern": "^(room|me|@.+)$"}),
+]
 """`room`, `me`, or `@agent`."""
 
 Command: TypeAlias = Annotated[str, Arg("command")]
@@ -192,4 +211,7 @@ RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]
 Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]
 Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
-Minutes: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=5_256_000)]
+Minutes: TypeAlias = Annotated[
+    int, Arg("number", flag_words=("forever", "off")), Field(ge=1, le=PERMANENT_BAN_MINUTES)
+]
+"""A duration in minutes; on a line also `forever`, or `off`, which ends it."""

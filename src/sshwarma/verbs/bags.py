@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
 from sshwarma.verbs.views import Confirmation, format_count, view
@@ -128,6 +129,8 @@ async def _resolve_new_name(caller: Caller, name: str) -> tuple[str, str, str]:
 class EditDraft:
     """The text of a thing to edit. A terminal opens `line` in its line editor."""
 
+    terminal_only: ClassVar[bool] = True
+
     name: str
     text: str
     line: str
@@ -152,6 +155,7 @@ def draw_edit(result: EditDraft) -> Block:
     rights_note=OWN_BAG_RIGHTS,
     examples=("/edit prompt:code-style",),
     tool=False,
+    ssh_only=True,
     scope=TokenScope.BUILD,
 )
 async def edit(caller: Caller, name: ThingName) -> EditDraft:
@@ -227,7 +231,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
 async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     """Delete a thing from a bag.
 
-    It must be in that bag itself. /restore brings it back.
+    It must be in that bag itself. It can be restored.
 
     Args:
         bag: room or me.
@@ -249,7 +253,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
 
     notice = f"dropped {name}" if bag == "room" else ""
     await caller.change(work, notice)
-    return Confirmation(f"Dropped {name}. /restore {name} brings it back.")
+    return Confirmation(f"Dropped {name}.", next_call("{} brings it back.", "restore", name=name))
 
 
 @verb(

@@ -13,6 +13,7 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
 from sshwarma.verbs.moving import MoveResult, copy_room
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnListed
@@ -27,7 +28,13 @@ from sshwarma.verbs.turns import (
     restore_notes,
     sync_notes,
 )
-from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
+from sshwarma.verbs.views import (
+    Confirmation,
+    draw_columns,
+    draw_hint,
+    format_clock,
+    view_for_reader,
+)
 from sshwarma.world import clone as clones
 from sshwarma.world import rows, turns
 from sshwarma.world.access import Right
@@ -107,8 +114,8 @@ class BranchList:
     forks: tuple[tuple[TurnListed, ...], ...]
 
 
-@view(BranchList)
-def draw_branch_list(result: BranchList) -> Block:
+@view_for_reader(BranchList)
+def draw_branch_list(result: BranchList, reader: Reader) -> Block:
     """Draw each question with its answers, the one in use marked."""
     if not result.forks:
         return block(line("The conversation of ", ("room", result.room), " has no branches."))
@@ -131,7 +138,7 @@ def draw_branch_list(result: BranchList) -> Block:
             cut_last=True,
         )
         lines.append(line())
-    lines.append(line(("dim", "/branch switch TURN goes to another.")))
+    lines += draw_hint(reader, "{} goes to another.", "branch switch", turn="TURN")
     return block(*lines)
 
 

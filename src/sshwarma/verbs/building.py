@@ -146,7 +146,7 @@ def draw_room_text(result: RoomText) -> Block:
     rights_note="Setting it needs the build right",
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
-    scope=TokenScope.BUILD,
+    change_scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the vibe of this room.
@@ -173,7 +173,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     needs=Right.ENTER,
     rights_note="Setting it needs the build right",
     examples=("/describe", "/describe A long bench under north light."),
-    scope=TokenScope.BUILD,
+    change_scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the description of this room.

@@ -99,11 +99,12 @@ async def _list_options_after(
 
 
 def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
+    words = {word for known in verb.positional for word in known.arg.flag_words}
     used = {word.partition("=")[0] for word in given}
     return [
         (f"--{option}", known.help)
         for option, known in verb.flags.items()
-        if known.many or f"--{option}" not in used
+        if option not in words and (known.many or f"--{option}" not in used)
     ]
 
 
@@ -130,6 +131,8 @@ def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
         elif waiting and waiting[0].is_text:
             return _Position(waiting[0], is_in_text=True)
         elif waiting and word != waiting[0].arg.particle and not waiting[0].arg.rest:
+            if len(waiting) > 1 and not waiting[0].takes(word):
+                waiting.pop(0)
             waiting.pop(0)
     if flag is not None:
         return _Position(flag, is_flag_value=True)
@@ -143,6 +146,7 @@ async def _list_values(
         return []
     if parameter.choices:
         return [(value, "") for value in parameter.choices]
+    words = [(word, "") for word in parameter.arg.flag_words]
     if parameter.arg.complete is None:
-        return []
-    return list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))
+        return words
+    return words + list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))

@@ -14,7 +14,7 @@ from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_result, view
 from sshwarma.verbs.wrap import Wrapped, compose_for, find_default_model, find_model
 from sshwarma.world import notes, things, turns
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -42,7 +42,7 @@ class ContextDetails:
     window: int
     meaning: str
     turns: tuple[SelectedTurn, ...]
-    told: Wrapped | None
+    prompt: Wrapped | None
 
 
 @view(ContextDetails)
@@ -55,7 +55,7 @@ def draw_context(details: ContextDetails) -> Block:
             for chosen in details.turns
         ),
     ]
-    prompt = [line(), *draw_result(details.told).lines] if details.told else []
+    prompt = [line(), *draw_result(details.prompt).lines] if details.prompt else []
     return block(*lines, *prompt)
 
 
@@ -106,6 +106,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     "window",
     needs=Right.ENTER,
     rights_note="Setting it needs the build right",
+    change_scope=TokenScope.BUILD,
     tool=False,
     examples=("/context window", "/context window 10", "/context window 0"),
 )

@@ -10,6 +10,7 @@ from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_argumen
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
+from sshwarma.world.presence import PEOPLE_DOORS
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
@@ -75,12 +76,14 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
 
 
 async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
+    if verb.ssh_only and caller.door not in PEOPLE_DOORS:
+        raise Forbidden(f"{verb.path} works only over ssh, with your ssh key.")
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:
         raise Forbidden("Navigation is off in this room: models and agents cannot leave it.")
-    caller.require_scope(verb.scope)
     if verb.needs is not None:
         await caller.require(verb.needs)
+    caller.require_scope(verb.scope)
     return await verb.run(caller.with_verb(verb.name, line), **arguments)
 
 

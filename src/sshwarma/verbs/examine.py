@@ -14,6 +14,7 @@ from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.reader import Reader, reader_at
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.views import draw_columns, format_count, format_duration, format_kind, view
@@ -187,7 +188,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
     if thing.kind == "tool":
-        facts |= _name_facts(conn, thing)
+        facts |= _name_facts(conn, thing, reader_at(caller.door))
         thing = overrides.apply_override(thing, overrides.read_tool_override(conn, thing))
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
@@ -228,11 +229,11 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
     }
 
 
-def _name_facts(conn: Connection, tool: Thing) -> dict[str, str]:
+def _name_facts(conn: Connection, tool: Thing, reader: Reader) -> dict[str, str]:
     """Return the names of a tool at each door, and its description before an override."""
     override = overrides.read_tool_override(conn, tool)
     facts = {
-        "SSH": f"/run {tool.label}",
+        **({"SSH": f"/run {tool.label}"} if reader.is_person else {}),
         "Models call it": model_tool_name(tool.label),
         "MCP": mcp_tool_name(tool.label),
         "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",

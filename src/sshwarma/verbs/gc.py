@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import draw_columns, format_kind, view
+from sshwarma.verbs.views import draw_columns, draw_hint, format_kind, view_for_reader
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -30,8 +31,8 @@ class GarbageReport:
     kept_count: int
 
 
-@view(GarbageReport)
-def draw_collected(result: GarbageReport) -> Block:
+@view_for_reader(GarbageReport)
+def draw_collected(result: GarbageReport, reader: Reader) -> Block:
     """Draw the garbage that was deleted, purged or listed, and what had to stay."""
     verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
     verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
@@ -51,8 +52,9 @@ def draw_collected(result: GarbageReport) -> Block:
             (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in result.kept
         )
     if result.what != "stale" and not result.acted and result.count:
-        days = f" {result.days}" if result.what == "purge" else ""
-        lines.append(line(("dim", f"Nothing was changed. /gc {result.what}{days} --yes does it.")))
+        days = result.days if result.what == "purge" else None
+        does = "Nothing was changed. {} does it."
+        lines += draw_hint(reader, does, f"gc {result.what}", days=days, yes=True)
     return block(*lines)
 
 

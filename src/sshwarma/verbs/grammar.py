@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
-from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, verb_names
+from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb, verb_names
 from sshwarma.world.errors import Invalid, NotFound
 
 _WORD: Final = re.compile(r"\S+")
@@ -62,7 +62,8 @@ def split_verb(line: str) -> tuple[Verb, int]:
     name = first[0] if first else ""
     entry = find_entry(name)
     if first is None or entry is None:
-        near = find_near_names(_strip_slash(name), verb_names())
+        joined = find_verb(name)  # mcp_list, as programs call it
+        near = [joined.name] if joined else find_near_names(_strip_slash(name), verb_names())
         hint = suggest_names([f"/{other}" for other in near])
         raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
@@ -79,6 +80,9 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
     known = group.find(second[0]) if second is not None else None
     if known is not None and second is not None:
         return known, second.end()
+    near = find_near_names(second[0].lower(), group.actions) if second is not None else []
+    if second is not None and near and second[0].isalpha():
+        raise _unknown_action_error(group, second, near)
     default = group.default_for(second[0] if second is not None else None)
     if default is not None:
         return default, start
@@ -89,10 +93,16 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
             hint=f"/help {group.name} describes them.",
             span=(len(line.rstrip()),) * 2,
         )
-    near = find_near_names(second[0].lower(), group.actions)
-    hint = suggest_names([f"/{group.name} {other}" for other in near]) or f"It has {actions}."
-    raise Invalid(
-        f"Unknown action {second[0][:40]} of /{group.name}.", hint=hint, span=second.span()
+    raise _unknown_action_error(group, second, near)
+
+
+def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]) -> Invalid:
+    """Return the refusal of a word that is not an action, with the nearest ones."""
+    hint = suggest_names([f"/{group.name} {other}" for other in near])
+    return Invalid(
+        f"Unknown action {word[0][:40]} of /{group.name}.",
+        hint=hint or f"It has {', '.join(group.actions)}.",
+        span=word.span(),
     )
 
 
@@ -166,7 +176,7 @@ def _assign_arguments(
     waiting = list(verb.positional)
     at = start
     while (plain := _WORD.search(line, at)) is not None:
-        parameter = waiting[0] if waiting else None
+        parameter = _take_next(verb, waiting, plain[0])
         if _is_flag(verb, plain[0], parameter):
             flag, value, at = _read_flag(verb, line, Word(plain[0], plain.start(), plain.end()))
             if flag.many:
@@ -206,11 +216,22 @@ def _assign_arguments(
             places[parameter.name] = (plain.start(), len(line))
             break
         word = _read_word(line, plain)
-        given[parameter.name], places[parameter.name] = word.text, (word.start, word.end)
+        flag_word = word.text in parameter.arg.flag_words
+        name, value = (word.text, True) if flag_word else (parameter.name, word.text)
+        given[name], places[name] = value, (word.start, word.end)
         at = word.end
     given |= {name: tuple(values) for name, values in repeated.items()}
     given |= {name: " ".join(words) for name, words in lists.items()}
     return given, places
+
+
+def _take_next(verb: Verb, waiting: list[Parameter], word: str) -> Parameter | None:
+    """Return the next parameter for a word, after those that the word cannot be a value of."""
+    if waiting and _is_flag(verb, word, waiting[0]):
+        return waiting[0]
+    while len(waiting) > 1 and not waiting[0].takes(word):
+        waiting.pop(0)
+    return waiting[0] if waiting else None
 
 
 def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
@@ -265,7 +286,12 @@ def _make_refusal(
     for detail in error.errors(include_url=False):
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
-        problems.append(f"{_name_argument(verb, name, places)}: {describe_error(detail)}")
+        problem = describe_error(detail)
+        known = next((one for one in verb.parameters if one.name == name), None)
+        if places is not None and known is not None and known.arg.flag_words:
+            words = " or ".join((", ".join(known.arg.flag_words[:-1]), known.arg.flag_words[-1]))
+            problem = problem.replace(" (got", f", {words} (got")
+        problems.append(f"{_name_argument(verb, name, places)}: {problem}")
     if places is None:
         takes = (*verb.positional, *verb.flags.values())
         named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import sshwarma
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.program_help import ToolHelp, ToolIndex, help_for_program
+from sshwarma.verbs.reader import reader_at
 from sshwarma.verbs.registry import (
     SECTIONS,
     Verb,
     VerbGroup,
     every_entry,
     find_entry,
+    find_verb,
     verb,
     verb_names,
 )
@@ -28,6 +31,8 @@ from sshwarma.world.resources import resource_dir
 @dataclass(frozen=True, slots=True)
 class HelpIndex:
     """The index of the help: verbs and groups by section, equipped commands, topics."""
+
+    terminal_only: ClassVar[bool] = True
 
     sections: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # section, (verb, summary)
     topics: tuple[str, ...]
@@ -62,6 +67,8 @@ def draw_help_index(index: HelpIndex) -> Block:
 class HelpGroup:
     """The help of a group: its default action, and the usage of each action."""
 
+    terminal_only: ClassVar[bool] = True
+
     name: str
     summary: str
     detail: str
@@ -93,6 +100,8 @@ def draw_help_group(result: HelpGroup) -> Block:
 @dataclass(frozen=True, slots=True)
 class HelpVerb:
     """The help of one verb."""
+
+    terminal_only: ClassVar[bool] = True
 
     name: str
     usage: str
@@ -137,6 +146,8 @@ def _draw_usage(usage: str, indent: int = 0) -> Line:
 class HelpCommand:
     """A custom command, and its whole text."""
 
+    terminal_only: ClassVar[bool] = True
+
     name: str
     summary: str
     kind: str  # script, line
@@ -157,6 +168,8 @@ def draw_help_command(result: HelpCommand) -> Block:
 @dataclass(frozen=True, slots=True)
 class HelpTopic:
     """A help text that ships with the program."""
+
+    terminal_only: ClassVar[bool] = True
 
     topic: str
     text: str
@@ -194,23 +207,27 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
 )
 async def show_help(
     caller: Caller, topic: Annotated[str, Arg(rest=True, complete=complete_topics)] | None = None
-) -> HelpIndex | HelpGroup | HelpVerb | HelpCommand | HelpTopic:
+) -> HelpIndex | HelpGroup | HelpVerb | HelpCommand | HelpTopic | ToolIndex | ToolHelp:
     """Show help.
 
-    Without a topic, every verb with a line each.
+    Without a topic, everything there is with a line each.
 
     Args:
-        topic: a verb, a family of verbs, one verb of a family, a command that is equipped, or a
-            topic.
+        topic: a verb, a family of verbs, one verb of a family, or a topic.
     """
+    reader = reader_at(caller.door)
+    if not reader.is_person:
+        return help_for_program(reader, topic)
     if topic is None:
         return await _make_index(caller)
     first, *more = topic.removeprefix("/").split() or [""]
     entry = find_entry(first)
     if isinstance(entry, VerbGroup):
         return _help_of_action(entry, more) if more else _help_of_group(entry)
-    if entry is not None and not more:
-        return _help_of_verb(entry)
+    named = entry if not more else None
+    named = named or find_verb(first) if "_" in first and not more else named
+    if named is not None:
+        return _help_of_verb(named)
     command = await commands.find_typed_command(caller, f"/{first}")
     if command is not None:
         found, kind = command[0], "script" if command[0].is_script else "line"
@@ -260,9 +277,11 @@ def _help_of_group(group: VerbGroup) -> HelpGroup:
 def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
     known = group.find(words[0])
     if known is None or len(words) > 1:
+        near = find_near_names(words[0].lower(), group.actions)
+        hint = suggest_names([f"/help {group.name} {action}" for action in near])
         raise NotFound(
             f"Unknown help topic {group.name} {' '.join(words)[:40]}.",
-            hint=f"/{group.name} has {', '.join(group.actions)}.",
+            hint=hint or f"/{group.name} has {', '.join(group.actions)}.",
         )
     return _help_of_verb(known)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_HISTORY_ROWS, MAX_SHOWN_ANSWER_CHARACTERS
+from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.verbs.arguments import AgentName, Count, Flag, Mention, RowNumber, Words
+from sshwarma.verbs.arguments import Count, Flag, OptionalMention, RowNumber, Words
 from sshwarma.verbs.log_rows import is_by_model
 from sshwarma.verbs.preferences import read_preference
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.stats import tool_count_lines
-from sshwarma.verbs.views import draw_columns, format_clock, view
+from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view, view_for_reader
 from sshwarma.world import private_messages, rows, search, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -27,6 +28,8 @@ from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
 
 MAX_MATCH_SNIPPET_CHARACTERS = 200
+
+DEFAULT_HISTORY_ROWS = 20
 
 MAX_MARKDOWN_ROWS = 50
 """Newest rows of a page of history whose Markdown is drawn; older ones are plain text."""
@@ -49,18 +52,28 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class OlderRows:
+    """The arguments of the call that shows older rows; None for those to leave out."""
+
+    before: int
+    agent: str | None = None
+    n: int | None = None
+    tools: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Rows of a log, oldest first. `older`: the line that shows older rows, or None."""
+    """Rows of a log, oldest first. `older`: the arguments that show older rows, or None."""
 
     room: str
     entries: tuple[HistoryEntry, ...]
-    older: str | None
+    older: OlderRows | None
     tools: bool = False  # whether it has only tool calls and their results
 
 
-@view(HistoryPage)
-def draw_history(history: HistoryPage) -> Block:
-    """Draw the rows of a log, oldest first, and the line that shows older ones."""
+@view_for_reader(HistoryPage)
+def draw_history(history: HistoryPage, reader: Reader) -> Block:
+    """Draw the rows of a log, oldest first, and the call that shows older ones."""
     if not history.entries:
         return block(
             line("No tool was called in ", ("room", history.room), " yet.")
@@ -69,7 +82,7 @@ def draw_history(history: HistoryPage) -> Block:
         )
     lines: list[Line | Table] = []
     if history.older is not None:
-        lines.append(line(("dim", f"older: {history.older}")))
+        lines += draw_hint(reader, "older: {}", "history show", **asdict(history.older))
     for entry in history.entries:
         lines += _draw_history_entry(entry)
     return block(*lines)
@@ -104,8 +117,8 @@ class SearchResults:
     more: bool = False
 
 
-@view(SearchResults)
-def draw_search_results(results: SearchResults) -> Block:
+@view_for_reader(SearchResults)
+def draw_search_results(results: SearchResults, reader: Reader) -> Block:
     """Draw the rows that match a search, each cut to one line around a match."""
     if not results.entries:
         return block(line(f"The search found nothing: {results.words}."))
@@ -124,7 +137,9 @@ def draw_search_results(results: SearchResults) -> Block:
             for entry in results.entries
         ),
         *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
-        line(("dim", "In its room, /history --at NUMBER shows the rows around it.")),
+        *draw_hint(
+            reader, "In its room, {} shows the rows around it.", "history show", at="NUMBER"
+        ),
     )
 
 
@@ -156,7 +171,8 @@ history = group(
 )
 async def show_history(
     caller: Caller,
-    n: Mention = "20",
+    agent: OptionalMention | None = None,
+    n: Count = DEFAULT_HISTORY_ROWS,
     *,
     before: RowNumber | None = None,
     at: RowNumber | None = None,
@@ -166,12 +182,12 @@ async def show_history(
 ) -> HistoryPage | ToolStats:
     """Show the conversation.
 
-    Shows the newest rows of this room with their times. The first line shows how to read older
-    rows.
+    Shows the newest rows of this room with their times. If there are older rows, the first line
+    says how to read them.
 
     Args:
-        n: number of rows (default 20, at most 1000), or @NAME for your private messages with that
-            agent.
+        agent: @NAME, for your private messages with that agent (default: this room).
+        n: number of rows (default 20, at most 1000).
         before: rows older than this row number.
         at: rows around this row number.
         row: one row by its number, at full length.
@@ -183,7 +199,7 @@ async def show_history(
         return await caller.world.store.read(
             lambda conn: _count_tool_calls(conn, room.id, room.name)
         )
-    log_id, name, count = await _resolve_log(caller, n)
+    log_id, name = await _resolve_log(caller, agent)
     if row is not None:
         found = await caller.world.store.read(
             lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
@@ -192,21 +208,21 @@ async def show_history(
             raise NotFound(f"Unknown row {row}.")
         return await _history_of(caller, name, found, None)
     if at is not None:
-        before = at + count // 2 + 1
+        before = at + n // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
     found = await caller.world.store.read(  # one more than asked, to know whether there is one
-        lambda conn: rows.read_tail(conn, log_id, count + 1, before=before, kinds=kinds)
+        lambda conn: rows.read_tail(conn, log_id, n + 1, before=before, kinds=kinds)
     )
     older = None
-    if len(found) > count:
+    if len(found) > n:
         found = found[1:]
-        who = f" {n}" if n.startswith("@") else f" {count}" if count != 20 else ""
-        older = f"/history{who} --before {found[0].seq}{' --tools' if tools else ''}"
+        size = n if n != DEFAULT_HISTORY_ROWS else None
+        older = OlderRows(found[0].seq, agent=agent, n=size, tools=tools or None)
     return replace(await _history_of(caller, name, found, older), tools=tools)
 
 
 async def _history_of(
-    caller: Caller, name: str, shown: list[Row], older: str | None
+    caller: Caller, name: str, shown: list[Row], older: OlderRows | None
 ) -> HistoryPage:
     """Make a page of history for the caller.
 
@@ -236,7 +252,7 @@ async def _history_of(
 async def search_history(
     caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
 ) -> SearchResults:
-    """Find rows by their words, as /search does.
+    """Find rows by their words, as search does.
 
     Args:
         text: the words.
@@ -291,7 +307,7 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
         words,
         tuple(
             replace(
-                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(told)")),
+                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(private)")),
                 turn=hit.turn_id,
                 dropped=hit.dropped,
             )
@@ -301,24 +317,21 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
     )
 
 
-async def _resolve_log(caller: Caller, n: AgentName) -> tuple[str, str, int]:
-    """Resolve `n` to the id and name of a log, and the number of its rows to show.
+async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
+    """Return the id and name of the room's log, or of the private messages with an agent.
 
     Raises:
         NotFound: if there are no private messages with that agent.
-        Invalid: if `n` is neither `@NAME` nor a number in range.
     """
-    if n.startswith("@"):
-        other = caller.world.agents.find(n)
-        log_id = await caller.world.store.read(
-            lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
-        )
-        if log_id is None:
-            raise NotFound(f"You and {other.name} have not exchanged private messages.")
-        return log_id, other.name, 20
-    if not n.isdecimal() or len(n) > 4 or not 1 <= int(n) <= MAX_HISTORY_ROWS:
-        raise Invalid(f"n: must be a number from 1 to {MAX_HISTORY_ROWS}, or @NAME (got {n[:40]}).")
-    return caller.room_id, (await caller.room()).name, int(n)
+    if agent is None:
+        return caller.room_id, (await caller.room()).name
+    other = caller.world.agents.find(agent)
+    log_id = await caller.world.store.read(
+        lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
+    )
+    if log_id is None:
+        raise NotFound(f"You and {other.name} have not exchanged private messages.")
+    return log_id, other.name
 
 
 def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:

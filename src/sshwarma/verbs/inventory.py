@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
+from pydantic import Field
+
 from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import (
@@ -37,7 +39,11 @@ async def complete_inventory(request: CompletionRequest) -> list[Option]:
 OPEN_BAGS = ("yours", "new rooms")
 """Values of `Inventory.whose` for which the caller sees the bag."""
 
-InventoryName: TypeAlias = Annotated[str, Arg(complete=complete_inventory)]
+InventoryName: TypeAlias = Annotated[
+    str,
+    Arg(complete=complete_inventory),
+    Field(json_schema_extra={"pattern": "^(room|me|all|defaults|@.+)$"}),
+]
 """`room`, `me`, `all`, `defaults`, or `@agent`."""
 
 

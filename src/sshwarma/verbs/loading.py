@@ -17,6 +17,7 @@ from sshwarma.verbs.namespaces import (
     UnloadedNamespace,
     all_listed,
 )
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     CONTEXT_RIGHTS,
@@ -24,7 +25,7 @@ from sshwarma.verbs.resolve import (
     describe_lost_context,
     resolve_context,
 )
-from sshwarma.verbs.views import draw_columns, join_names, view
+from sshwarma.verbs.views import draw_columns, draw_hint, join_names, view, view_for_reader
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -311,11 +312,11 @@ class NamespaceMatches:
     found: tuple[NamespaceMatch, ...]
 
 
-@view(NamespaceMatches)
-def draw_found_namespaces(result: NamespaceMatches) -> Block:
+@view_for_reader(NamespaceMatches)
+def draw_found_namespaces(result: NamespaceMatches, reader: Reader) -> Block:
     """Draw the namespaces that match a query, and the line that loads the best one."""
     if not result.found:
-        return block("No namespace matches. /namespaces lists them all.")
+        return block(f"No namespace matches.{reader.hint(' {} lists them all.', 'namespaces')}")
     lines = draw_columns(
         (
             ("ok", "●") if one.loaded else ("dim", "○"),
@@ -330,7 +331,7 @@ def draw_found_namespaces(result: NamespaceMatches) -> Block:
     if result.query and result.found[0].loaded:
         lines.append(line(("dim", f"{result.found[0].id} is loaded already.")))
     elif result.query and first is not None:
-        lines.append(line(("dim", f"/load {first.id} loads it.")))
+        lines += draw_hint(reader, "{} loads it.", "load", room=first.id)
     return block(*lines)
 
 

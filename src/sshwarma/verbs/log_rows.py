@@ -17,6 +17,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
+from sshwarma.verbs.reader import PERSON, Reader
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
@@ -45,11 +46,13 @@ class RowDisplayOptions:
         timestamps: whether each row begins with its time.
         markdown: whether Markdown of models is drawn, or shown as text.
         tools: how tool calls are shown; `hidden` shows only failures.
+        reader: who reads the rows, which decides how calls are named.
     """
 
     timestamps: bool = False
     markdown: bool = False
     tools: ToolView = "folded"
+    reader: Reader = PERSON
 
 
 DEFAULT_ROW_DISPLAY: Final = RowDisplayOptions()
@@ -84,31 +87,31 @@ def draw_row(
     stamp: list[Span] = (
         [("time", format_clock(row.created_at)), ("", " ")] if reading.timestamps else []
     )
-    author = agents.name_of(row.author_id)
+    author, reader = agents.name_of(row.author_id), reading.reader
     if row.kind == "chat":
         return _draw_chat(
             stamp, author=author, row=row, agents=agents, viewer_id=viewer_id, reading=reading
         )
     if row.kind.startswith("tool."):
-        return _draw_tool_row(stamp, author, row, reading.tools)
+        return _draw_tool_row(stamp, author, row, reading.tools, reader)
     match row.kind:
         case "emote":
-            return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote")
+            return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote", reader)
         case "tell":
             other = agents.name_of(row.meta.get("to"))
             mine = row.author_id is not None and row.author_id == viewer_id
             ends = f"you → {other}" if mine else f"{author} → you"
-            return _draw_said([*stamp, ("private", ends), ("", ": ")], row, "private")
+            return _draw_said([*stamp, ("private", ends), ("", ": ")], row, "private", reader)
         case "presence":
             return block(line(*stamp, ("presence", f"· {author} {row.content}"), hang=2))
         case kind if kind.startswith("journal."):
             label = kind.removeprefix("journal.")
             head: list[Span] = [*stamp, ("heading", f"[{label}] "), ("name", author), ("", ": ")]
-            return _draw_said(head, row, "text")
+            return _draw_said(head, row, "text", reader)
         case "thought":
-            return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim")
+            return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim", reader)
         case _:
-            return _draw_notice(stamp, author, row)
+            return _draw_notice(stamp, author, row, reader)
 
 
 def _draw_chat(
@@ -120,41 +123,48 @@ def _draw_chat(
     reading: RowDisplayOptions,
 ) -> Block:
     """Draw a message of a person or a model; it stands out if it mentions the viewer."""
+    reader = reading.reader
     mine = row.author_id is not None and row.author_id == viewer_id
     viewer = agents.get(viewer_id)
     mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
     text_style = "mention" if mentioned else "text"
     if not is_by_model(row, agents):
         head: list[Span] = [*stamp, ("self" if mine else "name", author), ("", ": ")]
-        return _draw_said(head, row, text_style)
+        return _draw_said(head, row, text_style, reader)
     if reading.markdown:
-        return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row)
+        return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row, reader)
     return _draw_speech(
-        [*stamp, ("model", author), ("", ": ")], row, cut_answer_text(row), text_style
+        [*stamp, ("model", author), ("", ": ")], row, cut_answer_text(row), text_style, reader
     )
 
 
-def _draw_notice(stamp: list[Span], author: str, row: Row) -> Block:
+def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Block:
     """Draw a notice, and the agent that caused it, if any."""
     who = f"{author} " if row.author_id is not None else ""
-    return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice")
+    return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice", reader)
 
 
-def _draw_said(head: list[Span], row: Row, style: str) -> Block:
+def _draw_said(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
     return _draw_speech(
-        head, row, _cut_text(row.content, MAX_SHOWN_ROW_LINES, MAX_SHOWN_ROW_CHARACTERS), style
+        head,
+        row,
+        _cut_text(row.content, MAX_SHOWN_ROW_LINES, MAX_SHOWN_ROW_CHARACTERS),
+        style,
+        reader,
     )
 
 
-def _draw_speech(head: list[Span], row: Row, text: str, style: str) -> Block:
-    return block(*lines_with_head(*head, text=text, style=style), *_draw_remainder(row, text))
+def _draw_speech(head: list[Span], row: Row, text: str, style: str, reader: Reader) -> Block:
+    return block(
+        *lines_with_head(*head, text=text, style=style), *_draw_remainder(row, text, reader)
+    )
 
 
-def _draw_answer(head: list[Span], row: Row) -> Block:
+def _draw_answer(head: list[Span], row: Row, reader: Reader) -> Block:
     """Draw the answer of a model, with its Markdown."""
     text = cut_answer_text(row)
     lines: list[Line | Table] = render_markdown(*head, ("", ": "), text=text)
-    return block(*lines, *_draw_remainder(row, text))
+    return block(*lines, *_draw_remainder(row, text, reader))
 
 
 def _cut_text(text: str, lines: int, characters: int) -> str:
@@ -162,35 +172,38 @@ def _cut_text(text: str, lines: int, characters: int) -> str:
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
-def _draw_remainder(row: Row, text: str) -> list[Line]:
+def _draw_remainder(row: Row, text: str, reader: Reader) -> list[Line]:
     """Draw the line that shows the rest of a row; no line if the row was not cut."""
     left = len(row.content) - len(text)
     if not left:
         return []
-    return [line("  ", ("dim", f"… {left} more characters: /history --row {row.seq}"))]
+    rest = reader.name_call("history show", row=row.seq)
+    return [line("  ", ("dim", f"… {left} more characters: {rest}"))]
 
 
 # Tools.
 
 
-def _draw_tool_row(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
+def _draw_tool_row(
+    stamp: list[Span], author: str, row: Row, tools: ToolView, reader: Reader
+) -> Block:
     """Draw a tool call, its result, or why it failed."""
     match row.kind:
         case "tool.call":
-            return _draw_call(stamp, author, row, tools)
+            return _draw_call(stamp, author, row, tools, reader)
         case "tool.result":
-            return _draw_tool_result(stamp, row, tools)
+            return _draw_tool_result(stamp, row, tools, reader)
         case "tool.error" | "tool.timeout":
             took = f"{_format_call_duration(row)} · "
             head: list[Span] = [
                 *stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", took),
             ]  # fmt: skip
-            return _draw_folded(head, row, "warn")
+            return _draw_folded(head, row, "warn", reader)
         case _:
-            return _draw_notice(stamp, author, row)
+            return _draw_notice(stamp, author, row, reader)
 
 
-def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Block:
+def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView, reader: Reader) -> Block:
     left, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
         left = most = MAX_SHOWN_RESULT_CHARACTERS
@@ -205,7 +218,7 @@ def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView) -> Blo
         spans += [("dim", named), ("text", text)]
         left -= len(named) + len(text)
         whole = whole and complete
-    return block(line(*spans, *([] if whole else _draw_more_hint(row)), hang=4))
+    return block(line(*spans, *([] if whole else _draw_more_hint(row, reader)), hang=4))
 
 
 def _parse_arguments(content: str) -> list[tuple[str, Any]]:
@@ -226,7 +239,7 @@ def _format_value(value: Any, limit: int) -> tuple[str, bool]:
     return shown, shown == written
 
 
-def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView) -> Block:
+def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Reader) -> Block:
     text = row.content.strip("\n")
     head: list[Span] = [
         *stamp,
@@ -235,24 +248,31 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView) -> Block:
         ("dim", _format_call_duration(row)),
     ]
     if row.meta.get("attachments"):
-        head += [("dim", " · "), ("verb", f"/attachment {row.seq}")]
+        gets = reader.name_call("attachment", row=row.seq) or "has attachments"
+        head += [("dim", " · "), ("verb", gets)]
     if len(text) <= MAX_FOLDED_CHARACTERS and "\n" not in text:
         return block(line(*head, ("dim", f" · {text or 'nothing'}"), hang=4))
     head.append(("dim", f" · {_format_size(text)}"))
     if tools == "folded":
-        return _draw_folded([*head, ("dim", " · ")], row, "dim")
+        return _draw_folded([*head, ("dim", " · ")], row, "dim", reader)
     shown = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
     lines = [line("    ", ("text", part), hang=4) for part in shown.split("\n")]
-    more = [line("    ", ("dim", "…"), *_draw_more_hint(row))] if len(shown) < len(text) else []
+    more = (
+        [line("    ", ("dim", "…"), *_draw_more_hint(row, reader))]
+        if len(shown) < len(text)
+        else []
+    )
     return block(line(*head, hang=4), *lines, *more)
 
 
-def _draw_folded(head: list[Span], row: Row, style: str) -> Block:
+def _draw_folded(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
     """Draw the first part of a row on one line, and how to show the rest if it is cut."""
     shown = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
     if shown == row.content.strip():
         return block(line(*head, (style, shown), hang=4))
-    return block(Line((*head, (style, shown), *_draw_more_hint(row)), hang=4, fold=len(head)))
+    return block(
+        Line((*head, (style, shown), *_draw_more_hint(row, reader)), hang=4, fold=len(head))
+    )
 
 
 def _flatten_text(text: str, limit: int) -> str:
@@ -261,8 +281,8 @@ def _flatten_text(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
-def _draw_more_hint(row: Row) -> list[Span]:
-    return [("", " "), ("verb", f"/expand {row.seq}")]
+def _draw_more_hint(row: Row, reader: Reader) -> list[Span]:
+    return [("", " "), ("verb", reader.name_call("expand", row=row.seq))]
 
 
 def _tool_name(row: Row) -> str:

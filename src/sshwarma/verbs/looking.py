@@ -12,8 +12,9 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine import ContainedThing, ThingDetails, examine
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import draw_columns, format_duration, join_names, view
+from sshwarma.verbs.views import draw_columns, format_duration, join_names, view, view_for_reader
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -63,8 +64,8 @@ class RoomDetails:
     floor_more: int
 
 
-@view(RoomDetails)
-def draw_room_seen(room: RoomDetails) -> Block:
+@view_for_reader(RoomDetails)
+def draw_room_seen(room: RoomDetails, reader: Reader) -> Block:
     """Draw a room: description, vibe, agents, models, exits and things on the floor."""
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
@@ -74,7 +75,11 @@ def draw_room_seen(room: RoomDetails) -> Block:
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
     here = [f"{who.name}{_format_person_note(who)}" for who in room.here]
-    crowd = [("dim", f" and {room.here_more} more: /who")] if room.here_more else []
+    crowd = (
+        [("dim", f" and {room.here_more} more: {reader.name_call('who')}")]
+        if room.here_more
+        else []
+    )
     lines.append(
         line("  Here: ", *(join_names(here, "name") or [("dim", "nobody")]), *crowd, hang=4)
     )
@@ -93,7 +98,8 @@ def draw_room_seen(room: RoomDetails) -> Block:
             indent=4,
         )
         if room.floor_more:
-            lines.append(line("    ", ("dim", f"… and {room.floor_more} more: /inv room")))
+            more = reader.name_call("inv", what="room")
+            lines.append(line("    ", ("dim", f"… and {room.floor_more} more: {more}")))
     return block(*lines)
 
 
@@ -109,7 +115,7 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
     """Show this room.
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
-    With a thing, the same as /examine.
+    With a thing, the same as examine.
 
     Args:
         thing: a thing, an @agent or a room, as in examine (default: this room).

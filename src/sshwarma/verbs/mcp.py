@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -27,7 +28,15 @@ from sshwarma.verbs.arguments import (
     Word,
 )
 from sshwarma.verbs.mcp_login import SignInInstructions, begin_sign_in, submit_callback_url
-from sshwarma.verbs.mcp_views import ServerDetails, ServerList, ServerLog, find_listed, find_shown
+from sshwarma.verbs.mcp_views import (
+    ServerDetails,
+    ServerList,
+    ServerLog,
+    find_listed,
+    find_shown,
+    format_reason,
+)
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import names, things
@@ -220,7 +229,10 @@ async def disable_server(caller: Caller, name: ServerName) -> Confirmation:
     if not (await hub.find(name)).enabled:
         return Confirmation(f"{name} is already disabled.")
     await hub.set_enabled(caller, name, False)
-    return Confirmation(f"Disabled {name}: its tools cannot be used until /mcp enable {name}.")
+    return Confirmation(
+        f"Disabled {name}: its tools cannot be used.",
+        next_call("{} enables it again.", "mcp enable", name=name),
+    )
 
 
 @mcp.verb(
@@ -281,9 +293,11 @@ async def log_in(
     if not address:
         return await begin_sign_in(caller, hub, name)
     if not await submit_callback_url(hub, name, address):
-        return Confirmation(f"Still connecting. Check with /mcp show {name}.")
+        return Confirmation(
+            "Still connecting.", next_call("{} shows its state.", "mcp show", name=name)
+        )
     done = await _connection_of(caller, hub, name, "Signed in to")
-    return Confirmation(f"You are signed in. {done.text}")
+    return replace(done, text=f"You are signed in. {done.text}")
 
 
 @mcp.verb("logout", needs=Right.OWN, tool=False, examples=("/mcp logout holler",))
@@ -394,23 +408,26 @@ async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Conf
     """
     condition = await hub.wait_until_settled(name, MCP_ADD_WAIT_SECONDS)
     if condition.state in ("up", "degraded"):
-        return Confirmation(await _describe_connection(caller, hub, name))
+        return await _describe_connection(caller, hub, name)
     if condition.state == "needs-sign-in":
-        return Confirmation(f"{done} {name}, but {condition.reason}")
+        return Confirmation(f"{done} {name}, but {format_reason(caller, condition)}")
     if condition.state == "needs-key":
         return Confirmation(
-            f"{done} {name}, but {condition.reason}. /mcp refresh {name} tries again."
+            f"{done} {name}, but {format_reason(caller, condition)}.",
+            next_call("{} tries again.", "mcp refresh", name=name),
         )
     if condition.reason:
         reason = condition.reason[0].lower() + condition.reason[1:]
         return Confirmation(
-            f"{done} {name}, but it cannot connect: {reason}. It is tried again;"
-            f" /mcp show {name} shows its state."
+            f"{done} {name}, but it cannot connect: {reason}. It is tried again.",
+            next_call("{} shows its state.", "mcp show", name=name),
         )
-    return Confirmation(f"{name} is still connecting; /mcp show {name} shows its state.")
+    return Confirmation(
+        f"{name} is still connecting.", next_call("{} shows its state.", "mcp show", name=name)
+    )
 
 
-async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
+async def _describe_connection(caller: Caller, hub: Hub, name: str) -> Confirmation:
     server = await hub.find(name)
     tools = await caller.world.store.read(
         lambda conn: things.read_children(conn, server.id, "tool")
@@ -421,5 +438,9 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> str:
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    message = f"{name} is up with {len(tools)} tools: /equip room {name}:* equips them."
-    return f"{message} {odd[:1].upper()}{odd[1:]}: /mcp show {name} says why." if odd else message
+    up = f"{name} is up with {len(tools)} tools."
+    equips = next_call("{} equips them.", "equip", context="room", patterns=f"{name}:*")
+    if not odd:
+        return Confirmation(up, equips)
+    why = next_call("{} says why.", "mcp show", name=name)
+    return Confirmation(f"{up} {odd[:1].upper()}{odd[1:]}.", replace(why, also=equips))

@@ -10,7 +10,8 @@ from sshwarma.common.limits import SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.server_pool import SIGN_IN_CONNECT_SECONDS
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world.caller import Caller
 
 SIGN_IN_MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
@@ -38,9 +39,10 @@ class SignInInstructions:
     minutes: int
 
 
-@view(SignInInstructions)
-def draw_sign_in(result: SignInInstructions) -> Block:
+@view_for_reader(SignInInstructions)
+def draw_sign_in(result: SignInInstructions, reader: Reader) -> Block:
     """Draw the address to open, and how to continue if its page cannot be shown."""
+    login = reader.name_call("mcp login", name=result.name, address="ADDRESS")
     asks = urlsplit(result.issuer).netloc
     facts = [
         ("At:", result.host),
@@ -56,7 +58,7 @@ def draw_sign_in(result: SignInInstructions) -> Block:
         line(),
         line(f"It comes back to {urlsplit(result.redirect).netloc}. If that page cannot be shown,"),
         line("copy its address from the browser and give it here:"),
-        line("  ", ("verb", f"/mcp login {result.name} ADDRESS"), hang=4),
+        line("  ", ("verb", login), hang=4),
         line(("dim", f"Valid for {result.minutes} minutes.")),
     )
 

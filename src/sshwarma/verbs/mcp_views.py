@@ -14,10 +14,13 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
+from sshwarma.common.program_text import drop_commands
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
+from sshwarma.mcp.client.server_state import LOCKED_OUT_STATES
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.views import draw_columns, format_duration, view
+from sshwarma.verbs.reader import Reader, reader_at
+from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -47,11 +50,11 @@ class ServerList:
     servers: tuple[ServerListItem, ...]
 
 
-@view(ServerList)
-def draw_server_list(result: ServerList) -> Block:
+@view_for_reader(ServerList)
+def draw_server_list(result: ServerList, reader: Reader) -> Block:
     """Draw the MCP servers, with their states and numbers of tools."""
     if not result.servers:
-        return block("No MCP servers. An owner adds one with /mcp add.")
+        return block(f"No MCP servers.{reader.hint(' An owner adds one with {}.', 'mcp add')}")
     return block(
         line(("heading", "MCP servers:")),
         *draw_columns(
@@ -185,17 +188,20 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 tools=len(tools),
                 waiting=waiting,
                 where=_format_address(caller, server, whole),
-                reason=_format_reason(condition, whole),
+                reason=format_reason(caller, condition, whole),
             )
         )
     return ServerList(tuple(servers))
 
 
-def _format_reason(condition: ServerStatus, whole: bool) -> str:
+def format_reason(caller: Caller, condition: ServerStatus, whole: bool = True) -> str:
     """Return why a server is not up; to those who may see its log, with its last line."""
     if condition.state == "up":
         return ""
-    return condition.reason if whole else condition.reason.partition(": ")[0]
+    reason = condition.reason
+    if condition.state in LOCKED_OUT_STATES and not reader_at(caller.door).is_person:
+        reason = drop_commands(reason) or reason
+    return reason if whole else reason.partition(": ")[0]
 
 
 async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
@@ -216,16 +222,18 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
     whole = await _may_see_addresses(caller)
     if whole:
         hub.mark_read(caller, server, tools)
-    condition = hub.status_of(server)
+    condition, signed = hub.status_of(server), hub.oauth_logins.describe_status(server)
+    if not reader_at(caller.door).is_person:
+        signed = drop_commands(signed) or signed
     now = time.monotonic()
     return ServerDetails(
         name=name,
         state=condition.state,
         seconds=int(now - condition.since) if condition.since else None,
-        reason=_format_reason(condition, whole),
+        reason=format_reason(caller, condition, whole),
         retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
         where=_format_address(caller, server, whole),
-        facts=dict(_list_facts(server, hub.oauth_logins.describe_status(server), whole)),
+        facts=dict(_list_facts(server, signed, whole)),
         tools=tuple(_make_tool_details(server, tool) for tool in tools),
         refused=tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
     )

@@ -25,6 +25,7 @@ from sshwarma.verbs.arguments import (
     Option,
     Text,
     Word,
+    one_of,
 )
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
@@ -43,6 +44,7 @@ from sshwarma.verbs.model_views import (
     list_roster,
     read_model_details,
 )
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import agents, names, usage
@@ -112,10 +114,10 @@ async def complete_values(request: CompletionRequest) -> list[Option]:
     return [("-", "the default")]
 
 
-KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds)]
+KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds), one_of(get_args(ModelKind))]
 """A kind of provider; ModelSettings validates it, and never repeats what looks like a key."""
 
-FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
+FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(MODEL_FIELDS)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
 
 model = group(
@@ -225,7 +227,7 @@ async def set_model(
 
     Args:
         name: the model, as in @NAME.
-        field: a setting, as `/model show` names it, such as prompt or turn_tokens.
+        field: name of the setting, such as prompt or turn_tokens.
         value: rest of the line; `-` restores the default, `none` removes a limit.
     """
     keep_keys_out({"field": field})  # before any words about it
@@ -241,7 +243,7 @@ async def set_model(
     words = _strip_quotes(value)
     if not words.strip():
         raise Invalid(
-            f"/model set {agent.name} {chosen} needs a value.", hint="- restores the default."
+            f"The setting {chosen} of {agent.name} needs a value.", hint="- restores the default."
         )
     keep_keys_out({chosen: words})
     changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)
@@ -282,7 +284,9 @@ async def remove_model(caller: Caller, name: ChangeableModel) -> Confirmation:
     roster = services_of(caller).roster
     await caller.change(lambda tx: roster.remove(tx, agent.id), f"removed the model {agent.name}")
     _stop_turns(caller, agent)
-    return Confirmation(f"Removed {agent.name}. What it said stays; /model add brings it back.")
+    return Confirmation(
+        f"Removed {agent.name}. What it said stays.", next_call("{} brings it back.", "model add")
+    )
 
 
 @model.verb("on", needs=Right.OWN, tool=False, examples=("/model on qwen",))
@@ -316,7 +320,10 @@ async def _switch_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
     if on:
         return Confirmation(f"{agent.name} is on and answers again.")
     _stop_turns(caller, agent)
-    return Confirmation(f"{agent.name} is off: it does not answer until /model on {agent.name}.")
+    return Confirmation(
+        f"{agent.name} is off: it does not answer.",
+        next_call("{} turns it on again.", "model on", name=agent.name),
+    )
 
 
 @model.verb("test", needs=Right.OWN, tool=False, examples=("/model test qwen",))
@@ -408,12 +415,11 @@ async def list_found_models(caller: Caller) -> DetectedModels:
     for offer in await discover_models(roster.environ, taken=taken):
         if (offer.kind, offer.model, base_url_of(offer)) in there:
             continue
-        words = ["/model add", offer.name, offer.kind, offer.model]
-        if offer.base_url is not None and offer.base_url != base_url_of(
-            offer.model_copy(update={"base_url": None})
-        ):
-            words += ["--url", offer.base_url]
-        offers.append(DetectedModel(offer.name, describe_model(offer), " ".join(words)))
+        usual = base_url_of(offer.model_copy(update={"base_url": None}))
+        url = offer.base_url if offer.base_url != usual else None
+        offers.append(
+            DetectedModel(offer.name, describe_model(offer), offer.kind, offer.model, url)
+        )
     return DetectedModels(tuple(offers))
 
 

@@ -15,7 +15,8 @@ from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location
 from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.views import draw_columns, format_duration, view
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 
@@ -59,11 +60,12 @@ class ModelRoster:
     models: tuple[RosterListItem, ...]
 
 
-@view(ModelRoster)
-def draw_model_roster(roster: ModelRoster) -> Block:
+@view_for_reader(ModelRoster)
+def draw_model_roster(roster: ModelRoster, reader: Reader) -> Block:
     """Draw the models of this server, with their states and usage today."""
     if not roster.models:
-        return block("No model answers here. /model found shows what could.")
+        hint = reader.hint(" {} shows what could.", "model found")
+        return block(f"No model answers here.{hint}")
     return block(
         line(("heading", "Models:")),
         *draw_columns(
@@ -153,11 +155,16 @@ def draw_model_test(tested: ModelTestResult) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class DetectedModel:
-    """A model that could be added. `line`: the line that adds it."""
+    """A model that could be added, and the arguments of `model add` that add it.
+
+    `about` describes it; `url` is None if it is the usual one.
+    """
 
     name: str
+    about: str
+    kind: str
     model: str
-    line: str
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +174,9 @@ class DetectedModels:
     offers: tuple[DetectedModel, ...]
 
 
-@view(DetectedModels)
-def draw_found_models(models: DetectedModels) -> Block:
-    """Draw the models that could be added, each with the line that adds it."""
+@view_for_reader(DetectedModels)
+def draw_found_models(models: DetectedModels, reader: Reader) -> Block:
+    """Draw the models that could be added, each with the call that adds it."""
     if not models.offers:
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
@@ -180,8 +187,17 @@ def draw_found_models(models: DetectedModels) -> Block:
         *(
             made
             for offer in models.offers
-            for made in (line("  ", offer.model), line("    ", ("verb", offer.line), hang=6))
+            for made in (
+                line("  ", offer.about),
+                line("    ", ("verb", _name_addition(offer, reader)), hang=6),
+            )
         ),
+    )
+
+
+def _name_addition(offer: DetectedModel, reader: Reader) -> str:
+    return reader.name_call(
+        "model add", name=offer.name, kind=offer.kind, model=offer.model, url=offer.url
     )
 
 

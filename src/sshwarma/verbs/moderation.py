@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal
 
-from sshwarma.common.validation_text import format_given
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Minutes, Option, Text
+from sshwarma.verbs.arguments import AgentName, Flag, Minutes, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
@@ -20,13 +19,8 @@ from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
 
-
-async def complete_minutes(request: CompletionRequest) -> list[Option]:
-    """List the words that stand in the place of a number of minutes."""
-    return [("forever", ""), ("off", "ends it")]
-
-
-SanctionMinutes: TypeAlias = Annotated[str, Arg(complete=complete_minutes)]
+MUTE_MINUTES = 60
+"""Length of a mute if none is given."""
 
 
 @verb(
@@ -72,16 +66,25 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     examples=("/mute bob", "/mute bob 10", "/mute bob off"),
 )
 async def mute(
-    caller: Caller, name: AgentName, minutes: SanctionMinutes = "60", reason: Text | None = None
+    caller: Caller,
+    name: AgentName,
+    minutes: Minutes | None = None,
+    reason: Text | None = None,
+    *,
+    forever: Flag = False,
+    off: Flag = False,
 ) -> Confirmation:
     """Stop somebody from talking in this room.
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default 60), or forever; off ends it.
+        minutes: duration in minutes (default 60).
         reason: text of the notice to them and to the room.
+        forever: mute without an end.
+        off: end the mute.
     """
-    return await _mute_or_ban(caller, name, minutes, reason, "muted")
+    length = _choose_minutes(minutes, MUTE_MINUTES, forever=forever, off=off)
+    return await _mute_or_ban(caller, name, length, reason, "muted")
 
 
 @verb(
@@ -94,27 +97,38 @@ async def mute(
 async def ban(
     caller: Caller,
     name: AgentName,
-    minutes: SanctionMinutes = "forever",
+    minutes: Minutes | None = None,
     reason: Text | None = None,
+    *,
+    forever: Flag = False,
+    off: Flag = False,
 ) -> Confirmation:
     """Keep somebody out of this room.
 
     Args:
         name: the agent.
-        minutes: duration in minutes, or forever (default forever); off ends it.
+        minutes: duration in minutes (default: without an end).
         reason: text of the notice to them and to the room.
+        forever: ban without an end, the default.
+        off: end the ban.
     """
-    return await _mute_or_ban(caller, name, minutes, reason, "banned")
+    length = _choose_minutes(minutes, PERMANENT_BAN_MINUTES, forever=forever, off=off)
+    return await _mute_or_ban(caller, name, length, reason, "banned")
 
 
 async def _mute_or_ban(
-    caller: Caller, name: str, minutes: str, reason: str | None, how: Literal["muted", "banned"]
+    caller: Caller,
+    name: str,
+    minutes: int | None,
+    reason: str | None,
+    how: Literal["muted", "banned"],
 ) -> Confirmation:
+    """Mute or ban for a number of minutes, or end it if `minutes` is None."""
     here = await caller.room()
     other = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
     column = f"{how}_until"
     where = f"{'in' if how == 'muted' else 'from'} {here.name}"
-    if minutes == "off":
+    if minutes is None:
         member = here.members.get(other.id)
         if (getattr(member, column, None) or 0) <= now_ms():
             raise Conflict(f"{other.name} is not {how} {where}.")
@@ -125,8 +139,7 @@ async def _mute_or_ban(
             f"un{how} {other.name}",
         )
         return Confirmation(f"{other.name} is no longer {how} {where}.")
-    length = _parse_minutes(minutes)
-    until = now_ms() + length * MINUTE_MS
+    until = now_ms() + minutes * MINUTE_MS
     why = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
@@ -144,20 +157,21 @@ async def _mute_or_ban(
     await caller.change(work)
     if other.kind == "model":
         services_of(caller).turns.stop(here.id, agent_id=other.id, by=caller.agent.name)
-    span = "forever" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
+    span = "forever" if minutes >= PERMANENT_BAN_MINUTES else f"for {minutes} min"
     return Confirmation(f"{other.name} is {how} {where} {span}.")
 
 
-def _parse_minutes(text: Minutes | str) -> int:
-    if text == "forever":
-        return PERMANENT_BAN_MINUTES
-    digits = str(text)
-    if not digits.isdecimal() or len(digits) > 9 or not 1 <= int(digits) <= PERMANENT_BAN_MINUTES:
-        most = PERMANENT_BAN_MINUTES
-        raise Invalid(
-            f"minutes: must be from 1 to {most}, forever or off (got {format_given(text)})."
-        )
-    return int(text)
+def _choose_minutes(minutes: int | None, default: int, *, forever: bool, off: bool) -> int | None:
+    """Return the length of a mute or ban; None to end it.
+
+    Raises:
+        Invalid: if more than one of the arguments is given.
+    """
+    if (minutes is not None) + forever + off > 1:
+        raise Invalid("Give only one of: minutes, forever, off.")
+    if off:
+        return None
+    return PERMANENT_BAN_MINUTES if forever else minutes or default
 
 
 async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.views import draw_columns, view, view_for_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,11 @@ class NamespaceList:
     namespaces: tuple[NamespaceListed, ...]
 
 
-@view(NamespaceList)
-def draw_namespace_list(result: NamespaceList) -> Block:
+@view_for_reader(NamespaceList)
+def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
     """Draw the namespaces, those inside another indented, with loaded ones marked."""
+    load = reader.name_call("load", room="NAME")
+    find = reader.name_call("find", query="WORDS")
     return block(
         line(("heading", "Namespaces:")),
         *draw_columns(
@@ -57,7 +60,7 @@ def draw_namespace_list(result: NamespaceList) -> Block:
             )
             for one in result.namespaces
         ),
-        line(("dim", "● loaded, ○ not. /load NAME loads one, /find WORDS finds one.")),
+        line(("dim", f"● loaded, ○ not. {load} loads one, {find} finds one.")),
     )
 
 

@@ -8,13 +8,14 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.lua_tools import rename
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
 from sshwarma.verbs.namespace_views import (
     NamespaceList,
     NamespaceListed,
     NamespaceShown,
     NamespaceTool,
 )
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
 from sshwarma.verbs.views import Confirmation, format_count
@@ -81,7 +82,19 @@ NamespaceName: TypeAlias = Annotated[str, Arg(complete=complete_namespaces)]
 SettableName: TypeAlias = Annotated[str, Arg(complete=complete_settable)]
 """A namespace, or a tool by its qualified name."""
 
-FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields)]
+FIELD_EXAMPLES: Final = {
+    "description": "Version control",
+    "title": "Version control",
+    "keywords": "git,commit",
+    "parent": "code",
+    "required_states": "ci-configured",
+    "auto_load": "on",
+    "load_with_parent": "on",
+    "enabled": "off",
+    "leave_out": "SHORT 500",
+}
+
+FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(FIELD_EXAMPLES)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
 LoadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_loaded)]
 UnloadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_unloaded)]
@@ -110,17 +123,6 @@ async def all_listed(caller: Caller) -> list[NamespaceListed]:
     )
 
 
-FIELD_EXAMPLES: Final = {
-    "description": "Version control",
-    "title": "Version control",
-    "keywords": "git,commit",
-    "parent": "code",
-    "required_states": "ci-configured",
-    "auto_load": "on",
-    "load_with_parent": "on",
-    "enabled": "off",
-    "leave_out": "SHORT 500",
-}
 """Fields that can be set, each with an example."""
 
 
@@ -172,7 +174,8 @@ async def make_namespace(
         lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about)
     )
     return Confirmation(
-        f"Made namespace {made.label}. /tool new {made.label}:NAME puts a tool into it."
+        f"Made namespace {made.label}.",
+        next_call("{} puts a tool into it.", "tool new", name=f"{made.label}:NAME"),
     )
 
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from sshwarma.common.validation_text import format_given
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, one_of
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import agents
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 
@@ -59,7 +60,7 @@ async def complete_setting_values(request: CompletionRequest) -> list[Option]:
     return [(value, "") for value in known.values] if known else []
 
 
-SettingName: TypeAlias = Annotated[str, Arg(complete=complete_settings)]
+SettingName: TypeAlias = Annotated[str, Arg(complete=complete_settings), one_of(PREFERENCES)]
 SettingValue: TypeAlias = Annotated[str, Arg(complete=complete_setting_values)]
 
 
@@ -82,7 +83,13 @@ def draw_settings(settings: PreferenceValues) -> Block:
     )
 
 
-@verb("set", section="Yourself", tool=False, examples=("/set", "/set plain on", "/set theme light"))
+@verb(
+    "set",
+    section="Yourself",
+    tool=False,
+    change_scope=TokenScope.ACT,
+    examples=("/set", "/set plain on", "/set theme light"),
+)
 async def set_preference(
     caller: Caller, setting: SettingName | None = None, value: SettingValue | None = None
 ) -> PreferenceValues | Confirmation:
@@ -91,7 +98,7 @@ async def set_preference(
     A change applies to all your connections at once.
 
     Args:
-        setting: name of the setting, as /set lists it.
+        setting: name of the setting, such as theme or plain.
         value: one of its values.
     """
     prefs: dict[str, Any] = dict(caller.agent.prefs)

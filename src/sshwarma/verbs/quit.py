@@ -23,7 +23,14 @@ def draw_goodbye(goodbye: Goodbye) -> Block:
     return block(goodbye.text)
 
 
-@verb("quit", section="Yourself", tool=False, aliases=("exit", "bye"), examples=("/quit",))
+@verb(
+    "quit",
+    section="Yourself",
+    tool=False,
+    ssh_only=True,
+    aliases=("exit", "bye"),
+    examples=("/quit",),
+)
 async def quit_world(caller: Caller) -> Goodbye:
     """Leave the world.
 

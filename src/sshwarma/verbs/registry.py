@@ -53,7 +53,10 @@ class VerbOptions(TypedDict, total=False):
         namespace: the namespace of the tool; default `sshwarma`.
         moves: whether it takes a model out of its room.
         scope: the scope that a token needs; None derives it from `needs`, by `required_scope`.
+        change_scope: the scope that it needs to change something, if it can also only show.
         aside: whether a terminal runs it at once, while another line is running.
+        ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
+            is no tool.
     """
 
     examples: Required[tuple[str, ...]]
@@ -65,7 +68,9 @@ class VerbOptions(TypedDict, total=False):
     namespace: str
     moves: bool
     scope: TokenScope | None
+    change_scope: TokenScope
     aside: bool
+    ssh_only: bool
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     tool = options.get("tool", True)
     needs = options.get("needs")
     first, _, second = name.partition(" ")
+    scope = options.get("scope") or required_scope(needs)
     declared = Verb(
         name=name,
         run=run,
@@ -248,10 +254,14 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         default=options.get("default", False),
         namespace=options.get("namespace", "sshwarma"),
         moves=options.get("moves", False),
-        scope=options.get("scope") or required_scope(needs),
+        scope=scope,
+        change_scope=options.get("change_scope", scope),
         aside=options.get("aside", False),
+        ssh_only=options.get("ssh_only", False),
     )
     unknown = declared.docstring.arguments.keys() - {known.name for known in declared.signature}
+    if declared.ssh_only and declared.tool:
+        raise ValueError(f"{name} works only over ssh and cannot be a tool")
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}")
     return declared

@@ -62,7 +62,11 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
     """
     context = await resolve_readable_context(caller, word)
     if context.kind == "room":
-        await caller.require(Right.BUILD)
+        try:
+            await caller.require(Right.BUILD)
+        except Forbidden as refused:
+            refused.hint = f"{refused.hint} Use the context me for yourself alone.".strip()
+            raise
     elif context.id != caller.agent.id:
         await caller.require(Right.ADMIN)
     return context

@@ -161,7 +161,8 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
         raise Conflict(f"{here.name} cannot be deleted.")
     if name != here.name:
         raise Invalid(
-            "Deleting a room puts everyone out.", hint=f"To confirm, type /room delete {here.name}"
+            f"{name[:60]} is not the name of this room, which is {here.name}.",
+            hint="Give its name to delete it; everyone must leave it then.",
         )
 
     await caller.change(lambda tx: things.delete_thing(tx, things.get_live_thing(tx.conn, here.id)))

@@ -13,8 +13,9 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ModelName, Offset, RowNumber, Text, ToolName
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Confirmation, format_count, view
+from sshwarma.verbs.views import Confirmation, format_count, view_for_reader
 from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
@@ -41,17 +42,16 @@ class RunResult:
     seq: int
 
 
-@view(RunResult)
-def draw_ran(ran: RunResult) -> Block:
+@view_for_reader(RunResult)
+def draw_ran(ran: RunResult, reader: Reader) -> Block:
     """Draw the start of a tool result, and the line that shows the rest."""
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # The tool decides how long this is; a terminal that cannot take it would be cut off.
     left = len(ran.text) - MAX_ROW_PART_CHARACTERS
-    more = (
-        f"… {left} more: /expand {ran.seq} --start {MAX_ROW_PART_CHARACTERS}, or --json"
-        if left > 0
-        else ""
-    )
+    more = ""
+    if left > 0:
+        rest = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
+        more = f"… {left} more: {rest}{', or --json' if reader.is_person else ''}"
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
         *text_lines(ran.text[:MAX_ROW_PART_CHARACTERS], indent=2),
@@ -96,6 +96,7 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
     "stop",
     section="Talking",
     needs=Right.TALK,
+    rights_note="Needs the talk right, moderate for answers that somebody else asked for",
     tool=False,
     examples=("/stop", "/stop @guide"),
 )
@@ -136,16 +137,17 @@ class AttachmentData:
     data: str
 
 
-@view(AttachmentData)
-def draw_fetched(attachment: AttachmentData) -> Block:
+@view_for_reader(AttachmentData)
+def draw_fetched(attachment: AttachmentData, reader: Reader) -> Block:
     """Draw the kind and size of an attachment, and the command that saves it."""
     which = f"{attachment.seq}" if attachment.of == 1 else f"{attachment.seq} {attachment.number}"
+    saves = f"ssh HOST attachment {which} > FILE  saves it"
     return block(
         line(
             ("tool", attachment.kind),
             f", {attachment.size:,} bytes ({attachment.number} of {attachment.of})",
         ),
-        line("  ", ("dim", f"ssh HOST attachment {which} > FILE  saves it"), hang=2),
+        *([line("  ", ("dim", saves), hang=2)] if reader.is_person else []),
     )
 
 
@@ -230,14 +232,13 @@ class ExpandedRow:
     next: int | None
 
 
-@view(ExpandedRow)
-def draw_unfolded(result: ExpandedRow) -> Block:
+@view_for_reader(ExpandedRow)
+def draw_unfolded(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
-    more = (
-        [line(("dim", f"… {result.left} more: /expand {result.seq} --start {result.next}"))]
-        if result.next is not None
-        else []
-    )
+    more = []
+    if result.next is not None:
+        rest = reader.name_call("expand", row=result.seq, start=result.next)
+        more = [line(("dim", f"… {result.left} more: {rest}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
         *text_lines(result.text, indent=2),

@@ -19,6 +19,7 @@ from sshwarma.verbs.arguments import (
     Word,
 )
 from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.reader import Reader, next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
     CONTEXT_RIGHTS,
@@ -26,11 +27,12 @@ from sshwarma.verbs.resolve import (
     require_maker_or_admin,
     resolve_context,
 )
-from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
+from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view, view_for_reader
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -67,11 +69,12 @@ class SkillList:
     skills: tuple[SkillListItem, ...]
 
 
-@view(SkillList)
-def draw_skill_list(result: SkillList) -> Block:
+@view_for_reader(SkillList)
+def draw_skill_list(result: SkillList, reader: Reader) -> Block:
     """Draw the skills, and where each is active."""
     if not result.skills:
-        return block("No skills yet. /skill add NAME = INSTRUCTIONS makes one.")
+        hint = reader.hint(" {} makes one.", "skill add", name="NAME", text="INSTRUCTIONS")
+        return block(f"No skills yet.{hint}")
     return block(
         line(("heading", "Skills:")),
         *draw_columns(
@@ -188,8 +191,8 @@ async def add_skill(
     )
     number = made.metadata["number"]
     return Confirmation(
-        f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}."
-        f" /skill activate {name} activates it here."
+        f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}.",
+        next_call("{} activates it here.", "skill activate", name=name),
     )
 
 
@@ -213,7 +216,7 @@ async def edit_skill(
 ) -> Confirmation | EditDraft:
     """Change the instructions of a skill.
 
-    Without new instructions, gives the present ones to be changed.
+    At a terminal, without new instructions, the line editor opens the present ones.
 
     Args:
         name: the skill, by name or number.
@@ -222,6 +225,8 @@ async def edit_skill(
     """
     found = await _find(caller, name)
     await _require_maker(caller, found)
+    if text is None and about is None and caller.door not in PEOPLE_DOORS:
+        raise Invalid("skill_edit: give text, about or both.")
     if text is None and about is None:
         present = found.content or ""
         return EditDraft(found.name, present, f"/skill edit {found.name} = {present}")

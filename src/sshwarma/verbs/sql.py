@@ -15,8 +15,9 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
+from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import draw_columns, format_count, view
+from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view, view_for_reader
 from sshwarma.world import private_messages, reports
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -56,17 +57,17 @@ class DatabaseSchema:
     whole: bool
 
 
-@view(DatabaseSchema)
-def draw_schema(schema: DatabaseSchema) -> Block:
+@view_for_reader(DatabaseSchema)
+def draw_schema(schema: DatabaseSchema, reader: Reader) -> Block:
     """Draw the views and tables with their columns, or one of them in full."""
     if schema.whole:
-        return block(*(made for one in schema.relations for made in _draw_relation(one)))
+        return block(*(made for one in schema.relations for made in _draw_relation(one, reader)))
     lines: list[Line] = []
     for heading, some in (
         ("Views:", [one for one in schema.relations if one.kind == "view"]),
         ("Tables:", [one for one in schema.relations if one.kind == "table" and one.readable]),
         (
-            "Tables that /sql does not read:",
+            f"Tables that {reader.name_call('sql')} does not read:",
             [one for one in schema.relations if one.kind == "table" and not one.readable],
         ),
     ):
@@ -77,11 +78,11 @@ def draw_schema(schema: DatabaseSchema) -> Block:
                 for one in some
             ),
         ]
-    return block(*lines, line(("dim", "/schema NAME shows one in full.")))
+    return block(*lines, *draw_hint(reader, "{} shows one in full.", "schema", name="NAME"))
 
 
-def _draw_relation(relation: Relation) -> list[Line]:
-    about = "" if relation.readable else "  not read by /sql"
+def _draw_relation(relation: Relation, reader: Reader) -> list[Line]:
+    about = "" if relation.readable else f"  not read by {reader.name_call('sql')}"
     return [
         line(("thing", relation.name), f" ({relation.kind})", ("warn", about)),
         *draw_columns(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.open_turns import open_turns
@@ -11,8 +15,9 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
+from sshwarma.verbs.reader import PERSON, NextCall, Reader, next_call
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import view
+from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -36,22 +41,26 @@ class SentMessage:
     emote: bool = False
     turns: tuple[str, ...] = ()  # turns of the models that it called
     note: str = ""  # a notice for the sender alone
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
-@view(SentMessage)
-def draw_said(message: SentMessage) -> Block:
+@view_for_reader(SentMessage)
+def draw_said(message: SentMessage, reader: Reader) -> Block:
     """Draw a message that the caller sent, with the notice for the sender."""
     if message.emote:
         return block(
             *lines_with_head(("emote", f"* {message.who} "), text=message.text, style="emote")
         )
     who = ("private", f"you → {message.to}") if message.to is not None else ("self", message.who)
-    return block(*lines_with_head(who, ": ", text=message.text), *sender_note_lines(message))
+    return block(
+        *lines_with_head(who, ": ", text=message.text), *sender_note_lines(message, reader)
+    )
 
 
-def sender_note_lines(message: SentMessage) -> list[Line]:
+def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Line]:
     """Draw the notice that only the sender sees; no lines without one."""
-    return [line(("warn", message.note))] if message.note else []
+    then = message.next.text(reader) if message.next is not None else ""
+    return [line(("warn", f"{message.note} {then}".rstrip()))] if message.note else []
 
 
 @verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
@@ -94,9 +103,8 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         )
     opened_ids = tuple(turn.id for turn in opened)
     notes = [sanction for sanction in sanctions.values() if sanction]
-    if silent := answering.unavailable_mentions(words, caller.agent):
-        notes += [f"{agent.name} does not answer now: it is off." for agent in silent]
-        notes.append("/models shows who answers.")
+    silent = answering.unavailable_mentions(words, caller.agent)
+    notes += [f"{agent.name} does not answer now: it is off." for agent in silent]
     unknown = mentions.describe_unknown_mention(words, caller.world.agents)
     return SentMessage(
         here.name,
@@ -105,6 +113,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         row.content,
         turns=opened_ids,
         note=" ".join(notes) or unknown,
+        next=next_call("{} shows who answers.", "models") if silent else None,
     )
 
 
@@ -150,8 +159,8 @@ class MessageAnswers:
     answers: tuple[ModelAnswer, ...]
 
 
-@view(MessageAnswers)
-def draw_answered(answered: MessageAnswers) -> Block:
+@view_for_reader(MessageAnswers)
+def draw_answered(answered: MessageAnswers, reader: Reader) -> Block:
     """Draw the answers of models to a message."""
     return block(
         *(
@@ -159,7 +168,7 @@ def draw_answered(answered: MessageAnswers) -> Block:
             for answer in answered.answers
             for each in lines_with_head(("model", answer.who), ": ", text=answer.text)
         ),
-        *sender_note_lines(answered.said),
+        *sender_note_lines(answered.said, reader),
     )
 
 

@@ -15,7 +15,7 @@ from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid
+from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token
 
@@ -123,10 +123,11 @@ token = group(
 )
 
 
-@token.verb("list", tool=False, examples=("/token", "/token list"), scope=TokenScope.BUILD)
+@token.verb(
+    "list", tool=False, ssh_only=True, examples=("/token", "/token list"), scope=TokenScope.BUILD
+)
 async def list_tokens(caller: Caller) -> TokenList:
     """List your tokens."""
-    _require_key(caller)
     found = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
     )
@@ -136,6 +137,7 @@ async def list_tokens(caller: Caller) -> TokenList:
 @token.verb(
     "new",
     tool=False,
+    ssh_only=True,
     examples=("/token new laptop", "/token new dashboard --scope read --days 30"),
     scope=TokenScope.BUILD,
 )
@@ -153,7 +155,6 @@ async def create_token(
         scope: read looks, act also talks, moves and calls tools, build does all that you may.
         days: lifetime in days (default: until it is revoked).
     """
-    _require_key(caller)
     if not label.strip():
         raise Invalid("label: must not be empty.", hint="Use a label such as laptop.")
     agent_id = caller.agent.id
@@ -172,29 +173,17 @@ async def create_token(
     return NewToken(made.id, made.label, made.scope, secret, made.expires_at)
 
 
-@token.verb("revoke", tool=False, examples=("/token revoke 0199",), scope=TokenScope.BUILD)
+@token.verb(
+    "revoke", tool=False, ssh_only=True, examples=("/token revoke 0199",), scope=TokenScope.BUILD
+)
 async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
     """Revoke a token of yours at once.
 
     Args:
         token_id: its id, or the start of it.
     """
-    _require_key(caller)
     gone = await caller.change(lambda tx: tokens.revoke_token(tx, token_id, caller.agent.id))
     return Confirmation(f"Revoked the token {gone.label or gone.id}.")
-
-
-def _require_key(caller: Caller) -> None:
-    """Raise unless the caller logged in with an ssh key.
-
-    Raises:
-        Forbidden: if the caller is a model or uses a token.
-    """
-    if caller.door not in ("ssh", "exec"):
-        raise Forbidden(
-            "Tokens are created and revoked with your ssh key, not with a token.",
-            hint="Run: ssh HOST token",
-        )
 
 
 def _make_list_item(token: Token) -> TokenListItem:

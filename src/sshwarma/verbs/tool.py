@@ -19,6 +19,7 @@ from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.namespaces import check_may_create
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
@@ -32,9 +33,10 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 TOOL_RIGHTS: Final = (
-    "Needs the build right for a tool of this room, admin for a built-in tool and for one of a"
-    " namespace that somebody else made"
+    "Needs the build right for a tool of this room, enter for your own, admin for a built-in tool"
+    " and for one of a namespace that somebody else made"
 )
+NEW_TOOL_RIGHTS: Final = f"{TOOL_RIGHTS}, create for a new namespace"
 
 
 async def complete_lua_tools(request: CompletionRequest) -> list[Option]:
@@ -115,7 +117,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    rights_note=NEW_TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
@@ -192,6 +194,7 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
 
 @tool.verb(
     "edit",
+    ssh_only=True,
     needs=Right.ENTER,
     rights_note=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
@@ -235,7 +238,7 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
 
     Args:
         name: the tool.
-        text: its arguments, as /run takes them.
+        text: its arguments: NAME=VALUE words, or a JSON object.
     """
     found = await _find_tool(caller, name)
     if not creation.is_lua_tool(found):
@@ -361,7 +364,10 @@ async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
 
     await caller.change(work)
     if found.parent_id in (caller.room_id, caller.agent.id):
-        return Confirmation(f"Removed {found.label}. /restore {found.name} brings it back.")
+        return Confirmation(
+            f"Removed {found.label}.",
+            next_call("{} brings it back.", "restore", name=found.name),
+        )
     return Confirmation(f"Removed {found.label}.")
 
 

@@ -7,14 +7,13 @@ from typing import Any
 from typing_extensions import override
 
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
-from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.reader import reader_at
 from sshwarma.verbs.registry import every_verb
-from sshwarma.verbs.views import draw_result, dump_json, render_for_program
+from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.things import Thing
 
 
@@ -42,6 +41,4 @@ class VerbToolProvider(ToolProvider):
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        is_person = caller.door in PEOPLE_DOORS
-        text = render_plain(draw_result(result)) if is_person else render_for_program(result)
-        return ToolResult(text, dump_json(result))
+        return ToolResult(render_for(reader_at(caller.door), result), dump_json(result))

@@ -8,7 +8,8 @@ from typing import Any
 from sshwarma.common.limits import MAX_PRINTED_LINES, MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import model_tool_name
-from sshwarma.verbs.views import draw_columns, format_count, view
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.views import draw_columns, format_count, view, view_for_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class ToolMade:
     input_schema: dict[str, Any]
 
 
-@view(ToolMade)
-def draw_tool_made(result: ToolMade) -> Block:
+@view_for_reader(ToolMade)
+def draw_tool_made(result: ToolMade, reader: Reader) -> Block:
     """Draw the name and arguments of a stored tool, and the line that tests it."""
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
@@ -73,7 +74,7 @@ def draw_tool_made(result: ToolMade) -> Block:
     return block(
         line(f"{what} ", ("tool", result.name), f" ({size}). Arguments: {arguments}."),
         line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
-             ("verb", f"/tool test {result.name}"), hang=2),
+             ("verb", reader.name_call("tool test", name=result.name)), hang=2),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.turn_views import TurnList, TurnListed, TurnRow, TurnShown
 from sshwarma.verbs.views import Confirmation, format_count
@@ -28,6 +29,11 @@ from sshwarma.wrap.tokens import estimate_tokens
 MAX_TURN_SNIPPET_CHARACTERS: Final = 60
 DEFAULT_LISTED_TURNS: Final = 10
 MAX_ANCESTOR_TURNS: Final = 200
+
+
+TURN_RIGHTS: Final = (
+    "Needs the enter right for a turn that you asked, moderate for one of somebody else"
+)
 
 
 async def complete_turns(request: CompletionRequest) -> list[Option]:
@@ -79,14 +85,19 @@ async def show_turn(caller: Caller, turn: TurnId) -> TurnShown:
     """Show a turn row by row.
 
     Args:
-        turn: the end of its id, as /message list shows it.
+        turn: its id, or the end of it.
     """
     found = await _find(caller, turn)
     return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, found))
 
 
 @message.verb(
-    "drop", needs=Right.ENTER, scope=TokenScope.ACT, tool=False, examples=("/message drop 1f03ac",)
+    "drop",
+    needs=Right.ENTER,
+    rights_note=TURN_RIGHTS,
+    scope=TokenScope.ACT,
+    tool=False,
+    examples=("/message drop 1f03ac",),
 )
 async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     """Drop a turn: it is no longer sent to models.
@@ -94,7 +105,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     The model's notes become those from before it, if it was the model's newest answer.
 
     Args:
-        turn: the end of its id, as /message list shows it.
+        turn: its id, or the end of it.
     """
     found = await _find(caller, turn)
     await check_may_change(caller, found)
@@ -114,6 +125,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
 @message.verb(
     "restore",
     needs=Right.ENTER,
+    rights_note=TURN_RIGHTS,
     scope=TokenScope.ACT,
     tool=False,
     examples=("/message restore 1f03ac",),
@@ -122,7 +134,7 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
     """Restore a turn that was dropped.
 
     Args:
-        turn: the end of its id, as /message list shows it.
+        turn: its id, or the end of it.
     """
     found = await _find(caller, turn)
     await check_may_change(caller, found)
@@ -176,10 +188,10 @@ async def undo(caller: Caller) -> Confirmation:
     if others:
         by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
         words.append(f"The question stays, with what {by} answered.")
-    words.append(
-        f"{_describe_notes(agent) if noted else ''} /message restore {turn.short_id} restores it."
-    )
-    return Confirmation(" ".join(word.strip() for word in words))
+    if noted:
+        words.append(_describe_notes(agent).strip())
+    restores = next_call("{} restores it.", "message restore", turn=turn.short_id)
+    return Confirmation(" ".join(words), restores)
 
 
 async def check_may_change(caller: Caller, turn: Turn) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
@@ -15,6 +15,9 @@ from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.docstring import Docstring, parse_docstring
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.bootstrap import BuiltinToolSpec
+
+TERMINAL_RESULT_ATTRIBUTE: Final = "terminal_only"
+"""A result type that has this attribute is given only to people at a terminal."""
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -42,7 +45,8 @@ class Parameter:
     def usage(self) -> str:
         """The parameter in a usage line: `NAME`, `[NAME]`, `[--long-flag FLAG]`."""
         name = self.option.rpartition("-")[2] if self.flag else self.option
-        word = "|".join(self.choices) or name.upper()
+        word = "|".join(self.choices) or self.arg.prefix + name.upper()
+        word = "|".join((word, *self.arg.flag_words))
         if self.flag:
             shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
             return f"[{shown}]{'…' if self.many else ''}"
@@ -54,6 +58,10 @@ class Parameter:
     def option(self) -> str:
         """The name of the parameter on a line and in help; of a flag, without the dashes."""
         return self.arg.label or self.name.rstrip("_").replace("_", "-")
+
+    def takes(self, word: str) -> bool:
+        """Return whether a typed word may be its value, by its first letters."""
+        return self.required or word.startswith(self.arg.prefix)
 
     @property
     def is_text(self) -> bool:
@@ -73,7 +81,10 @@ class Verb:
         default: whether new rooms have it equipped as a tool.
         moves: whether it takes a model out of its room.
         scope: the scope that a token needs.
+        change_scope: the scope that it needs to change something; wider than `scope` if the verb
+            only shows without an argument.
         aside: whether a terminal runs it at once, while another line is running.
+        ssh_only: whether it only works over ssh with a key, not with a token and not for models.
     """
 
     name: str
@@ -89,7 +100,9 @@ class Verb:
     namespace: str
     moves: bool
     scope: TokenScope
+    change_scope: TokenScope
     aside: bool
+    ssh_only: bool
 
     @property
     def action(self) -> str:
@@ -144,7 +157,9 @@ class Verb:
         """The usage line. Free text comes last, because it takes the rest of the line."""
         free = [parameter for parameter in self.positional if parameter.is_text]
         before = [parameter for parameter in self.positional if parameter not in free]
-        shown = (known.usage for known in (*before, *self.flags.values(), *free))
+        words = {word for known in before for word in known.arg.flag_words}
+        flags = [known for option, known in self.flags.items() if option not in words]
+        shown = (known.usage for known in (*before, *flags, *free))
         return " ".join([f"/{self.name}", *shown])
 
     @cached_property
@@ -180,8 +195,11 @@ class Verb:
 
     @cached_property
     def result_adapter(self) -> TypeAdapter[Any]:
-        """The type adapter that serializes results and makes their JSON Schema."""
-        return TypeAdapter(self.result_type)
+        """The type adapter of results for programs, which makes their JSON Schema."""
+        kinds = get_args(self.result_type) or (self.result_type,)
+        shown = [kind for kind in kinds if not hasattr(kind, TERMINAL_RESULT_ATTRIBUTE)]
+        union: Any = Union[tuple(shown or kinds)]  # noqa: UP007 - of a list
+        return TypeAdapter(union)
 
     @property
     def tool_spec(self) -> BuiltinToolSpec | None:

@@ -9,19 +9,20 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
+from pydantic.json_schema import SkipJsonSchema
 
-from sshwarma.common.program_text import drop_commands
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.verbs.reader import PERSON, NextCall, Reader
 
 R = TypeVar("R")
-_views: dict[type, Callable[[Any], Block]] = {}
+_views: dict[type, Callable[[Any, Reader], Block]] = {}
 _adapters: dict[type, TypeAdapter[Any]] = {}
-_drawn: WeakKeyDictionary[object, Block] = WeakKeyDictionary()
+_drawn: WeakKeyDictionary[object, dict[Reader, Block]] = WeakKeyDictionary()
 
 EMPTY_BLOCK: Final = Block()
 
@@ -37,23 +38,45 @@ identity; its Block is kept, so that it is rendered once per width and theme for
 
 
 def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
-    """Declare the function that draws a result type."""
+    """Declare the function that draws a result type in the same way for all readers.
+
+    It names no verb that can be called; `view_for_reader` declares one that does.
+    """
 
     def declare(make: Callable[[R], Block]) -> Callable[[R], Block]:
+        _views[of] = lambda result, reader: make(result)
+        return make
+
+    return declare
+
+
+def view_for_reader(
+    of: type[R],
+) -> Callable[[Callable[[R, Reader], Block]], Callable[[R, Reader], Block]]:
+    """Declare the function that draws a result type, and names calls as the reader makes them."""
+
+    def declare(make: Callable[[R, Reader], Block]) -> Callable[[R, Reader], Block]:
         _views[of] = make
         return make
 
     return declare
 
 
-def draw_result(result: object) -> Block:
+def draw_result(result: object, reader: Reader = PERSON) -> Block:
     """Draw a verb's result with the view of its type."""
     if not hasattr(result, SHARED_VIEW_ATTRIBUTE):
-        return _views[type(result)](result)
-    known = _drawn.get(result)
+        return _views[type(result)](result, reader)
+    by_reader = _drawn.setdefault(result, {})
+    known = by_reader.get(reader)
     if known is None:
-        known = _drawn[result] = _views[type(result)](result)
+        known = by_reader[reader] = _views[type(result)](result, reader)
     return known
+
+
+def draw_hint(reader: Reader, sentence: str, verb: str, /, **arguments: object) -> list[Line]:
+    """Draw a sentence about a call of a verb (see `Reader.hint`); no line if it is empty."""
+    text = reader.hint(sentence, verb, **arguments)
+    return [line(("dim", text))] if text else []
 
 
 def dump_json(result: object) -> Any:
@@ -66,15 +89,17 @@ def dump_json(result: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A result that is one sentence."""
+    """A result that is one sentence; `next` says what the caller can do now."""
 
     text: str
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
-@view(Confirmation)
-def draw_done(confirmation: Confirmation) -> Block:
-    """Draw the sentence of a confirmation."""
-    return block(line(confirmation.text, hang=2))
+@view_for_reader(Confirmation)
+def draw_done(confirmation: Confirmation, reader: Reader) -> Block:
+    """Draw the sentence of a confirmation, and what the reader can do next."""
+    then = confirmation.next.text(reader) if confirmation.next is not None else ""
+    return block(line(f"{confirmation.text} {then}".rstrip(" "), hang=2))
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:
@@ -163,7 +188,6 @@ def format_duration(seconds: float) -> str:
     return f"{int(max(0, seconds))}s"
 
 
-def render_for_program(result: Any) -> str:
-    """Draw a result for a model or a program: confirmations without commands to type."""
-    text = render_plain(draw_result(result))
-    return (drop_commands(text) or text) if isinstance(result, Confirmation) else text
+def render_for(reader: Reader, result: object) -> str:
+    """Draw a result as plain text, with calls named as the reader makes them."""
+    return render_plain(draw_result(result, reader))

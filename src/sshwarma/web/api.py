@@ -15,38 +15,30 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.reader import API_CLIENT
 from sshwarma.verbs.registry import every_verb, find_verb
-from sshwarma.verbs.views import dump_json, render_for_program
+from sshwarma.verbs.views import dump_json, render_for
+from sshwarma.web.errors import refuse
 from sshwarma.world.agents import Agent
-from sshwarma.world.bearer import authenticate_bearer
+from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited, TimedOut, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
-
-HTTP_STATUSES: Final = {
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "invalid": 422,
-    "refused": 422,
-    "timed_out": 408,
-    "unavailable": 503,
-    "rate_limited": 429,
-}
 
 
 class Unauthorized(WorldError):
@@ -82,18 +74,8 @@ class HttpApi:
         async def endpoint(request: Request) -> Response:
             try:
                 return JSONResponse(await answer(request))
-            except Unauthorized as refused:
-                headers = {"WWW-Authenticate": "Bearer"}
-                return JSONResponse(_error_body(refused), status_code=401, headers=headers)
             except WorldError as refused:
-                headers = {}
-                if isinstance(refused, RateLimited):
-                    headers["Retry-After"] = str(refused.retry_after_seconds)
-                if isinstance(refused, TimedOut):
-                    headers["Connection"] = "close"  # the rest of the body is not read
-                return JSONResponse(
-                    _error_body(refused), status_code=HTTP_STATUSES[refused.code], headers=headers
-                )
+                return refuse(refused)
             except ClientDisconnect:
                 return Response(status_code=499)  # the client is gone
 
@@ -106,14 +88,17 @@ class HttpApi:
             "verbs": [
                 {
                     "name": verb.path,
-                    "line": f"/{verb.name}",
                     "section": verb.section,
                     "summary": verb.summary,
+                    "description": verb.program_description,
                     "needs": verb.needs,
+                    "rights": verb.rights,
                     "scope": verb.scope,
+                    "change_scope": verb.change_scope,
                     "input_schema": verb.input_schema,
                 }
                 for verb in every_verb()
+                if not verb.ssh_only
             ]
         }
 
@@ -122,7 +107,7 @@ class HttpApi:
             name = request.path_params["name"]
             verb = find_verb(name)
             if verb is None or verb.path != name:
-                raise NotFound(f"Unknown verb {name[:40]}.", hint="GET /api/v1/verbs lists them.")
+                raise _unknown_verb_error(name)
             return await invoke(caller, name, arguments)
 
         return await self._answer(request, run)
@@ -165,7 +150,7 @@ class HttpApi:
             if opened.lost_access:
                 raise Unauthorized(opened.reason) from refused
             raise
-        return {"result": dump_json(result), "text": render_for_program(result)}
+        return {"result": dump_json(result), "text": render_for(API_CLIENT, result)}
 
     @contextlib.contextmanager
     def _count_request(self, agent_id: str) -> Iterator[None]:
@@ -191,10 +176,7 @@ class HttpApi:
         authorization = request.headers.get("authorization", "")
         bearer = await authenticate_bearer(self._world, authorization)
         if bearer is None:
-            raise Unauthorized(
-                "The bearer token is missing or invalid.",
-                hint="Make one with sshwarma token new NAME.",
-            )
+            raise Unauthorized(INVALID_BEARER, hint=BEARER_HINT)
         return bearer
 
     async def _make_caller(self, request: Request, agent: Agent, token: Token) -> Caller:
@@ -249,5 +231,12 @@ async def _end_with_client(request: Request, opened: OpenRequest) -> AsyncIterat
         await asyncio.wait({watching})
 
 
-def _error_body(refused: WorldError) -> dict[str, Any]:
-    return {"error": refused.code, "message": refused.message, "hint": refused.program_hint}
+def _unknown_verb_error(name: str) -> NotFound:
+    """Return the refusal of a name that no verb has, with the names that are meant."""
+    offered = [verb for verb in every_verb() if not verb.ssh_only]
+    family = [verb.path for verb in offered if verb.group == name]
+    near = family or find_near_names(name, [verb.path for verb in offered])
+    hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near)
+    return NotFound(
+        f"Unknown verb {name[:40]}.", hint=hint or "GET the path api/v1/verbs: it lists them."
+    )

@@ -6,15 +6,18 @@ A client that sends a request byte by byte, or nothing, must not keep others out
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Final
 
 from typing_extensions import override
 
 from sshwarma.common.limits import HTTP_HEAD_TIMEOUT_SECONDS, MAX_HTTP_CONNECTIONS
 from sshwarma.web._uvicorn import HttpConnection
+from sshwarma.web.errors import make_error_body
 
 _RESPONSE_TEMPLATE: Final = (
-    "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}"
+    "HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+    "Connection: close\r\n\r\n{}"
 )
 
 
@@ -29,7 +32,7 @@ class BoundedConnection(HttpConnection):
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS:
             words = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
-            self._refuse("503 Service Unavailable", words)
+            self._refuse("503 Service Unavailable", "unavailable", words)
         else:
             self._wait_for_head()
 
@@ -58,7 +61,8 @@ class BoundedConnection(HttpConnection):
 
     def _on_head_timeout(self) -> None:
         words = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
-        self._refuse("408 Request Timeout", words)
+        self._refuse("408 Request Timeout", "request_timeout", words)
 
-    def _refuse(self, status: str, reason: str) -> None:
-        self.close_with(_RESPONSE_TEMPLATE.format(status, len(reason), reason).encode())
+    def _refuse(self, status: str, code: str, words: str) -> None:
+        body = json.dumps(make_error_body(code, words))
+        self.close_with(_RESPONSE_TEMPLATE.format(status, len(body), body).encode())

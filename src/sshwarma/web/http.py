@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import sshwarma
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
+from sshwarma.web.errors import handle_http_exception, handle_internal_error
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 
@@ -88,7 +90,11 @@ class HttpServer:
                 Route("/metrics", self._metrics),
                 *self._api.routes,
                 *(Route(path, _AsgiEndpoint(other)) for path, other in self._others.items()),
-            ]
+            ],
+            exception_handlers={
+                HTTPException: handle_http_exception,
+                Exception: handle_internal_error,
+            },
         )
         config = uvicorn.Config(
             app,

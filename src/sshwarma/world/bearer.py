@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sshwarma.world import tokens
 from sshwarma.world.agents import Agent
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
+
+INVALID_BEARER: Final = "The bearer token is missing or invalid."
+BEARER_HINT: Final = "Create one over ssh with: token new LABEL"
 
 
 async def authenticate_bearer(world: World, authorization: str) -> tuple[Agent, Token] | None:

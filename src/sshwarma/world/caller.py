@@ -168,13 +168,14 @@ class Caller:
         """Raise unless the caller has a right, in its room or another.
 
         Raises:
-            Forbidden: naming the missing right and who can grant it, or the missing scope.
+            Forbidden: naming the missing right and who can grant it; or the missing scope, if
+                the agent has the right.
         """
-        self.require_scope(required_scope(right))
         room = room or await self.room()
         now = now_ms()
         if right not in room.rights_of(self.agent, now):
             raise self._explain_missing_right(right, room, now)
+        self.require_scope(required_scope(right))
 
     async def refreshed(self) -> Caller:
         """Return the caller as it is now, in the same room; for a door that waited for input.

@@ -47,10 +47,14 @@ class WorldError(Exception):
         return "" if names_commands(self.hint) else self.hint
 
     @property
+    def program_message(self) -> str:
+        """The message for a model or a program: without commands and keys."""
+        return drop_commands(self.message) or self.message
+
+    @property
     def program_text(self) -> str:
         """The message and the hint for a model or a program."""
-        message = drop_commands(self.message) or self.message
-        return f"{message} {self.program_hint}".strip()
+        return f"{self.program_message} {self.program_hint}".strip()
 
 
 class NotFound(WorldError):

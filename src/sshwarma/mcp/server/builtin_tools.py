@@ -22,8 +22,9 @@ from sshwarma.mcp.server.wait_events import EventBatch, wait_events
 from sshwarma.tools.call import ToolResult, Tools
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import describe_error
+from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.verbs.registry import Verb, find_verb
-from sshwarma.verbs.views import dump_json, render_for_program
+from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -156,7 +157,7 @@ async def _run_verb(
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return ToolResult(render_for_program(result), dump_json(result))
+    return ToolResult(render_for(TOOL_CALLER, result), dump_json(result))
 
 
 async def _use_tool(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from http import HTTPStatus
 from typing import Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -17,6 +18,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
@@ -36,9 +38,12 @@ from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world.bearer import authenticate_bearer
+from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
 from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldError
 from sshwarma.world.tokens import Token
+
+_SDK_DETAILS: Final = ("Validation error", "Parse error")
+"""Beginnings of messages of the SDK that contain the details of a Python exception."""
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -136,11 +141,7 @@ class McpEndpoint:
         try:
             token = await self._find_token(scope)
             if token is None:
-                await _send_refusal(
-                    send,
-                    401,
-                    "A valid agent token is required. Create one over ssh with `token new`.",
-                )
+                await _send_refusal(send, 401, f"{INVALID_BEARER} {BEARER_HINT}.")
                 return
             if scope["method"] == "POST":
                 self._request_rate.check(token.agent_id)
@@ -213,6 +214,8 @@ class _HttpExchange:
         self._send = send
         self.status = 0
         self._is_complete = False
+        self._error_start: Message | None = None
+        self._error_body = bytearray()
         self._body: deque[Message] = deque()
 
     async def read_body(self) -> bool:
@@ -251,11 +254,22 @@ class _HttpExchange:
         return await self._receive()
 
     async def send(self, message: Message) -> None:
-        """Send a message to the client, and record the status of the response."""
+        """Send a message to the client, and record the status of the response.
+
+        An error of the SDK is sent when it is complete, as a JSON-RPC error of one sentence.
+        """
         if message["type"] == "http.response.start":
             self.status = message["status"]
-        elif message["type"] == "http.response.body" and not message.get("more_body", False):
-            self._is_complete = True
+            if self.status >= 400:
+                self._error_start = message
+                return
+        elif message["type"] == "http.response.body":
+            self._is_complete = not message.get("more_body", False)
+            if self._error_start is not None:
+                self._error_body += message.get("body", b"")
+                if self._is_complete:
+                    await _send_error(self._send, self._error_start, bytes(self._error_body))
+                return
         await self._send(message)
 
     async def finish(self) -> None:
@@ -298,6 +312,44 @@ def _make_user(token: Token) -> AuthenticatedUser:
             token=token.id, client_id=token.agent_id, subject=token.id, scopes=[token.scope.value]
         )
     )
+
+
+async def _send_error(send: Send, start: Message, body: bytes) -> None:
+    """Send an error response of the SDK as a JSON-RPC error of one sentence."""
+    status = start["status"]
+    code, text, request_id = INVALID_REQUEST, body.decode(errors="replace"), None
+    try:
+        known = json.loads(body)
+        code, text, request_id = known["error"]["code"], known["error"]["message"], known.get("id")
+    except (ValueError, RecursionError, LookupError, TypeError):
+        pass
+    else:
+        if "\n" not in text and not text.startswith(_SDK_DETAILS):
+            await send(start)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+            return
+    if text.startswith("Parse error"):
+        code, text = PARSE_ERROR, "The request body is not JSON."
+    elif text.startswith("Validation error"):
+        # The SDK calls it invalid params, but the message itself is malformed.
+        code, text = INVALID_REQUEST, "The request body is not a JSON-RPC 2.0 message."
+    else:
+        first = text.partition("\n")[0].strip() or HTTPStatus(status).phrase
+        text = f"{first.removesuffix('.')}."
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
+    content = json.dumps(error, ensure_ascii=False).encode()
+    kept = [
+        (name, value)
+        for name, value in start.get("headers", ())
+        if name.lower() not in (b"content-type", b"content-length")
+    ]
+    headers = [
+        *kept,
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+    ]
+    await send({**start, "headers": headers})
+    await send({"type": "http.response.body", "body": content, "more_body": False})
 
 
 async def _send_refusal(

@@ -27,8 +27,9 @@ from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.looking import read_room_details
 from sshwarma.verbs.namespace_views import NamespaceListed, NamespaceShown
+from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.verbs.run import read_attachment
-from sshwarma.verbs.views import draw_result, dump_json
+from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -37,7 +38,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 
-TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True)
+TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True, reader=TOOL_CALLER)
 
 RESOURCE_TEMPLATES: Final = (
     ResourceTemplate(
@@ -184,9 +185,9 @@ async def read_resource(
                 there = await caller.in_room(place.bag)
             except NotFound:
                 space = await _find_namespace(caller, place.bag)
-                return _make_contents(address, render_plain(draw_result(space)), dump_json(space))
+                return _make_contents(address, render_for(TOOL_CALLER, space), dump_json(space))
             seen = await read_room_details(there)
-            return _make_contents(address, render_plain(draw_result(seen)), dump_json(seen))
+            return _make_contents(address, render_for(TOOL_CALLER, seen), dump_json(seen))
         case "log":
             there = await caller.in_room(place.bag)
             found = await caller.world.last_rows(there.room_id, MAX_RESOURCE_LOG_ROWS)

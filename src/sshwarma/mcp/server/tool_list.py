@@ -55,12 +55,14 @@ class ToolListCache:
 
     def __init__(self) -> None:
         self._scopes: dict[str, TokenScope] = {}
+        self._change_scopes: dict[str, TokenScope] = {}
         self._of_verbs: dict[str, Tool] = {}
         for verb in every_verb():
             spec = verb.tool_spec
             if spec is not None:
                 name = mcp_tool_name(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
+                self._change_scopes[spec.id] = verb.change_scope
                 self._of_verbs[spec.id] = make_verb_tool(verb, name)
         self._lists: LRUCache[tuple[str, str, TokenScope], AgentToolList] = LRUCache(
             MAX_CACHED_TOOL_LISTS
@@ -78,6 +80,10 @@ class ToolListCache:
     def scope_of(self, item: LoadoutItem) -> TokenScope:
         """Return the token scope that a tool needs."""
         return self._scopes.get(item.thing.id, TokenScope.ACT)
+
+    def changes(self, item: LoadoutItem) -> bool:
+        """Return whether a tool can change something."""
+        return self._change_scopes.get(item.thing.id) is not TokenScope.READ
 
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
         found: dict[str, Tool] = {}
@@ -101,7 +107,7 @@ def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = 
         description=verb.program_description,
         input_schema=input_schema or verb.input_schema,
         output_schema=make_output_schema(verb.result_adapter),
-        annotations=make_annotations(verb.scope),
+        annotations=make_annotations(verb.change_scope),
     )
 
 

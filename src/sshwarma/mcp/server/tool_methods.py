@@ -84,11 +84,15 @@ class ToolMethods:
         builtin = self._builtin_tools.get(name)
         if builtin is not None:
             self._check_scope(caller, builtin.scope)
+            if builtin.scope is not TokenScope.READ:
+                self._line_rate.check(caller.agent.id)
             return await builtin.run(connection, arguments, report)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
         )
+        if item is None or self._tool_lists.changes(item):
+            self._line_rate.check(caller.agent.id)
         outcome = await self._tools.call(caller, name, arguments)
         return ToolResult(
             outcome.text,
@@ -100,5 +104,3 @@ class ToolMethods:
     def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
-        if needed is not TokenScope.READ:
-            self._line_rate.check(caller.agent.id)

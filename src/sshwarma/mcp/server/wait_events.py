@@ -19,6 +19,7 @@ from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import ConnectedAgent
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
+from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -201,7 +202,9 @@ def _make_batch(
         for words in notices
     ]
     lines = [
-        render_plain(draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True)))
+        render_plain(
+            draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True, reader=TOOL_CALLER))
+        )
         for row in found
     ]
     text = "\n".join([*lines, *notices]) or "Nothing happened."

@@ -1,0 +1,150 @@
+"""Help for models, MCP clients and HTTP clients: tools and their arguments, without keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_verb, find_entry, find_verb
+from sshwarma.verbs.views import draw_columns, view
+from sshwarma.world.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToolHelp:
+    """A tool and its summary; `family` is the first word of its verb."""
+
+    name: str
+    family: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolIndex:
+    """The tools of one family, or of all families by section."""
+
+    sections: tuple[tuple[str, tuple[ListedToolHelp, ...]], ...]
+
+
+@view(ToolIndex)
+def draw_tool_index(index: ToolIndex) -> Block:
+    """Draw the tools by section, each with its summary."""
+    lines: list[Line] = []
+    for section, tools in index.sections:
+        lines += [*([line()] if lines else []), line(("heading", section))]
+        lines += draw_columns((("tool", tool.name), tool.summary) for tool in tools)
+    return block(
+        *lines, line(), line(("dim", "Give one of the names as the topic to read its arguments."))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArgument:
+    """An argument of a tool. `values`: the only ones allowed; () allows any."""
+
+    name: str
+    type: str
+    required: bool
+    description: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHelp:
+    """The help of one tool: its description, arguments and rights."""
+
+    name: str
+    summary: str
+    description: str
+    arguments: tuple[ToolArgument, ...]
+    rights: str
+    scope: str
+
+
+@view(ToolHelp)
+def draw_tool_help(tool: ToolHelp) -> Block:
+    """Draw the description and the arguments of a tool."""
+    lines = [line(("tool", tool.name)), *text_lines(tool.description, indent=2), line()]
+    if tool.arguments:
+        lines.append(line(("heading", "Arguments:")))
+        lines += draw_columns(
+            (
+                ("mark", f"{argument.name}{'' if argument.required else '?'}"),
+                "|".join(argument.values) or argument.type,
+                argument.description,
+            )
+            for argument in tool.arguments
+        )
+    else:
+        lines.append(line("It takes no arguments."))
+    rights = f"{tool.rights}. " if tool.rights else ""
+    return block(*lines, line(), line(("dim", f"{rights}A token needs the scope {tool.scope}.")))
+
+
+def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
+    """Return the help on a tool, on a family of verbs, or on all tools.
+
+    Raises:
+        NotFound: if the reader has no tool of that name.
+    """
+    named = {reader.name_verb(verb): verb for verb in every_verb() if reader.name_verb(verb)}
+    if topic is None:
+        return _list_tools(reader, list(named.values()))
+    wanted = topic.strip().removeprefix("/").lower()
+    bare = wanted.replace(":", ".").rpartition(".")[2]
+    known = named.get(bare)
+    if known is None:
+        entry = find_entry(wanted)
+        if isinstance(entry, VerbGroup):
+            family = [verb for verb in entry.verbs if verb in named.values()]
+            if family:
+                return _list_tools(reader, family)
+        known = find_verb(wanted)
+    if known is None or known not in named.values():
+        raise NotFound(
+            f"Unknown help topic {topic[:40]}.",
+            hint=suggest_names(find_near_names(bare, named))
+            or "Without a topic, help lists the tools.",
+        )
+    return _describe_tool(reader, known)
+
+
+def _list_tools(reader: Reader, verbs: list[Verb]) -> ToolIndex:
+    sections = (
+        (
+            section,
+            tuple(
+                ListedToolHelp(reader.name_verb(verb), verb.group or verb.name, verb.summary)
+                for verb in verbs
+                if verb.section == section
+            ),
+        )
+        for section in SECTIONS
+    )
+    return ToolIndex(tuple((section, tools) for section, tools in sections if tools))
+
+
+def _describe_tool(reader: Reader, verb: Verb) -> ToolHelp:
+    schema = verb.input_schema
+    required = schema.get("required", ())
+    return ToolHelp(
+        name=reader.name_verb(verb),
+        summary=verb.summary,
+        description=verb.program_description,
+        arguments=tuple(
+            _describe_argument(name, described, name in required)
+            for name, described in schema["properties"].items()
+        ),
+        rights=verb.rights,
+        scope=verb.change_scope.value,
+    )
+
+
+def _describe_argument(name: str, described: dict[str, Any], required: bool) -> ToolArgument:
+    options = [one for one in described.get("anyOf", [described]) if one.get("type") != "null"]
+    values = [str(value) for one in options for value in one.get("enum", ())]
+    kinds = " or ".join(dict.fromkeys(str(one.get("type", "any")) for one in options))
+    return ToolArgument(name, kinds, required, described.get("description", ""), tuple(values))

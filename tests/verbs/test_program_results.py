@@ -1,0 +1,309 @@
+"""Results and refusals for models and programs name tools and arguments, and nothing typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sshwarma.common.program_text import names_commands
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.grammar import parse_arguments, split_verb
+from sshwarma.verbs.reader import API_CLIENT, PERSON, TOOL_CALLER, reader_at
+from sshwarma.verbs.registry import Verb, every_verb, find_verb
+from sshwarma.verbs.tool_views import ToolMade
+from sshwarma.verbs.views import dump_json, render_for
+from sshwarma.world.access import TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
+from support.people import Someone, do
+
+DOORS = ("mcp", "web", "model")
+
+OFFERED = [verb for verb in every_verb() if not verb.ssh_only]
+
+CONNECTING = ("mcp add", "mcp login", "model test")
+"""Verbs that connect to other programs; only their refusals are looked at."""
+
+KEYS = re.compile(r"\bAlt-|\bEnter\b(?! it)|\bssh HOST\b")
+
+ABOUT_LINES = {"set", "alias"}
+"""Verbs whose subject is what a person types: settings of a terminal, and lines of the caller."""
+
+NOTHING_THERE = {
+    "examine": {"thing": "zzz"}, "join": {"room": "zzz"}, "join near": {"room": "lobyb"},
+    "go": {"direction": "zzz"}, "route": {"room": "zzz"}, "tell": {"name": "zzz", "text": "x"},
+    "equip": {"context": "room", "patterns": "zzz"}, "load": {"room": "zzz"},
+    "skill show": {"name": "zzz"}, "namespace show": {"name": "zzz"}, "mcp show": {"name": "zzz"},
+    "tool show": {"name": "zzz"}, "drop": {"bag": "room", "name": "zzz"},
+    "restore": {"name": "zzz"}, "expand": {"row": 999_999}, "sql": {"text": "select * from zzz"},
+    "schema": {"name": "zzz"}, "find": {"query": "zzz zzz"}, "help": {"topic": "zzz"},
+    "history show": {"n": "zzz"}, "room delete": {"name": "zzz"}, "message show": {"turn": "zzz"},
+    "model set": {"name": "qwen", "field": "zzz", "value": "x"}, "skill edit": {"name": "zzz"},
+    "namespace set": {"name": "sshwarma:look", "field": "name", "value": "x"},
+}  # fmt: skip
+
+
+def _at(someone: Someone, door: str) -> Caller:
+    return replace(someone.caller, door=door)  # type: ignore[arg-type]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+def _typed(text: str) -> bool:
+    return names_commands(text) or KEYS.search(text) is not None
+
+
+async def _furnish(alice: Someone) -> None:
+    for line in ("/put note = x", "/put todo = x", "/skill add reviewer = Look for bugs.",
+                 "/skill add tidy = x", "/namespace new git Version control", "/portal north home",
+                 *(f"line {n} relay box" for n in range(30)),
+                 "/run sshwarma:who", "x" * 9_000):  # fmt: skip
+        await do(alice, line)
+
+
+@pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
+@pytest.mark.process
+async def test_no_result_names_what_is_typed(
+    verb: Verb, alice: Someone, bob: Someone, qwen: Someone
+) -> None:
+    await _furnish(alice)
+    calls: list[dict[str, Any]] = [] if any(p.required for p in verb.parameters) else [{}]
+    if verb.name not in CONNECTING:
+        for example in verb.examples:
+            known, start = split_verb(example)
+            given = parse_arguments(known, example, start)
+            calls.append({name: value for name, value in given.items() if value is not None})
+    calls += [given for name, given in NOTHING_THERE.items() if name.split(" near")[0] == verb.name]
+    for door in DOORS if verb.tool else ("web",):
+        for given in calls:
+            await _check_call(_at(alice, door), verb, given)
+
+
+async def _check_call(caller: Caller, verb: Verb, given: dict[str, Any]) -> None:
+    try:
+        result = await invoke(caller, verb.name, given)
+    except WorldError as refused:
+        assert refused.program_message.endswith((".", "?")), refused.program_message
+        assert not _typed(refused.program_text), refused.program_text
+        return
+    text, fields = render_for(reader_at(caller.door), result), dump_json(result)
+    if verb.name not in ABOUT_LINES:
+        for one in (text, *_texts(fields)):
+            assert not _typed(one), (verb.name, given, one)
+    assert not isinstance(fields, dict) or "line" not in fields
+
+
+@pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
+def test_no_description_names_what_is_typed(verb: Verb) -> None:
+    assert not _typed(verb.program_description)
+    assert verb.program_description
+    for described in verb.input_schema["properties"].values():
+        assert described["description"]
+        assert not _typed(described["description"])
+
+
+async def test_calls_are_named_as_the_reader_makes_them() -> None:
+    given = {"n": 5, "before": 22}
+    assert PERSON.name_call("history show", **given) == "/history 5 --before 22"
+    assert TOOL_CALLER.name_call("history show", **given) == 'history {"n": 5, "before": 22}'
+    assert API_CLIENT.name_call("history show", **given) == 'history_show {"n": 5, "before": 22}'
+    assert PERSON.name_call("gc purge", days=7, yes=True) == "/gc purge 7 --yes"
+    assert PERSON.name_call("skill add", name="A", text="B") == "/skill add A = B"
+    assert [reader.name_call("nav show") for reader in (PERSON, TOOL_CALLER, API_CLIENT)] == [
+        "/nav", "", "nav_show",
+    ]  # fmt: skip
+    assert API_CLIENT.name_call("token list") == ""
+
+
+def test_a_new_tool_is_tested_by_a_call() -> None:
+    made = ToolMade("bob:t1", True, 3, "", {"properties": {}})
+    assert "Try it: /tool test bob:t1" in render_for(PERSON, made)
+    assert 'Try it: tool_test {"name": "bob:t1"}' in render_for(API_CLIENT, made)
+
+
+async def test_older_rows_are_read_with_the_arguments_given(alice: Someone) -> None:
+    await _furnish(alice)
+    page = await invoke(_at(alice, "mcp"), "history", {"n": 5})
+    older = {name: value for name, value in dump_json(page)["older"].items() if value is not None}
+    assert older == {"before": page.entries[0].seq, "n": 5}
+    assert f'older: history {{"before": {older["before"]}, "n": 5}}' in render_for(
+        TOOL_CALLER, page
+    ) or f'older: history {{"n": 5, "before": {older["before"]}}}' in render_for(TOOL_CALLER, page)
+    before = await invoke(_at(alice, "mcp"), "history", older)
+    assert before.entries[-1].seq == older["before"] - 1
+
+
+async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -> None:
+    for door, name in (("mcp", "history"), ("web", "history_show")):
+        caller = _at(alice, door)
+        index = render_for(reader_at(door), await invoke(caller, "help", {}))
+        assert re.search(rf"^ +{name} +Show the conversation$", index, re.MULTILINE)
+        shown = await invoke(caller, "help", {"topic": name})
+        arguments = {one["name"]: one for one in dump_json(shown)["arguments"]}
+        assert (arguments["n"]["type"], arguments["n"]["required"]) == ("integer", False)
+        family = dump_json(await invoke(caller, "help", {"topic": "skill"}))
+        listed = [tool["name"] for _, tools in family["sections"] for tool in tools]
+        assert "skill_add" in listed and "look" not in listed
+        for typed in ("editing", "keys"):
+            with pytest.raises(NotFound, match="Unknown help topic"):
+                await invoke(caller, "help", {"topic": typed})
+        with pytest.raises(NotFound) as near:
+            await invoke(caller, "help", {"topic": "skill_ad"})
+        assert near.value.program_hint.startswith("Did you mean skill_add")
+    with pytest.raises(NotFound) as unknown:
+        await invoke(_at(alice, "mcp"), "help", {"topic": "mcp add"})
+    assert "mcp add" in unknown.value.message, "a model has no tool of that name"
+
+
+async def test_a_person_is_helped_to_a_near_action(alice: Someone) -> None:
+    with pytest.raises(NotFound) as refused:
+        await do(alice, "/help mcp ad")
+    assert refused.value.hint == "Did you mean /help mcp add?"
+    assert (await do(alice, "/help mcp_add")).name == "mcp add"
+
+
+@pytest.mark.parametrize("name", ["edit", "tool edit", "quit", "token list", "token new"])
+async def test_what_needs_a_terminal_or_a_key_is_refused_elsewhere(
+    alice: Someone, name: str
+) -> None:
+    verb = find_verb(name)
+    assert verb is not None and verb.ssh_only and verb.tool is None
+    example = next(one for one in verb.examples if split_verb(one)[0] is verb)
+    known, start = split_verb(example)
+    for door in DOORS:
+        with pytest.raises(Forbidden) as refused:
+            await invoke(_at(alice, door), name, parse_arguments(known, example, start))
+        assert refused.value.message == f"{verb.path} works only over ssh, with your ssh key."
+
+
+async def test_a_skill_is_edited_by_its_text_or_summary(alice: Someone) -> None:
+    await do(alice, "/skill add rev = x")
+    caller = _at(alice, "mcp")
+    with pytest.raises(Invalid, match="give text, about or both"):
+        await invoke(caller, "skill_edit", {"name": "rev"})
+    await invoke(caller, "skill_edit", {"name": "rev", "text": "y"})
+    await invoke(caller, "skill_edit", {"name": "rev", "about": "z"})
+    shown = await invoke(caller, "skill_show", {"name": "rev"})
+    assert (shown.text, shown.about) == ("y", "z")
+    skill_edit = find_verb("skill_edit")
+    assert skill_edit is not None
+    assert set(skill_edit.result_adapter.json_schema(mode="serialization")["properties"]) == {
+        "text"
+    }
+
+
+async def test_numbers_are_integers_for_programs(alice: Someone, bob: Someone) -> None:
+    for name, argument in (("history_show", "n"), ("mute", "minutes"), ("ban", "minutes")):
+        verb = find_verb(name)
+        assert verb is not None
+        described = verb.input_schema["properties"][argument]
+        kinds = {one.get("type") for one in described.get("anyOf", [described])}
+        assert kinds - {"null"} == {"integer"}
+    caller = _at(alice, "web")
+    done = await invoke(caller, "mute", {"name": "bob", "minutes": 5})
+    assert done.text == "bob is muted in lobby for 5 min."
+    assert (await invoke(caller, "ban", {"name": "bob", "forever": True})).text.endswith("forever.")
+    assert "no longer" in (await invoke(caller, "ban", {"name": "bob", "off": True})).text
+    with pytest.raises(Invalid, match="Give only one of: minutes, forever, off"):
+        await invoke(caller, "mute", {"name": "bob", "minutes": 5, "off": True})
+    with pytest.raises(Invalid):
+        await invoke(caller, "mute", {"name": "bob", "minutes": 0})
+
+
+CLOSED = [
+    ("model_add", "kind", "ollama"), ("model_set", "field", "prompt"),
+    ("namespace_set", "field", "keywords"), ("set", "setting", "theme"),
+    ("journal", "kind", "note"), ("move", "to", "home"), ("drop", "bag", "room"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "argument", "value"), CLOSED)
+def test_a_closed_set_of_values_is_an_enum(name: str, argument: str, value: str) -> None:
+    verb = find_verb(name)
+    assert verb is not None
+    described = verb.input_schema["properties"][argument]
+    assert value in [
+        allowed for one in described.get("anyOf", [described]) for allowed in one.get("enum", ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("equip", "context"), ("load", "context"), ("skill_activate", "where")]
+)
+def test_a_context_has_a_pattern(name: str, argument: str) -> None:
+    verb = find_verb(name)
+    assert verb is not None
+    described = verb.input_schema["properties"][argument]
+    patterns = [one["pattern"] for one in described.get("anyOf", [described]) if "pattern" in one]
+    assert len(patterns) == 1
+    assert all(re.match(patterns[0], word) for word in ("room", "me", "@qwen"))
+    assert not re.match(patterns[0], "lobby")
+
+
+@pytest.mark.parametrize("name", ["vibe", "describe", "context_window", "alias", "set"])
+async def test_showing_needs_the_scope_read_and_changing_more(alice: Someone, name: str) -> None:
+    verb = find_verb(name)
+    assert verb is not None
+    assert verb.scope is TokenScope.READ
+    assert verb.change_scope is not TokenScope.READ
+    caller = replace(_at(alice, "web"), scope=TokenScope.READ)
+    await invoke(caller, name, {})
+    changes: dict[str, dict[str, Any]] = {
+        "context_window": {"size": 3},
+        "alias": {"name": "z", "meaning": "/look"},
+        "set": {"setting": "plain", "value": "on"},
+    }
+    with pytest.raises(Forbidden, match="needs the scope"):
+        await invoke(caller, name, changes.get(name, {"text": "calm"}))
+
+
+async def test_a_scope_is_suggested_only_to_who_has_the_right(
+    alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    given = {"context": "room", "patterns": "sshwarma:put"}
+    for who, message in (
+        (guest, "needs the build right in lobby"),
+        (alice, "needs the scope build; this token has act"),
+    ):
+        caller = replace(_at(who, "mcp"), scope=TokenScope.ACT)
+        with pytest.raises(Forbidden, match=message) as refused:
+            await invoke(caller, "equip", given)
+        assert refused.value.program_hint.endswith("Use the context me for yourself alone.")
+        assert "scope" in refused.value.program_hint or who is guest
+        await invoke(caller, "equip", {**given, "context": "me"})
+    with pytest.raises(Forbidden) as missing:
+        await invoke(replace(_at(guest, "mcp"), scope=TokenScope.ACT), "create", {"room": "den"})
+    assert "needs the create right" in missing.value.message
+
+
+async def test_deleting_a_room_by_a_wrong_name_says_so_at_every_door(alice: Someone) -> None:
+    await do(alice, "/create den")
+    for door in ("ssh", "web"):
+        with pytest.raises(Invalid) as refused:
+            await invoke(_at(alice, door), "room_delete", {"name": "zzz"})
+        assert refused.value.message == "zzz is not the name of this room, which is den."
+        assert refused.value.program_hint
+
+
+def test_the_help_names_the_right_that_a_turn_or_tool_of_somebody_else_needs() -> None:
+    for name, rights in (
+        ("message drop", ("enter", "moderate")),
+        ("message restore", ("enter", "moderate")),
+        ("tool new", ("build", "enter", "create", "admin")),
+    ):
+        verb = find_verb(name)
+        assert verb is not None
+        assert all(re.search(rf"\b{right}\b", verb.rights) for right in rights), verb.rights
