@@ -200,7 +200,7 @@ async def test_login_is_refused_where_oauth_does_not_apply(
         ({"oauth_client_id": "a", "oauth_client_secret": "abc"}, "environment of the server"),
         ({"oauth_client_id": "a", "oauth_client_secret": "${A}"}, "needs oauth_client_id and"),
         ({"oauth_machine": True}, "oauth_machine needs oauth_client_secret"),
-        ({"oauth_scope": "a", "headers": {"authorization": "${A}"}}, "without an Authorization"),
+        ({"oauth_scope": "a", "headers": {"authorization": "${A}"}}, "no Authorization header"),
         ({"oauth_issuer": "ftp://a"}, "must be a URL, such as"),
     ],
 )

@@ -903,7 +903,7 @@ async def test_a_muted_model_calls_no_tool_and_does_not_answer(house: House) -> 
     house.backend.script = script
     rows = await house.says("alice", "@qwen do it")
     assert [row.kind for row in rows if "muted model" in row.content] == []
-    assert rows[-1].content.startswith("could not answer: You are muted in lobby")
+    assert rows[-1].content == "was stopped by alice"
 
 
 async def test_a_banned_model_stops(house: House) -> None:

@@ -372,7 +372,7 @@ def test_changed_tool_works_again_after_approval(
 
 def test_mcp_servers_in_the_settings_start_with_the_program(serve: Callable[..., Server]) -> None:
     entry = {"name": "evil", "command": list(POISONED), "trust": True}
-    server = serve(mcp=json.dumps([entry]))
+    server = serve(mcp=json.dumps([entry]), limits__lines_per_10_seconds=1_000_000)
     owner = server.owner
     _until(lambda: owner.json("mcp")["servers"][0]["state"] == "up")
     assert "is in the settings file" in owner.run("mcp remove evil").err

@@ -313,13 +313,14 @@ async def _switch_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
     _, agent = _find_roster_entry(caller, name)
     if agent.disabled != on:
         raise Conflict(f"{agent.name} is {'on' if on else 'off'} already.")
+    if not on:
+        _stop_turns(caller, agent)  # before the account ends them, without saying who did it
     await caller.change(
         lambda tx: agents.set_agent_disabled(tx, agent.id, not on),
         f"turned the model {agent.name} {'on' if on else 'off'}",
     )
     if on:
         return Confirmation(f"{agent.name} is on and answers again.")
-    _stop_turns(caller, agent)
     return Confirmation(
         f"{agent.name} is off: it does not answer.",
         next_call("{} turns it on again.", "model on", name=agent.name),
