@@ -59,7 +59,7 @@ async def help_at(who: Someone, topic: str, columns: int) -> list[str]:
 
 
 def joined(lines: list[str]) -> str:
-    """Wrapped lines as one; a word that is longer than a line may be cut anywhere."""
+    """WrappedContext lines as one; a word that is longer than a line may be cut anywhere."""
     return "".join("".join(lines).split())
 
 

@@ -14,7 +14,7 @@ from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.reader import API_CLIENT, PERSON, TOOL_CALLER, reader_at
 from sshwarma.verbs.registry import Verb, every_verb, find_verb
-from sshwarma.verbs.tool_views import ToolMade
+from sshwarma.verbs.tool_views import NewTool
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
@@ -129,7 +129,7 @@ async def test_calls_are_named_as_the_reader_makes_them() -> None:
 
 
 def test_a_new_tool_is_tested_by_a_call() -> None:
-    made = ToolMade("bob:t1", True, 3, "", {"properties": {}})
+    made = NewTool("bob:t1", True, 3, "", {"properties": {}})
     assert "Try it: /tool test bob:t1" in render_for(PERSON, made)
     assert 'Try it: tool_test {"name": "bob:t1"}' in render_for(API_CLIENT, made)
 

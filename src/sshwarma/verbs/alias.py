@@ -25,7 +25,7 @@ class AliasList:
 
 
 @view_for_reader(AliasList)
-def draw_aliases(result: AliasList, reader: Reader) -> Block:
+def draw_alias_list(result: AliasList, reader: Reader) -> Block:
     """Draw the caller's aliases."""
     if not result.aliases:
         return block(line("You have no aliases.", *_suggest_alias(reader)))

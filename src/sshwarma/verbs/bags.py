@@ -48,7 +48,7 @@ class PutResult:
 
 
 @view(PutResult)
-def draw_put(result: PutResult) -> Block:
+def draw_put_result(result: PutResult) -> Block:
     """Draw the name, bag and size of a thing that was stored."""
     what = "Made" if result.made else "Changed"
     return block(
@@ -137,7 +137,7 @@ class EditDraft:
 
 
 @view(EditDraft)
-def draw_edit(result: EditDraft) -> Block:
+def draw_edit_draft(result: EditDraft) -> Block:
     """Draw the keys that store or cancel an edit."""
     return block(
         line(

@@ -16,7 +16,7 @@ from sshwarma.verbs.moving import MoveResult, copy_room
 from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
-from sshwarma.verbs.turn_views import TurnListed
+from sshwarma.verbs.turn_views import TurnSummary
 from sshwarma.verbs.turns import (
     MAX_ANCESTOR_TURNS,
     TurnId,
@@ -111,7 +111,7 @@ class BranchList:
     """The forks of a room's conversation: the turns at each, and which one is in use."""
 
     room: str
-    forks: tuple[tuple[TurnListed, ...], ...]
+    forks: tuple[tuple[TurnSummary, ...], ...]
 
 
 @view_for_reader(BranchList)
@@ -227,10 +227,10 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
     return await copy_room(caller, room, new, clones.clone_room)
 
 
-def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnListed, ...]]:
+def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnSummary, ...]]:
     path = turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS, with_dropped=True)
     on = {turn.id for turn in path}
-    found: list[tuple[TurnListed, ...]] = []
+    found: list[tuple[TurnSummary, ...]] = []
     for turn in path:
         beside = turns.read_siblings(conn, turn)
         if len(beside) > 1 and any(one.status != "dropped" for one in beside):

@@ -34,7 +34,7 @@ class NewPortal:
 
 
 @view(NewPortal)
-def draw_portal_made(portal: NewPortal) -> Block:
+def draw_new_portal(portal: NewPortal) -> Block:
     """Draw the new exit, the way back, and the exits that they replaced."""
     lines = [line(f"Created exit: {portal.direction} → ", ("room", portal.to))]
     if portal.replaced:

@@ -107,7 +107,7 @@ class ScriptOutput:
 
 
 @view(ScriptOutput)
-def draw_answer(answer: ScriptOutput) -> Block:
+def draw_script_output(answer: ScriptOutput) -> Block:
     """Draw the answer of a command's script, then the lines that it printed."""
     printed = [line(("dim", text), hang=2) for text in answer.printed]
     return block(*(text_lines(answer.text) if answer.text else ()), *printed)

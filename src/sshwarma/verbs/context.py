@@ -12,7 +12,7 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_result, view
-from sshwarma.verbs.wrap import Wrapped, compose_for, find_default_model, find_model
+from sshwarma.verbs.wrap import WrappedContext, compose_for, find_default_model, find_model
 from sshwarma.world import notes, things, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -42,11 +42,11 @@ class ContextDetails:
     window: int
     meaning: str
     turns: tuple[SelectedTurn, ...]
-    prompt: Wrapped | None
+    prompt: WrappedContext | None
 
 
 @view(ContextDetails)
-def draw_context(details: ContextDetails) -> Block:
+def draw_context_details(details: ContextDetails) -> Block:
     """Draw the window of a room, its turns, and the context of a model if requested."""
     lines = [
         line(("heading", f"Window of {details.room}: {details.window}"), f", {details.meaning}"),

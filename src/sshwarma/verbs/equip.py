@@ -97,7 +97,7 @@ class EquipResult:
 
 
 @view(EquipResult)
-def draw_equip_done(result: EquipResult) -> Block:
+def draw_equip_result(result: EquipResult) -> Block:
     """Draw what was equipped or unequipped, and the patterns without a match."""
     word = "Equipped" if result.on else "Unequipped"
     describe = describe_context if result.on else describe_lost_context

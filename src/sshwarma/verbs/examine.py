@@ -80,7 +80,7 @@ class ThingDetails:
 
 
 @view(ThingDetails)
-def draw_examined(details: ThingDetails) -> Block:
+def draw_thing_details(details: ThingDetails) -> Block:
     """Draw the kind, location, status and content of a thing, and the calls of a tool."""
     title = [("thing", details.name)] + (
         [("", f" - {details.description}")] if details.description else []

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
-from sshwarma.verbs.reader import Reader
+from sshwarma.verbs.reader import NextCall, Reader, next_call
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import draw_columns, draw_hint, format_kind, view_for_reader
+from sshwarma.verbs.views import draw_columns, format_kind, view_for_reader
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -20,41 +24,40 @@ MAX_SHOWN_ITEMS = 40
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """The result of a collection: the garbage, and whether it was deleted or purged."""
+    """Garbage that was found, or removed if `acted`; `kept` is garbage that has to stay.
 
-    what: str
-    days: int
+    `found` and `kept` are names and kinds, the first MAX_SHOWN_ITEMS. `next` removes what was
+    found.
+    """
+
+    summary: str
     acted: bool
-    found: tuple[tuple[str, str], ...]  # name, kind
+    found: tuple[tuple[str, str], ...]
     count: int
     kept: tuple[tuple[str, str], ...]
     kept_count: int
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
 @view_for_reader(GarbageReport)
-def draw_collected(result: GarbageReport, reader: Reader) -> Block:
+def draw_garbage_report(report: GarbageReport, reader: Reader) -> Block:
     """Draw the garbage that was deleted, purged or listed, and what had to stay."""
-    verb_done = {"orphans": "Deleted", "stale": "Found", "purge": "Purged"}[result.what]
-    verb_todo = {"orphans": "Would delete", "stale": "Found", "purge": "Would purge"}[result.what]
-    lines = [
-        line(f"{verb_done if result.acted else verb_todo} {result.count} {_garbage_noun(result)}.")
-    ]
+    lines = [line(report.summary)]
     lines += draw_columns(
-        (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in result.found
+        (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in report.found
     )
-    if result.count > len(result.found):
-        lines.append(line(("dim", f"  and {result.count - len(result.found)} more")))
-    if result.kept_count:
+    if report.count > len(report.found):
+        lines.append(line(("dim", f"  and {report.count - len(report.found)} more")))
+    if report.kept_count:
         lines.append(
-            line(f"{result.kept_count} cannot be removed, because something refers to them:")
+            line(f"{report.kept_count} cannot be removed, because something refers to them:")
         )
         lines += draw_columns(
-            (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in result.kept
+            (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in report.kept
         )
-    if result.what != "stale" and not result.acted and result.count:
-        days = result.days if result.what == "purge" else None
-        does = "Nothing was changed. {} does it."
-        lines += draw_hint(reader, does, f"gc {result.what}", days=days, yes=True)
+    hint = report.next.text(reader) if report.next is not None else ""
+    if hint:
+        lines.append(line(("dim", hint)))
     return block(*lines)
 
 
@@ -74,7 +77,7 @@ gc = group(
     tool=False,
     examples=("/gc orphans", "/gc orphans --yes"),
 )
-async def list_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
+async def collect_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
     """Find things whose bag is gone, and delete them.
 
     /gc purge then removes them permanently.
@@ -83,10 +86,11 @@ async def list_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
         yes: delete them; without this they are only listed.
     """
     if yes:
-        return _make_garbage_report("orphans", 0, True, await caller.change(garbage.delete_orphans))
-    return _make_garbage_report(
-        "orphans", 0, False, await caller.world.store.read(garbage.find_orphans)
-    )
+        deleted = await caller.change(garbage.delete_orphans)
+        return _report("Deleted", "orphan", deleted, acted=True)
+    orphans = await caller.world.store.read(garbage.find_orphans)
+    deletes = next_call("Nothing was changed. {} does it.", "gc orphans", yes=True)
+    return _report("Would delete", "orphan", orphans, deletes)
 
 
 @gc.verb("stale", needs=Right.ADMIN, tool=False, examples=("/gc stale", "/gc stale 7"))
@@ -96,8 +100,8 @@ async def list_stale(caller: Caller, days: Days = 30) -> GarbageReport:
     Args:
         days: minimum age of the deletion in days (default 30).
     """
-    found = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
-    return _make_garbage_report("stale", days, False, found)
+    stale = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
+    return _report("Found", "deleted thing", stale)
 
 
 @gc.verb("purge", needs=Right.ADMIN, tool=False, examples=("/gc purge", "/gc purge 30 --yes"))
@@ -111,32 +115,32 @@ async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> Garbag
         yes: remove them; without this they are only listed.
     """
     if yes:
-        return _make_garbage_report(
-            "purge",
-            days,
-            True,
-            await caller.change(lambda tx: garbage.purge_deleted_things(tx, days)),
-        )
-    found = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
-    return _make_garbage_report("purge", days, False, found)
+        purged = await caller.change(lambda tx: garbage.purge_deleted_things(tx, days))
+        return _report("Purged", "deleted thing", purged, acted=True)
+    stale = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
+    purges = next_call("Nothing was changed. {} does it.", "gc purge", days=days, yes=True)
+    return _report("Would purge", "deleted thing", stale, purges)
 
 
-def _make_garbage_report(kind: str, days: int, acted: bool, garbage: Garbage) -> GarbageReport:
+def _report(
+    done: str,
+    noun: str,
+    collected: Garbage,
+    removes: NextCall | None = None,
+    *,
+    acted: bool = False,
+) -> GarbageReport:
+    count = len(collected.things)
     return GarbageReport(
-        what=kind,
-        days=days,
+        summary=f"{done} {count} {noun}{'' if count == 1 else 's'}.",
         acted=acted,
-        found=_list_names(garbage.things),
-        count=len(garbage.things),
-        kept=_list_names(garbage.referenced),
-        kept_count=len(garbage.referenced),
+        found=_list_names(collected.things),
+        count=count,
+        kept=_list_names(collected.referenced),
+        kept_count=len(collected.referenced),
+        next=removes if count else None,
     )
 
 
 def _list_names(things: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((thing.label, thing.kind) for thing in things[:MAX_SHOWN_ITEMS])
-
-
-def _garbage_noun(result: GarbageReport) -> str:
-    noun = "orphan" if result.what == "orphans" else "deleted thing"
-    return noun if result.count == 1 else f"{noun}s"

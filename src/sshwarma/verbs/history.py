@@ -72,7 +72,7 @@ class HistoryPage:
 
 
 @view_for_reader(HistoryPage)
-def draw_history(history: HistoryPage, reader: Reader) -> Block:
+def draw_history_page(history: HistoryPage, reader: Reader) -> Block:
     """Draw the rows of a log, oldest first, and the call that shows older ones."""
     if not history.entries:
         return block(

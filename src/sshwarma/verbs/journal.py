@@ -33,7 +33,7 @@ class JournalNote:
 
 
 @view(JournalNote)
-def draw_noted(noted: JournalNote) -> Block:
+def draw_journal_note(noted: JournalNote) -> Block:
     """Draw an entry that was added to a journal."""
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 

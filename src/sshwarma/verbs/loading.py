@@ -11,7 +11,7 @@ from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.arguments import Context, Flag, Text
 from sshwarma.verbs.equip import notify_room
-from sshwarma.verbs.namespace_views import NamespaceListed
+from sshwarma.verbs.namespace_views import NamespaceSummary
 from sshwarma.verbs.namespaces import (
     LoadedNamespace,
     UnloadedNamespace,
@@ -60,7 +60,7 @@ class LoadResult:
 
 
 @view(LoadResult)
-def draw_loaded(result: LoadResult) -> Block:
+def draw_load_result(result: LoadResult) -> Block:
     """Draw the namespaces that were loaded or unloaded, and the tools that are now on."""
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
@@ -150,7 +150,7 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
         ) from None
 
 
-def _explain_missing_state(namespace: NamespaceListed) -> str:
+def _explain_missing_state(namespace: NamespaceSummary) -> str:
     match namespace.missing:
         case ():
             return "is not available now" if namespace.enabled else "is disabled"
@@ -160,7 +160,7 @@ def _explain_missing_state(namespace: NamespaceListed) -> str:
             return f"needs {', '.join(several)}, which do not hold here"
 
 
-def _suggest_next_step(namespace: NamespaceListed) -> str:
+def _suggest_next_step(namespace: NamespaceSummary) -> str:
     """Suggest how to get the states that a namespace lacks."""
     by_hand = next((state for state in namespace.missing if not state.startswith("mcp:")), None)
     if by_hand is not None:
@@ -313,7 +313,7 @@ class NamespaceMatches:
 
 
 @view_for_reader(NamespaceMatches)
-def draw_found_namespaces(result: NamespaceMatches, reader: Reader) -> Block:
+def draw_namespace_matches(result: NamespaceMatches, reader: Reader) -> Block:
     """Draw the namespaces that match a query, and the line that loads the best one."""
     if not result.found:
         return block(f"No namespace matches.{reader.hint(' {} lists them all.', 'namespaces')}")
@@ -376,7 +376,7 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     )
 
 
-def _make_match(namespace: NamespaceListed, score: float, why: str) -> NamespaceMatch:
+def _make_match(namespace: NamespaceSummary, score: float, why: str) -> NamespaceMatch:
     about = namespace.description or namespace.name
     return NamespaceMatch(
         id=namespace.id,

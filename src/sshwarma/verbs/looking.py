@@ -65,7 +65,7 @@ class RoomDetails:
 
 
 @view_for_reader(RoomDetails)
-def draw_room_seen(room: RoomDetails, reader: Reader) -> Block:
+def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
     """Draw a room: description, vibe, agents, models, exits and things on the floor."""
     lines: list[Line] = [
         line(("room", room.name), ("dim", f"  [{room.access}]" if room.access != "open" else ""))
@@ -230,7 +230,7 @@ class PersonList:
 
 
 @view(PersonList)
-def draw_who_list(result: PersonList) -> Block:
+def draw_person_list(result: PersonList) -> Block:
     """Draw the agents that are in a room, and how long each has been idle."""
     return block(
         line(("heading", "Who is here:")),

@@ -40,7 +40,7 @@ class SignInInstructions:
 
 
 @view_for_reader(SignInInstructions)
-def draw_sign_in(result: SignInInstructions, reader: Reader) -> Block:
+def draw_sign_in_instructions(result: SignInInstructions, reader: Reader) -> Block:
     """Draw the address to open, and how to continue if its page cannot be shown."""
     login = reader.name_call("mcp login", name=result.name, address="ADDRESS")
     asks = urlsplit(result.issuer).netloc

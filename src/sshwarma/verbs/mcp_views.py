@@ -110,7 +110,7 @@ class ServerDetails:
 
 
 @view(ServerDetails)
-def draw_server(server: ServerDetails) -> Block:
+def draw_server_details(server: ServerDetails) -> Block:
     """Draw an MCP server: state, tools, changes that wait for approval, and refusals."""
     since = f" for {format_duration(server.seconds)}" if server.seconds is not None else ""
     lines: list[Line] = [

@@ -102,7 +102,7 @@ class ModelDetails:
 
 
 @view(ModelDetails)
-def draw_model(model: ModelDetails) -> Block:
+def draw_model_details(model: ModelDetails) -> Block:
     """Draw the state of one model, then its settings, by the names that /model set takes."""
     state = [
         ("key", model.key),
@@ -144,7 +144,7 @@ class ModelTestResult:
 
 
 @view(ModelTestResult)
-def draw_model_test(tested: ModelTestResult) -> Block:
+def draw_model_test_result(tested: ModelTestResult) -> Block:
     """Draw the result of a test request to a model."""
     took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
@@ -175,7 +175,7 @@ class DetectedModels:
 
 
 @view_for_reader(DetectedModels)
-def draw_found_models(models: DetectedModels, reader: Reader) -> Block:
+def draw_detected_models(models: DetectedModels, reader: Reader) -> Block:
     """Draw the models that could be added, each with the call that adds it."""
     if not models.offers:
         return block(

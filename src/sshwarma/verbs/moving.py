@@ -36,7 +36,7 @@ class MoveResult:
 
 
 @view(MoveResult)
-def draw_moved(moved: MoveResult) -> Block:
+def draw_move_result(moved: MoveResult) -> Block:
     """Draw the room that the caller has created or entered."""
     verb_done = "Created" if moved.made else "You are in"
     return block(line(f"{verb_done} ", ("room", moved.room), "."))
@@ -190,7 +190,7 @@ class ExitList:
 
 
 @view(ExitList)
-def draw_exits(result: ExitList) -> Block:
+def draw_exit_list(result: ExitList) -> Block:
     """Draw the exits of a room."""
     if not result.exits:
         return block(line("There are no exits from ", ("room", result.room), "."))

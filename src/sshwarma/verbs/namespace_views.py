@@ -10,7 +10,7 @@ from sshwarma.verbs.views import draw_columns, view, view_for_reader
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceListed:
+class NamespaceSummary:
     """A namespace as it is for the caller in its room.
 
     Attributes:
@@ -40,7 +40,7 @@ class NamespaceListed:
 class NamespaceList:
     """Every namespace, as it is for the caller."""
 
-    namespaces: tuple[NamespaceListed, ...]
+    namespaces: tuple[NamespaceSummary, ...]
 
 
 @view_for_reader(NamespaceList)
@@ -64,14 +64,14 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
     )
 
 
-def _why(item: NamespaceListed) -> str:
+def _why(item: NamespaceSummary) -> str:
     """Explain why a namespace is not available."""
     if item.missing:
         return f"needs {', '.join(item.missing)}"
     return "unavailable" if item.enabled else "disabled"
 
 
-def _about(item: NamespaceListed) -> str:
+def _about(item: NamespaceSummary) -> str:
     words = f" [{', '.join(item.keywords)}]" if item.keywords else ""
     return f"{item.description or item.name}{words}"
 
@@ -86,15 +86,15 @@ class NamespaceTool:
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceShown:
+class NamespaceDetails:
     """A namespace and its tools."""
 
-    namespace: NamespaceListed
+    namespace: NamespaceSummary
     tools: tuple[NamespaceTool, ...]
 
 
-@view(NamespaceShown)
-def draw_namespace(namespace: NamespaceShown) -> Block:
+@view(NamespaceDetails)
+def draw_namespace_details(namespace: NamespaceDetails) -> Block:
     """Draw a namespace, its states and its tools."""
     one = namespace.namespace
     facts = (

@@ -10,9 +10,9 @@ from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
 from sshwarma.verbs.namespace_views import (
+    NamespaceDetails,
     NamespaceList,
-    NamespaceListed,
-    NamespaceShown,
+    NamespaceSummary,
     NamespaceTool,
 )
 from sshwarma.verbs.reader import next_call
@@ -74,7 +74,7 @@ async def complete_field_values(request: CompletionRequest) -> list[Option]:
             return []
 
 
-def _option(listed: NamespaceListed) -> Option:
+def _option(listed: NamespaceSummary) -> Option:
     return listed.id, listed.description or listed.name
 
 
@@ -114,7 +114,7 @@ async def show_namespaces(caller: Caller) -> NamespaceList:
     return NamespaceList(tuple(await all_listed(caller)))
 
 
-async def all_listed(caller: Caller) -> list[NamespaceListed]:
+async def all_listed(caller: Caller) -> list[NamespaceSummary]:
     """List every namespace, as it is for the caller in its room."""
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return await caller.world.memoized(
@@ -145,7 +145,7 @@ async def list_namespaces(caller: Caller) -> NamespaceList:
 
 
 @namespace.verb("show", needs=Right.ENTER, examples=("/namespace show git",))
-async def show_namespace(caller: Caller, name: NamespaceName) -> NamespaceShown:
+async def show_namespace(caller: Caller, name: NamespaceName) -> NamespaceDetails:
     """Show a namespace and its tools.
 
     Args:
@@ -307,7 +307,7 @@ async def check_may_create(caller: Caller, name: str) -> None:
         await _require_maker(caller, above)
 
 
-async def read_namespace_details(caller: Caller, name: str) -> NamespaceShown:
+async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
     """Read a namespace with its tools, as it is for the caller.
 
     Raises:
@@ -322,7 +322,7 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceShown:
     known = next(one for one in await all_listed(caller) if one.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.usable}
-    return NamespaceShown(
+    return NamespaceDetails(
         known,
         tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in found),
     )
@@ -342,7 +342,7 @@ async def _require_maker(caller: Caller, thing: Thing) -> None:
     await require_maker_or_admin(caller, thing, thing.label)
 
 
-def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceListed]:
+def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceSummary]:
     contexts = [caller.room_id, caller.agent.id]
     equipped = {
         row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.equipped
@@ -363,7 +363,7 @@ def _make_list_item(
     equipped: set[str],
     on: dict[str, int],
     held: frozenset[str],
-) -> NamespaceListed:
+) -> NamespaceSummary:
     chain, above = [space], space.parent
     while above in by_id and len(chain) < MAX_TREE_DEPTH:
         chain.append(by_id[above])
@@ -373,7 +373,7 @@ def _make_list_item(
     )
     usable = all(link.thing.enabled and link.thing.available for link in chain)
     tools_on = on.get(space.thing.id, 0)
-    return NamespaceListed(
+    return NamespaceSummary(
         id=space.id,
         name=space.title,
         description=space.thing.description,

@@ -72,7 +72,7 @@ class PreferenceValues:
 
 
 @view(PreferenceValues)
-def draw_settings(settings: PreferenceValues) -> Block:
+def draw_preference_values(settings: PreferenceValues) -> Block:
     """Draw the caller's preferences, with the values that each may have."""
     return block(
         line(("heading", "Your settings:")),

@@ -43,7 +43,7 @@ class RunResult:
 
 
 @view_for_reader(RunResult)
-def draw_ran(ran: RunResult, reader: Reader) -> Block:
+def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     """Draw the start of a tool result, and the line that shows the rest."""
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # The tool decides how long this is; a terminal that cannot take it would be cut off.
@@ -138,7 +138,7 @@ class AttachmentData:
 
 
 @view_for_reader(AttachmentData)
-def draw_fetched(attachment: AttachmentData, reader: Reader) -> Block:
+def draw_attachment_data(attachment: AttachmentData, reader: Reader) -> Block:
     """Draw the kind and size of an attachment, and the command that saves it."""
     which = f"{attachment.seq}" if attachment.of == 1 else f"{attachment.seq} {attachment.number}"
     saves = f"ssh HOST attachment {which} > FILE  saves it"
@@ -233,7 +233,7 @@ class ExpandedRow:
 
 
 @view_for_reader(ExpandedRow)
-def draw_unfolded(result: ExpandedRow, reader: Reader) -> Block:
+def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
     more = []
     if result.next is not None:

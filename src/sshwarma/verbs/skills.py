@@ -103,7 +103,7 @@ class SkillDetails:
 
 
 @view(SkillDetails)
-def draw_skill(skill: SkillDetails) -> Block:
+def draw_skill_details(skill: SkillDetails) -> Block:
     """Draw a skill: where it is active, and its instructions."""
     active = ", ".join(skill.active) or "nowhere here"
     return block(

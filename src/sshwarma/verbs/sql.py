@@ -58,7 +58,7 @@ class DatabaseSchema:
 
 
 @view_for_reader(DatabaseSchema)
-def draw_schema(schema: DatabaseSchema, reader: Reader) -> Block:
+def draw_database_schema(schema: DatabaseSchema, reader: Reader) -> Block:
     """Draw the views and tables with their columns, or one of them in full."""
     if schema.whole:
         return block(*(made for one in schema.relations for made in _draw_relation(one, reader)))
@@ -177,7 +177,7 @@ class QueryResult:
 
 
 @view(QueryResult)
-def draw_selected(selected: QueryResult) -> Block:
+def draw_query_result(selected: QueryResult) -> Block:
     """Draw the rows of a SELECT as a table, and how to read the rest."""
     if not selected.rows:
         return block(line("0 rows. ", ("dim", f"Columns: {', '.join(selected.columns)}.")))

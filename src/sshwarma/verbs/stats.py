@@ -65,7 +65,7 @@ class UsageStats:
 
 
 @view(UsageStats)
-def draw_stats(stats: UsageStats) -> Block:
+def draw_usage_stats(stats: UsageStats) -> Block:
     """Draw the usage of models, rooms, tools and skills."""
     of = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:

@@ -45,7 +45,7 @@ class SentMessage:
 
 
 @view_for_reader(SentMessage)
-def draw_said(message: SentMessage, reader: Reader) -> Block:
+def draw_sent_message(message: SentMessage, reader: Reader) -> Block:
     """Draw a message that the caller sent, with the notice for the sender."""
     if message.emote:
         return block(
@@ -160,7 +160,7 @@ class MessageAnswers:
 
 
 @view_for_reader(MessageAnswers)
-def draw_answered(answered: MessageAnswers, reader: Reader) -> Block:
+def draw_message_answers(answered: MessageAnswers, reader: Reader) -> Block:
     """Draw the answers of models to a message."""
     return block(
         *(

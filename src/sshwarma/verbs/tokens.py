@@ -74,7 +74,7 @@ class TokenList:
 
 
 @view(TokenList)
-def draw_tokens(result: TokenList) -> Block:
+def draw_token_list(result: TokenList) -> Block:
     """Draw the caller's tokens."""
     if not result.tokens:
         return block(line("You have no tokens. ", ("verb", "/token new LABEL"), " creates one."))

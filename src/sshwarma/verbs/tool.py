@@ -22,7 +22,7 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
-from sshwarma.verbs.tool_views import ListedTool, ToolList, ToolMade, ToolTested
+from sshwarma.verbs.tool_views import ListedTool, NewTool, ToolList, ToolTestResult
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
@@ -122,7 +122,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
-async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> ToolMade:
+async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> NewTool:
     """Make a tool, or replace the script of one.
 
     From a shell: ssh HOST tool new NAME < script.lua
@@ -157,7 +157,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
         return made
 
     thing, made = await caller.change(work)
-    return ToolMade(thing.label, made, size, declaration.description, declaration.input_schema)
+    return NewTool(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
 async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
@@ -231,7 +231,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
 )
-async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTested:
+async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTestResult:
     """Call a Lua tool and show the result only to you.
 
     A disabled tool can be tested too, by who may change it.
@@ -247,7 +247,7 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
     how, result, seconds = await services_of(caller).tools.test(
         caller, found, parse_arguments(found, text or "")
     )
-    return ToolTested(
+    return ToolTestResult(
         tool=found.label,
         ok=how == "result",
         text=result.text,

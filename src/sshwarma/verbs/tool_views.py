@@ -55,7 +55,7 @@ def draw_tool_list(result: ToolList) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolMade:
+class NewTool:
     """A tool that the caller has stored. `made`: whether it is new."""
 
     name: str
@@ -65,8 +65,8 @@ class ToolMade:
     input_schema: dict[str, Any]
 
 
-@view_for_reader(ToolMade)
-def draw_tool_made(result: ToolMade, reader: Reader) -> Block:
+@view_for_reader(NewTool)
+def draw_new_tool(result: NewTool, reader: Reader) -> Block:
     """Draw the name and arguments of a stored tool, and the line that tests it."""
     what = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
@@ -79,7 +79,7 @@ def draw_tool_made(result: ToolMade, reader: Reader) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolTested:
+class ToolTestResult:
     """A trial call of a tool; only the caller sees it."""
 
     tool: str
@@ -90,8 +90,8 @@ class ToolTested:
     seconds: float
 
 
-@view(ToolTested)
-def draw_tool_tested(trial: ToolTested) -> Block:
+@view(ToolTestResult)
+def draw_tool_test_result(trial: ToolTestResult) -> Block:
     """Draw the result of a trial call, and the lines that it printed."""
     style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
     lines = [

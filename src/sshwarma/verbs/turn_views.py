@@ -9,7 +9,7 @@ from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
 
 
 @dataclass(frozen=True, slots=True)
-class TurnListed:
+class TurnSummary:
     """A turn: a question to a model, with its answer.
 
     Attributes:
@@ -39,7 +39,7 @@ class TurnList:
     """The newest turns of a room, oldest first."""
 
     room: str
-    turns: tuple[TurnListed, ...]
+    turns: tuple[TurnSummary, ...]
 
 
 @view(TurnList)
@@ -67,7 +67,7 @@ def draw_turn_list(result: TurnList) -> Block:
     )
 
 
-def _flag(turn: TurnListed) -> str:
+def _flag(turn: TurnSummary) -> str:
     if turn.status == "completed":
         return "" if turn.on else "on another branch"
     return turn.status
@@ -92,15 +92,15 @@ class TurnRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnShown:
+class TurnDetails:
     """A turn and its rows."""
 
-    turn: TurnListed
+    turn: TurnSummary
     rows: tuple[TurnRow, ...]
 
 
-@view(TurnShown)
-def draw_turn(shown: TurnShown) -> Block:
+@view(TurnDetails)
+def draw_turn_details(shown: TurnDetails) -> Block:
     """Draw a turn row by row."""
     turn = shown.turn
     about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"

@@ -13,7 +13,7 @@ from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
-from sshwarma.verbs.turn_views import TurnList, TurnListed, TurnRow, TurnShown
+from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import notes, turns
 from sshwarma.world.access import Right, TokenScope
@@ -81,7 +81,7 @@ async def list_turns(caller: Caller, n: TurnCount = DEFAULT_LISTED_TURNS) -> Tur
 
 
 @message.verb("show", needs=Right.ENTER, tool=False, examples=("/message show 1f03ac",))
-async def show_turn(caller: Caller, turn: TurnId) -> TurnShown:
+async def show_turn(caller: Caller, turn: TurnId) -> TurnDetails:
     """Show a turn row by row.
 
     Args:
@@ -316,7 +316,7 @@ def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
     return names.name_of(turn.opened_by), names.name_of(turn.agent_id)
 
 
-def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListed]:
+def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnSummary]:
     on = {turn.id for turn in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS)}
     newest = turns.read_newest_turns(conn, caller.room_id, count)
     return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in newest]
@@ -324,7 +324,7 @@ def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnListed
 
 def make_turn_list_item(
     conn: Connection, caller: Caller, turn: Turn, on: bool
-) -> tuple[TurnListed, tuple[TurnRow, ...]]:
+) -> tuple[TurnSummary, tuple[TurnRow, ...]]:
     """Make the list item and rows of a turn. `on`: whether the conversation has it."""
     asker, agent = participant_names(caller, turn)
     rows = tuple(
@@ -341,7 +341,7 @@ def make_turn_list_item(
     )
     answers = [row.text for row in rows[1:] if row.who == agent and row.kind == "chat"]
     size = sum(row.tokens for row in rows)
-    listed = TurnListed(
+    listed = TurnSummary(
         id=turn.id,
         short=turn.short_id,
         at=turn.created_at,
@@ -365,10 +365,10 @@ def _cut_snippet(text: str) -> str:
     return flat[: MAX_TURN_SNIPPET_CHARACTERS - 1] + "…"
 
 
-def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnShown:
+def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnDetails:
     on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
     listed, rows = make_turn_list_item(conn, caller, turn, on)
-    return TurnShown(listed, rows)
+    return TurnDetails(listed, rows)
 
 
 def _provider_role(caller: Caller, row: Row) -> str:

@@ -96,7 +96,7 @@ class Confirmation:
 
 
 @view_for_reader(Confirmation)
-def draw_done(confirmation: Confirmation, reader: Reader) -> Block:
+def draw_confirmation(confirmation: Confirmation, reader: Reader) -> Block:
     """Draw the sentence of a confirmation, and what the reader can do next."""
     then = confirmation.next.text(reader) if confirmation.next is not None else ""
     return block(line(f"{confirmation.text} {then}".rstrip(" "), hang=2))

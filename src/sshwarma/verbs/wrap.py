@@ -27,7 +27,7 @@ MAX_ROW_ID: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class LayerSeen:
+class LayerDetails:
     """A layer of the context that a model would be sent."""
 
     name: str
@@ -39,7 +39,7 @@ class LayerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapped:
+class WrappedContext:
     """The context that a model would be sent now: tools, then layers in their order.
 
     `cached_tokens`: size of its start that is equal to the last request. A model that is not a
@@ -49,15 +49,15 @@ class Wrapped:
     model: str
     tools: tuple[str, ...]
     tool_tokens: int
-    layers: tuple[LayerSeen, ...]
+    layers: tuple[LayerDetails, ...]
     total_tokens: int
     cached_tokens: int
     budget: int
     notices: tuple[str, ...]
 
 
-@view(Wrapped)
-def draw_wrapped(wrapped: Wrapped) -> Block:
+@view(WrappedContext)
+def draw_wrapped_context(wrapped: WrappedContext) -> Block:
     """Draw the context that a model would be sent: its size, tools and layers."""
     about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
@@ -78,7 +78,7 @@ def draw_wrapped(wrapped: Wrapped) -> Block:
 
 
 @verb("wrap", section="Models", needs=Right.ENTER, tool=False, examples=("/wrap", "/wrap @qwen"))
-async def wrap(caller: Caller, model: ModelMention | None = None) -> Wrapped:
+async def wrap(caller: Caller, model: ModelMention | None = None) -> WrappedContext:
     """Show what a model would be sent here, layer by layer.
 
     As it would be sent if you mentioned it now, with the tools it would be offered.
@@ -133,7 +133,7 @@ def reads_only_question(caller: Caller, agent: Agent) -> bool:
     return answering.can_answer(agent) and not answering.context_tokens_of(agent)
 
 
-async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelContext]:
+async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, ModelContext]:
     """Compose the context that a model would be sent if the caller mentioned it now.
 
     Raises:
@@ -164,12 +164,12 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[Wrapped, ModelConte
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
     before = answering.last_context(caller.room_id, agent.id)
-    wrapped = Wrapped(
+    wrapped = WrappedContext(
         model=agent.name,
         tools=tuple(model_tool_name(item.thing.label) for item in offers),
         tool_tokens=composed.tool_tokens,
         layers=tuple(
-            LayerSeen(
+            LayerDetails(
                 name=layer.name,
                 stability=layer.stability,
                 side=layer.side,

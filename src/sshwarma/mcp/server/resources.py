@@ -26,7 +26,7 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.looking import read_room_details
-from sshwarma.verbs.namespace_views import NamespaceListed, NamespaceShown
+from sshwarma.verbs.namespace_views import NamespaceDetails, NamespaceSummary
 from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.verbs.run import read_attachment
 from sshwarma.verbs.views import dump_json, render_for
@@ -163,7 +163,7 @@ def _count_tools(tools: int) -> str:
     return f"{tools} tool{'' if tools == 1 else 's'}"
 
 
-def _namespace_meta(space: NamespaceListed) -> dict[str, Any]:
+def _namespace_meta(space: NamespaceSummary) -> dict[str, Any]:
     """Return whether a namespace is available and loaded, and its missing states."""
     state: dict[str, Any] = {"available": space.available, "loaded": space.loaded}
     return state | ({"missing": list(space.missing)} if space.missing else {})
@@ -302,7 +302,7 @@ def _thing_text(thing: Thing) -> str:
     return (thing.uri if thing.kind == "reference" else thing.content) or ""
 
 
-async def _find_namespace(caller: Caller, name: str) -> NamespaceShown:
+async def _find_namespace(caller: Caller, name: str) -> NamespaceDetails:
     """Return a namespace by name; if it does not exist, report a missing room."""
     try:
         return await namespaces.read_namespace_details(caller, name)
