@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sshwarma.world.things import ThingKind
+
 NAMESPACES = ("container", "mcp", "toolset", "room")
 
 
@@ -14,7 +16,7 @@ class Node:
 
     id: str
     parent: str | None
-    kind: str
+    kind: ThingKind
     name: str
     qualified: str | None = None
     live: bool = True

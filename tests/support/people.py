@@ -18,7 +18,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
-from sshwarma.world.agents import Agent
+from sshwarma.world.agents import Agent, AgentKind
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.loadout import Loadout
@@ -119,7 +119,7 @@ async def arrive(
     name: str,
     *,
     role: str = "member",
-    kind: str = "person",
+    kind: AgentKind = "person",
     room: str = "lobby",
     door: Door = "ssh",
 ) -> Someone:

@@ -9,7 +9,7 @@ import pytest
 
 from sshwarma.world import access
 from sshwarma.world.access import Member, Right
-from sshwarma.world.agents import SERVER_ROLES, Agent
+from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole
 from sshwarma.world.errors import Conflict
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
@@ -46,7 +46,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("role", "mode", "in_room", "expected"), TABLE)
 def test_rights_follow_server_role_room_role_and_access_mode(
-    role: str, mode: access.AccessMode, in_room: str | None, expected: set[Right]
+    role: ServerRole, mode: access.AccessMode, in_room: str | None, expected: set[Right]
 ) -> None:
     agent = Agent("a", "a", role=role)
     member = Member("a", in_room)

@@ -143,7 +143,9 @@ async def complete_things(request: CompletionRequest) -> list[Option]:
     """List the things equipped here or in the bags of room and caller, and the agents."""
     caller, world = request.caller, request.caller.world
     load = await world.loadout(caller.room_id, caller.agent.id)
-    options = [(item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)]
+    options: list[Option] = [
+        (item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)
+    ]
     options += await bag_options(caller)
     options += agent_options(caller, "@")
     return list(dict(options).items())

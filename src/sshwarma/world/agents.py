@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -19,7 +19,9 @@ from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-SERVER_ROLES: Final = ("owner", "admin", "member", "guest")
+AgentKind = Literal["person", "model"]
+ServerRole = Literal["owner", "admin", "member", "guest"]
+SERVER_ROLES: Final[tuple[ServerRole, ...]] = get_args(ServerRole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Agent:
 
     id: str
     name: str
-    kind: str = "person"
-    role: str = "member"
+    kind: AgentKind = "person"
+    role: ServerRole = "member"
     disabled: bool = False
     description: str = ""
     prefs: dict[str, Any] = field(default_factory=dict)
@@ -186,7 +188,7 @@ def create_agent(
     name: str,
     *,
     role: str = "member",
-    kind: str = "person",
+    kind: AgentKind = "person",
     created_by: str | None = None,
 ) -> Agent:
     """Create an agent.
@@ -337,14 +339,16 @@ def _check_owner_remains(conn: Connection, agent_id: str) -> None:
         )
 
 
-def check_server_role(role: str) -> None:
-    """Refuse a role that is not one of SERVER_ROLES.
+def check_server_role(role: str) -> ServerRole:
+    """Return a role that was typed.
 
     Raises:
-        Invalid: with the roles there are.
+        Invalid: if there is no such role; with those there are.
     """
-    if role not in SERVER_ROLES:
-        raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
+    for known in SERVER_ROLES:
+        if role == known:
+            return known
+    raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
 
 
 def _key_from_row(row: Any) -> AgentKey:

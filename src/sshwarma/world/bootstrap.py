@@ -16,7 +16,7 @@ from sshwarma.world import equipment, things
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
-from sshwarma.world.things import Thing
+from sshwarma.world.things import Thing, ThingKind
 
 CONTAINERS: Final = (
     "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
@@ -90,7 +90,7 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
 def _create_thing(
     tx: Change,
     parent_id: str,
-    kind: str,
+    kind: ThingKind,
     name: str,
     *,
     auto_load: bool = False,

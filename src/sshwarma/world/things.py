@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -16,7 +16,8 @@ from sshwarma.world.ids import new_id
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
 
-THING_KINDS: Final = ("container", "room", "agent", "mcp", "toolset", "tool", "data", "reference")
+ThingKind = Literal["container", "room", "agent", "mcp", "toolset", "tool", "data", "reference"]
+THING_KINDS: Final[tuple[ThingKind, ...]] = get_args(ThingKind)
 
 KIND_NOUNS: Final = {
     "container": "a built-in namespace", "room": "a room", "agent": "an agent",
@@ -37,7 +38,7 @@ class Thing:
 
     id: str
     parent_id: str | None
-    kind: str
+    kind: ThingKind
     name: str
     qualified_name: str | None = None
     description: str = ""
@@ -149,7 +150,7 @@ def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
 def create_thing(  # noqa: PLR0913 - one keyword for each column
     tx: Change,
     parent_id: str,
-    kind: str,
+    kind: ThingKind,
     name: str,
     *,
     id: str | None = None,

@@ -600,7 +600,7 @@ class Everything(McpHandlers):
             messages=[PromptMessage(role="user", content=block) for block in content]
         )
 
-    async def toggle_equipment(self, name: str, *, kind: str) -> None:
+    async def toggle_equipment(self, name: str, *, kind: things.ThingKind) -> None:
         """Equip something in the lobby, or unequip it, as people would."""
         world = self.clients.world
 
