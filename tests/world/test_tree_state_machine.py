@@ -27,6 +27,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as table
 from sshwarma.world.store import Change, create_sqlite_engine
+from sshwarma.world.things import ThingKind
 from support.loadout_model import Model, Node
 
 ROOMS, AGENTS = ("r1", "r2"), ("a1",)
@@ -137,7 +138,9 @@ class Worlds(RuleBasedStateMachine):
         with_parent=st.booleans(),
         states=st.sampled_from(STATES),
     )
-    def create(self, parent: str, kind: str, name: str, qualify: bool, **switches: Any) -> Any:
+    def create(
+        self, parent: str, kind: ThingKind, name: str, qualify: bool, **switches: Any
+    ) -> Any:
         if not self.model.nodes[parent].live:
             return multiple()
         self.count += 1
