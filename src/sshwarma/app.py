@@ -140,25 +140,25 @@ class App:
 
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
-        settings, parts = self.settings, self._parts
+        settings, stack = self.settings, self._parts
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock: IO[str] = parts.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
+        lock: IO[str] = stack.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)
-        parts.push_async_callback(self.world.close)
+        stack.push_async_callback(self.world.close)
         host, _ = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted_operator = await admit_operator(self.world, settings.data_dir)
 
     async def _build_services(self) -> None:
         """Build every service; no door listens before all of them exist."""
-        settings, parts, world = self.settings, self._parts, self.world
+        settings, stack, world = self.settings, self._parts, self.world
         lua, scripts, embedder = await asyncio.gather(
             LuaHost.start(), LuaHost.start(SCRIPT_LIMITS), asyncio.to_thread(choose_embedder)
         )
-        parts.push_async_callback(lua.close)
-        parts.push_async_callback(scripts.close)
+        stack.push_async_callback(lua.close)
+        stack.push_async_callback(scripts.close)
         hub = Hub(world, settings.data_dir / "mcp")
         verb_tools = VerbToolProvider()
         tools = Tools(
@@ -168,7 +168,7 @@ class App:
         tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)
         roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
-        parts.push_async_callback(roster.close)
+        stack.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
         turns = TurnRunner(
             world=world,
@@ -178,7 +178,7 @@ class App:
             composer=composer,
             budgets=budgets,
         )
-        parts.push_async_callback(turns.close)
+        stack.push_async_callback(turns.close)
         self.services = Services(
             tools=tools,
             lua_tools=lua_tools,
@@ -189,12 +189,12 @@ class App:
             hub=hub,
             search=NamespaceSearch(embedder, settings.finding.threshold),
         )
-        parts.push_async_callback(hub.close)
+        stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)
 
     async def _open_doors(self) -> None:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
-        settings, parts, services = self.settings, self._parts, self.services
+        settings, stack, services = self.settings, self._parts, self.services
         authenticator = WorldAuthenticator(self.world, settings.registration)
         clock = FrameClock(asyncio.get_running_loop())
         line_rate = LineRateLimiter(settings.limits.lines_per_10_seconds)
@@ -207,7 +207,7 @@ class App:
             motd=settings.motd,
             line_rate=line_rate,
         )
-        parts.push_async_callback(self.ssh_context.flush)
+        stack.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, settings.limits, settings.http, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
         with _listening_at(settings.ssh.listen, "--listen"):
@@ -218,25 +218,25 @@ class App:
                 sessions=SessionRouter(self.ssh_context),
                 limits=AdmissionLimits.of(settings.ssh),
             )
-        parts.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
-        parts.push_async_callback(self._watchers.cancel)
+        stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
+        stack.push_async_callback(self._watchers.cancel)
         registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
-        signing = services.hub.oauth_logins
+        logins = services.hub.oauth_logins
         if settings.http.listen != "off":
             api = HttpApi(self.world, services, settings.limits, line_rate)
             http = HttpServer(
-                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(signing)}
+                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(logins)}
             )
             with _listening_at(settings.http.listen, "--http"):
                 await http.start(*split_address(settings.http.listen))
-            parts.push_async_callback(http.stop)
+            stack.push_async_callback(http.stop)
             self.http = http
-        signing.client_metadata = make_client_metadata(
+        logins.client_metadata = make_client_metadata(
             settings.http, self.http.port if self.http else None
         )
-        parts.push_async_callback(mcp.stop)
+        stack.push_async_callback(mcp.stop)
 
     async def _get_ready(self) -> None:
         """Watch for changes, and listen on the control socket, which says that it is ready."""
@@ -290,28 +290,28 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
     if not texts:
         identity = data_dir / "operator_ed25519"
         texts = [_create_operator_key(identity)]
-    admitted: list[str] = []
+    fingerprints: list[str] = []
     for text in texts:
         try:
-            done = await run_operation(
+            result = await run_operation(
                 world, "keys_add", {"name": name, "public_key": text, "role": "owner"}
             )
         except WorldError as error:
             log.warning("a key of yours was not admitted", error=str(error))
             continue
-        admitted.append(done["fingerprint"])
-    return AdmittedOperator(name, tuple(admitted), identity)
+        fingerprints.append(result["fingerprint"])
+    return AdmittedOperator(name, tuple(fingerprints), identity)
 
 
 def _read_own_public_keys() -> list[str]:
     """Return the public keys of the account that runs the program: its files and its ssh agent."""
-    found = {
+    keys = {
         file.read_text(encoding="utf-8", errors="replace").strip()
         for file in sorted((Path.home() / ".ssh").glob("id_*.pub"))
     }
     if os.environ.get("SSH_AUTH_SOCK"):
         try:
-            listed = subprocess.run(
+            process = subprocess.run(
                 ["ssh-add", "-L"],  # noqa: S607 - whichever ssh the operator uses
                 capture_output=True,
                 text=True,
@@ -321,12 +321,12 @@ def _read_own_public_keys() -> list[str]:
         except (OSError, subprocess.TimeoutExpired) as error:
             log.warning("the ssh agent was not asked", error=str(error))
         else:
-            found |= {
+            keys |= {
                 text
-                for text in listed.stdout.splitlines()
+                for text in process.stdout.splitlines()
                 if text.startswith(("ssh-", "ecdsa-", "sk-"))
             }
-    return sorted(found)
+    return sorted(keys)
 
 
 def _create_operator_key(path: Path) -> str:

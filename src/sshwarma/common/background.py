@@ -58,8 +58,8 @@ class BackgroundTasks:
 
     async def wait(self, seconds: float, others: Iterable[asyncio.Task[Any]] = ()) -> None:
         """Wait for the tasks that run now, and for `others`, at most `seconds`."""
-        if waiting := {*self._tasks, *others}:
-            await asyncio.wait(waiting, timeout=seconds)
+        if tasks := {*self._tasks, *others}:
+            await asyncio.wait(tasks, timeout=seconds)
 
     async def cancel(self) -> None:
         """Cancel every task and wait until all have ended."""

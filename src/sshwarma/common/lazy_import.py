@@ -26,12 +26,12 @@ def serialize_imports() -> Iterator[None]:
     (gc.freeze).
     """
     with _IMPORT_LOCK:
-        before = len(sys.modules)
+        module_count = len(sys.modules)
         gc.disable()
         try:
             yield
         finally:
             gc.enable()
-        if len(sys.modules) > before + MIN_LARGE_IMPORT_MODULES:
+        if len(sys.modules) > module_count + MIN_LARGE_IMPORT_MODULES:
             gc.collect(1)
             gc.freeze()

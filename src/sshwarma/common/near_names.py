@@ -25,17 +25,17 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
     A name is near if it is `name` with two letters exchanged, or begins with it, or has almost the
     same letters.
     """
-    wanted = name.lower()[:MAX_COMPARED_CHARACTERS]
+    lower_name = name.lower()[:MAX_COMPARED_CHARACTERS]
     by_lower = {option.lower(): option for option in islice(known, MAX_COMPARED_NAMES) if option}
-    exchanged = [option for option in by_lower if _is_exchange(wanted, option)]
+    exchanges = [option for option in by_lower if _is_exchange(lower_name, option)]
     longer = (
-        sorted(option for option in by_lower if option.startswith(wanted))
-        if len(wanted) >= MIN_PREFIX_LETTERS
+        sorted(option for option in by_lower if option.startswith(lower_name))
+        if len(lower_name) >= MIN_PREFIX_LETTERS
         else []
     )
-    alike = get_close_matches(wanted, by_lower, n=limit, cutoff=MIN_SIMILARITY)
-    found = dict.fromkeys((*exchanged, *alike, *longer))
-    return [by_lower[option] for option in found if option != wanted][:limit]
+    similar = get_close_matches(lower_name, by_lower, n=limit, cutoff=MIN_SIMILARITY)
+    matches = dict.fromkeys((*exchanges, *similar, *longer))
+    return [by_lower[option] for option in matches if option != lower_name][:limit]
 
 
 def suggest_names(near: Sequence[str]) -> str:
@@ -47,8 +47,8 @@ def _is_exchange(name: str, other: str) -> bool:
     """Return whether two names differ in two neighbouring letters that are exchanged."""
     if len(name) != len(other):
         return False
-    wrong = [at for at in range(len(name)) if name[at] != other[at]]
-    if len(wrong) != 2 or wrong[1] != wrong[0] + 1:
+    positions = [index for index in range(len(name)) if name[index] != other[index]]
+    if len(positions) != 2 or positions[1] != positions[0] + 1:
         return False
-    first, second = wrong
+    first, second = positions
     return name[first] == other[second] and name[second] == other[first]

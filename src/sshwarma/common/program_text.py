@@ -31,8 +31,8 @@ def drop_commands(text: str) -> str:
     Left out are parentheses, the rest of a sentence after a colon or semicolon, or, if what is left
     would say nothing, the sentence.
     """
-    kept = map(_drop_from_sentence, _SENTENCE_END.split(text.strip()))
-    return " ".join(sentence for sentence in kept if sentence)
+    sentences = map(_drop_from_sentence, _SENTENCE_END.split(text.strip()))
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _drop_from_sentence(sentence: str) -> str:

@@ -15,7 +15,7 @@ _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
 def has_key_prefix(text: str) -> bool:
     """Return whether a word in the text starts like a provider's key: `sk-…`, `AIza…`."""
-    return any(re.search(r"\d", found[0]) for found in _KEY_PREFIXES.finditer(text))
+    return any(re.search(r"\d", match[0]) for match in _KEY_PREFIXES.finditer(text))
 
 
 _LOGIN_COMMAND: Final = re.compile(r"\s*/mcp\s+login\s+\S+\s+\S", re.IGNORECASE)
@@ -36,7 +36,7 @@ def looks_like_key(text: str) -> bool:
     Long random words count, so this is for fields of a name or an address only, not for talk.
     """
     return has_key_prefix(text) or any(
-        all(re.search(kind, found[0]) for kind in ("[a-z]", "[A-Z]", r"\d"))
-        or re.fullmatch(r"(?=.*\d)[0-9a-f]{32,}", found[0])
-        for found in _RANDOM_WORD.finditer(text)
+        all(re.search(kind, match[0]) for kind in ("[a-z]", "[A-Z]", r"\d"))
+        or re.fullmatch(r"(?=.*\d)[0-9a-f]{32,}", match[0])
+        for match in _RANDOM_WORD.finditer(text)
     )

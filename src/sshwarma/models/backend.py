@@ -69,7 +69,7 @@ class StepRequest:
     @property
     def completed_calls(self) -> tuple[CompletedCall, ...]:
         """All completed calls of this turn."""
-        return tuple(done for step in self.steps for done in step.done)
+        return tuple(result for step in self.steps for result in step.done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,8 @@ class TurnBudget:
         limits = self.limits
         if self.steps >= limits.turn_steps:
             steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-            words = f"was stopped after {steps}, the limit of one turn"
-            raise limits.make_error(words, "turn_steps")
+            text = f"was stopped after {steps}, the limit of one turn"
+            raise limits.make_error(text, "turn_steps")
         self.check()
         self.steps += 1
 
@@ -112,11 +112,11 @@ class TurnBudget:
         """
         limits, turn, day = self.limits, self.turn_usage, self.day_usage()
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
-            words = f"was stopped after {turn.tokens} of {limits.turn_tokens} tokens for one turn"
-            raise limits.make_error(words, "turn_tokens")
+            text = f"was stopped after {turn.tokens} of {limits.turn_tokens} tokens for one turn"
+            raise limits.make_error(text, "turn_tokens")
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
-            words = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
-            raise limits.make_error(f"{self._refusal_prefix} {words}", "day_tokens")
+            text = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
+            raise limits.make_error(f"{self._refusal_prefix} {text}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
 
@@ -125,11 +125,11 @@ class TurnBudget:
             return
         setting = f"{span}_cost"
         if used.unpriced:
-            words = f"its price is unknown, so the limit of ${limit:g} a {span} cannot be enforced"
-            raise self.limits.make_error(f"{self._refusal_prefix} {words}", setting)
+            text = f"its price is unknown, so the limit of ${limit:g} a {span} cannot be enforced"
+            raise self.limits.make_error(f"{self._refusal_prefix} {text}", setting)
         if used.cost >= limit:
-            words = f"it has used ${used.cost:.4g} of ${limit:g} for one {span}"
-            raise self.limits.make_error(f"{self._refusal_prefix} {words}", setting)
+            text = f"it has used ${used.cost:.4g} of ${limit:g} for one {span}"
+            raise self.limits.make_error(f"{self._refusal_prefix} {text}", setting)
 
     @property
     def _refusal_prefix(self) -> str:
@@ -153,8 +153,8 @@ class TurnBudget:
             if not limit.expired():
                 raise
         seconds = self.limits.turn_seconds
-        words = f"was stopped after {seconds:g} s, the time limit of one turn"
-        raise self.limits.make_error(words, "turn_seconds")
+        text = f"was stopped after {seconds:g} s, the time limit of one turn"
+        raise self.limits.make_error(text, "turn_seconds")
 
 
 class ModelBudgets:
@@ -174,19 +174,19 @@ class ModelBudgets:
         """Return a model's usage today (UTC)."""
         if agent_id not in self._days:
             day = _utc_today()
-            read = await self._world.store.read(
+            totals = await self._world.store.read(
                 lambda conn: usage.read_usage_since(conn, agent_id, day)
             )
             # Another turn may have read and added usage meanwhile: its total is newer.
-            self._days.setdefault(agent_id, (day, UsageTotal(*read)))
+            self._days.setdefault(agent_id, (day, UsageTotal(*totals)))
         return self._today(agent_id)
 
     def _today(self, agent_id: str) -> UsageTotal:
         day = _utc_today()
-        known = self._days.get(agent_id)
-        if known is None or known[0] != day:
-            known = self._days[agent_id] = (day, UsageTotal())
-        return known[1]
+        entry = self._days.get(agent_id)
+        if entry is None or entry[0] != day:
+            entry = self._days[agent_id] = (day, UsageTotal())
+        return entry[1]
 
 
 def _utc_today() -> str:

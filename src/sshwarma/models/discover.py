@@ -47,15 +47,15 @@ class LocalModelServer:
 
 
 def _list_ollama_models(answer: Any) -> Iterator[str]:
-    for found in answer["models"]:
-        yield found["name"]
+    for model in answer["models"]:
+        yield model["name"]
 
 
 def _list_llamacpp_models(answer: Any) -> Iterator[str]:
     """List llama.cpp's models; other programs use port 8080 too, so check the owner."""
-    for found in answer["data"]:
-        if found.get("owned_by") == "llamacpp":
-            yield found["id"]
+    for model in answer["data"]:
+        if model.get("owned_by") == "llamacpp":
+            yield model["id"]
 
 
 KEYED_PROVIDERS: Final = (
@@ -83,30 +83,30 @@ async def discover_models(
 
     Takes at most PROBE_TIMEOUT_SECONDS.
     """
-    found: list[ModelSettings] = []
+    offers: list[ModelSettings] = []
     names = _NameAllocator(taken)
     for offer in _find_keyed_models(environ):
-        found.append(offer.model_copy(update={"name": names.allocate(offer.name)}))
+        offers.append(offer.model_copy(update={"name": names.allocate(offer.name)}))
     for server, models in zip(local, await asyncio.gather(*map(_probe_server, local)), strict=True):
         for model in models[:MAX_MODELS_PER_SERVER]:
             base = f"http://127.0.0.1:{server.port}/v1"
             with suppress(ValidationError):  # the model's name is not valid
                 offer = ModelSettings(name="a", kind=server.kind, model=model, base_url=base)
-                found.append(offer.model_copy(update={"name": names.allocate(model)}))
-    return found
+                offers.append(offer.model_copy(update={"name": names.allocate(model)}))
+    return offers
 
 
 def _find_keyed_models(environ: Mapping[str, str]) -> Iterator[ModelSettings]:
-    for keyed in KEYED_PROVIDERS:
-        if not environ.get(keyed.key_variable, "").strip():
+    for provider in KEYED_PROVIDERS:
+        if not environ.get(provider.key_variable, "").strip():
             continue
         with suppress(ValidationError):  # invalid URL: offer nothing, not the default URL
             yield ModelSettings(
-                name=keyed.name,
-                kind=keyed.kind,
-                model=keyed.model,
-                base_url=environ.get(keyed.address) or None,
-                key_env=keyed.key_variable,
+                name=provider.name,
+                kind=provider.kind,
+                model=provider.model,
+                base_url=environ.get(provider.address) or None,
+                key_env=provider.key_variable,
             )
 
 
@@ -127,8 +127,8 @@ async def _http_get(host: str, port: int, path: str) -> bytes:
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
         answer = b""
-        while len(answer) < MAX_PROBE_BYTES and (more := await reader.read(65_536)):
-            answer += more
+        while len(answer) < MAX_PROBE_BYTES and (chunk := await reader.read(65_536)):
+            answer += chunk
     finally:
         writer.close()
     return answer.partition(b"\r\n\r\n")[2]

@@ -47,10 +47,10 @@ class AnswerDraft:
     async def _save(self) -> None:
         while True:
             await asyncio.sleep(SAVE_INTERVAL_SECONDS)
-            text, kept = self._text, self._saved_text
-            if text == kept:
+            text, saved_text = self._text, self._saved_text
+            if text == saved_text:
                 break
-            more = text.removeprefix(kept) if text.startswith(kept) else None
+            more = text.removeprefix(saved_text) if text.startswith(saved_text) else None
 
             def work(tx: Change, text: str = text, more: str | None = more) -> None:
                 if more is None:  # shown text was removed again
@@ -60,6 +60,6 @@ class AnswerDraft:
             try:
                 await self._world.change(work)
                 self._saved_text = text
-            except WorldError as refused:
-                log.warning("a draft could not be saved", error=str(refused))
+            except WorldError as error:
+                log.warning("a draft could not be saved", error=str(error))
         self._task = None

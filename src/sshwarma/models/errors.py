@@ -68,8 +68,8 @@ class ModelFailure:
     def retry_delay(self, tried: int) -> float:
         """Return the seconds before the next attempt, at most MAX_RETRY_AFTER_SECONDS."""
         backoff: float = FIRST_RETRY_SECONDS * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-        asked: float = (self.retry_after_seconds or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
-        return min(max(backoff, asked), MAX_RETRY_AFTER_SECONDS)
+        retry_after: float = (self.retry_after_seconds or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
+        return min(max(backoff, retry_after), MAX_RETRY_AFTER_SECONDS)
 
 
 def expected_exceptions() -> tuple[type[Exception], ...]:
@@ -86,23 +86,23 @@ def classify_error(
     """Classify an exception of a request; `has_begun` if part of the answer arrived."""
     from pydantic_ai import exceptions as known
 
-    model, where = settings.model, base_url_of(settings)
+    model, address = settings.model, base_url_of(settings)
     if isinstance(error, StreamStalled):
-        when = "in the middle of its answer" if error.has_begun else "before its first token"
-        return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {when}"))
+        phase = "in the middle of its answer" if error.has_begun else "before its first token"
+        return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {phase}"))
     if isinstance(error, StreamTruncated):
         return _connection_failure(settings, error, has_begun=True)
     if isinstance(error, EmptyAnswer):
         if "length" in error.args:
-            words = f"{model} reached its token limit before it began to answer"
-            return ModelFailure(BackendError(words))
+            text = f"{model} reached its token limit before it began to answer"
+            return ModelFailure(BackendError(text))
         if "content_filter" in error.args:
-            return ModelFailure(BackendError(f"{where} withheld the answer of {model}"))
+            return ModelFailure(BackendError(f"{address} withheld the answer of {model}"))
         return ModelFailure(
             BackendError(f"{model} gave no answer"), max_attempts=2, reason="no answer"
         )
     if isinstance(error, known.ContentFilterError):
-        return ModelFailure(BackendError(f"{where} withheld the answer of {model}"))
+        return ModelFailure(BackendError(f"{address} withheld the answer of {model}"))
     if isinstance(error, known.UnexpectedModelBehavior):
         if "ended without content" in str(error):
             return ModelFailure(
@@ -124,23 +124,23 @@ def _classify_api_error(
     """Classify an error of the server or of the connection to it."""
     from pydantic_ai import exceptions as known
 
-    model, where = settings.model, base_url_of(settings)
+    model, address = settings.model, base_url_of(settings)
     detail = _error_detail(error, key)
-    after = error.retry_after
+    retry_after = error.retry_after
     if isinstance(error, known.ModelContextWindowExceededError) or _CONTEXT_TOO_LONG.search(detail):
-        words = f"the conversation exceeds the context window of {model}"
-        return ModelFailure(BackendError(words, is_context_too_long=True))
+        text = f"the conversation exceeds the context window of {model}"
+        return ModelFailure(BackendError(text, is_context_too_long=True))
     if isinstance(error, known.ModelAuthenticationError):
-        held = describe_key_location(settings)
-        look = f"check {held}" if held else "set key_env or key_file"
-        return ModelFailure(BackendError(f"{where} rejected the key; {look}"))
+        location = describe_key_location(settings)
+        advice = f"check {location}" if location else "set key_env or key_file"
+        return ModelFailure(BackendError(f"{address} rejected the key; {advice}"))
     if isinstance(error, known.ModelQuotaExceededError):
-        return ModelFailure(BackendError(f"{where} reports no credit left"))
+        return ModelFailure(BackendError(f"{address} reports no credit left"))
     if isinstance(error, known.ModelNotFoundError):
-        return ModelFailure(BackendError(f"{where} has no model {model}"))
+        return ModelFailure(BackendError(f"{address} has no model {model}"))
     if isinstance(error, known.ModelRateLimitError):
-        when = f"; try again in {after:.0f} s" if after else ""
-        return _retryable_failure(f"{where} is rate limiting{when}", after, "rate limited")
+        hint = f"; try again in {retry_after:.0f} s" if retry_after else ""
+        return _retryable_failure(f"{address} is rate limiting{hint}", retry_after, "rate limited")
     if isinstance(error, known.ModelConnectionError):
         return _connection_failure(settings, error, has_begun=has_begun)
     status = getattr(error, "status_code", None)
@@ -148,27 +148,27 @@ def _classify_api_error(
         isinstance(status, int) and (status >= 500 or status in (408, 409))
     ):
         if getattr(error, "provider_retry_hint", None) is False:
-            after = MAX_RETRY_AFTER_SECONDS + 1
-        words = f"{where} failed ({status or 'error'}): {detail}"
-        return _retryable_failure(words, after, "server error")
-    return ModelFailure(BackendError(f"{where} refused the request: {detail}"))
+            retry_after = MAX_RETRY_AFTER_SECONDS + 1
+        text = f"{address} failed ({status or 'error'}): {detail}"
+        return _retryable_failure(text, retry_after, "server error")
+    return ModelFailure(BackendError(f"{address} refused the request: {detail}"))
 
 
 def _retryable_failure(message: str, after: float | None, why: str) -> ModelFailure:
-    tries = 1 if after is not None and after > MAX_RETRY_AFTER_SECONDS else MAX_MODEL_ATTEMPTS
-    return ModelFailure(BackendError(message), tries, after, why)
+    attempts = 1 if after is not None and after > MAX_RETRY_AFTER_SECONDS else MAX_MODEL_ATTEMPTS
+    return ModelFailure(BackendError(message), attempts, after, why)
 
 
 def _connection_failure(
     settings: ModelSettings, error: Exception, *, has_begun: bool
 ) -> ModelFailure:
-    where, lost = base_url_of(settings), "the connection to its provider was lost"
+    address, text = base_url_of(settings), "the connection to its provider was lost"
     if has_begun:
-        return ModelFailure(BackendError(lost))
+        return ModelFailure(BackendError(text))
     if _is_connection_lost(error):
-        return ModelFailure(BackendError(lost), MAX_MODEL_ATTEMPTS, reason="connection lost")
+        return ModelFailure(BackendError(text), MAX_MODEL_ATTEMPTS, reason="connection lost")
     return ModelFailure(
-        BackendError(f"cannot reach {where}"), MAX_MODEL_ATTEMPTS, reason="unreachable"
+        BackendError(f"cannot reach {address}"), MAX_MODEL_ATTEMPTS, reason="unreachable"
     )
 
 

@@ -110,46 +110,46 @@ class GuideBackend(Backend):
     @override
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:
-            for done in request.completed_calls:
-                for part in self._format_result(done.call.name, done.text, done.is_error):
+            for result in request.completed_calls:
+                for part in self._format_result(result.call.name, result.text, result.is_error):
                     yield part
             return
         offers = {offer.canonical: offer for offer in request.tools}
-        for errand in GUIDE_RULES:
-            if errand.pattern.search(request.text):
-                offer = offers.get(errand.tool)
+        for rule in GUIDE_RULES:
+            if rule.pattern.search(request.text):
+                offer = offers.get(rule.tool)
                 if offer is None:
-                    yield TextDelta(f"I need {errand.tool}, which is not equipped here.")
+                    yield TextDelta(f"I need {rule.tool}, which is not equipped here.")
                     yield TextDelta(
-                        f" Anyone with the build right can type /equip room {errand.tool}"
+                        f" Anyone with the build right can type /equip room {rule.tool}"
                     )
                 else:
                     yield _make_call(offer, request.text)
                 return
         answer = self._find_help(request.text)
-        for piece in re.findall(r"\S+\s*", answer):
-            yield TextDelta(piece)
+        for word in re.findall(r"\S+\s*", answer):
+            yield TextDelta(word)
 
     def _format_result(self, name: str, text: str, failed: bool) -> list[StreamPart]:
         if failed:
             return [TextDelta(f"That did not work: {text}")]
-        says = next((e.lead for e in GUIDE_RULES if e.tool.split(":")[1] in name), "")
-        lead = [TextDelta(f"{says}\n")] if says else []
-        return [*lead, *(TextDelta(line) for line in text.splitlines(keepends=True))]
+        intro = next((e.lead for e in GUIDE_RULES if e.tool.split(":")[1] in name), "")
+        deltas = [TextDelta(f"{intro}\n")] if intro else []
+        return [*deltas, *(TextDelta(line) for line in text.splitlines(keepends=True))]
 
     def _find_help(self, question: str) -> str:
         """Return the help paragraph that shares most uncommon words with the question.
 
         An example that follows the paragraph is included.
         """
-        asked = _stem_words(question) - _COMMON_WORDS
+        question_words = _stem_words(question) - _COMMON_WORDS
         best, best_score, best_topic = "", 0.0, ""
         for topic, text in self._topics.items():
             _title, *paragraphs = text.strip().split("\n\n")
-            for paragraph, following in zip(paragraphs, [*paragraphs[1:], ""], strict=True):
-                example = following if following.startswith("  ") else ""
-                found = _stem_words(f"{paragraph} {example}")
-                score = len(asked & found) + 0.5 * (topic in asked)
+            for paragraph, next_paragraph in zip(paragraphs, [*paragraphs[1:], ""], strict=True):
+                example = next_paragraph if next_paragraph.startswith("  ") else ""
+                words = _stem_words(f"{paragraph} {example}")
+                score = len(question_words & words) + 0.5 * (topic in question_words)
                 if score > best_score:
                     best, best_score = (
                         f"{_unwrap_paragraph(paragraph)}\n{example}".strip("\n"),

@@ -65,9 +65,9 @@ class LiveAnswer:
     def report_progress(self, number: int, text: str) -> None:
         """Replace the text of one running tool with its progress."""
         if number < len(self._running_tools):
-            doing = list(self._running_tools)
-            doing[number] = text
-            self.set_running_tools(*doing)
+            running_tools = list(self._running_tools)
+            running_tools[number] = text
+            self.set_running_tools(*running_tools)
 
     def take_text(self) -> str:
         """Return and clear the text, which becomes a row."""

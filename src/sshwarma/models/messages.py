@@ -45,7 +45,7 @@ class ResponseCache:
 
     def find(self, step: TurnStep) -> ModelResponse | None:
         """Return the stored response of a step, or None."""
-        return self._responses.get(_response_key(step.text, (done.call for done in step.done)))
+        return self._responses.get(_response_key(step.text, (result.call for result in step.done)))
 
 
 def _response_key(text: str, calls: Iterable[ToolCall]) -> ResponseKey:
@@ -72,36 +72,36 @@ def build_messages(
     )
 
     instructions = system or None
-    found: list[ModelMessage] = []
+    messages: list[ModelMessage] = []
     for role, texts in _group_by_speaker(request):
         parts = ["\n".join(texts)] if plain else texts
         if role == "assistant":
-            found.append(ModelResponse(parts=[TextPart(text) for text in parts]))
+            messages.append(ModelResponse(parts=[TextPart(text) for text in parts]))
         else:
             prompts = [UserPromptPart(text) for text in parts]
-            found.append(ModelRequest(parts=prompts, instructions=instructions))
+            messages.append(ModelRequest(parts=prompts, instructions=instructions))
     for step in request.steps:
-        found.append(cache.find(step) or ModelResponse(parts=list(_step_parts(step))))
+        messages.append(cache.find(step) or ModelResponse(parts=list(_step_parts(step))))
         returns = [
             ToolReturnPart(
-                tool_name=done.call.name,
-                content=done.text,
-                tool_call_id=done.call.id,
-                outcome="failed" if done.is_error else "success",
+                tool_name=result.call.name,
+                content=result.text,
+                tool_call_id=result.call.id,
+                outcome="failed" if result.is_error else "success",
             )
-            for done in step.done
+            for result in step.done
         ]
-        found.append(ModelRequest(parts=returns, instructions=instructions))
-    return found
+        messages.append(ModelRequest(parts=returns, instructions=instructions))
+    return messages
 
 
 def _group_by_speaker(request: StepRequest) -> Iterator[tuple[str, list[str]]]:
     """Group the conversation by role, without blank messages and with a user first."""
     question = Message("user", f"{request.asker}: {request.text}")
-    spoken = [one for one in request.conversation if one.text.strip()] or [question]
-    if spoken[0].role == "assistant":
-        spoken.insert(0, Message("user", "(earlier messages omitted)"))
-    for role, group in groupby(spoken, key=lambda one: one.role):
+    messages = [one for one in request.conversation if one.text.strip()] or [question]
+    if messages[0].role == "assistant":
+        messages.insert(0, Message("user", "(earlier messages omitted)"))
+    for role, group in groupby(messages, key=lambda one: one.role):
         yield role, [one.text for one in group]
 
 
@@ -110,9 +110,9 @@ def _step_parts(step: TurnStep) -> Iterator[ModelResponsePart]:
 
     if step.text.strip():
         yield TextPart(step.text)
-    for done in step.done:
+    for result in step.done:
         yield ToolCallPart(
-            tool_name=done.call.name, args=done.call.arguments, tool_call_id=done.call.id
+            tool_name=result.call.name, args=result.call.arguments, tool_call_id=result.call.id
         )
 
 
@@ -142,19 +142,19 @@ def estimate_usage(
     prompt = len(system) / PROSE_CHARACTERS_PER_TOKEN
     for _, texts in _group_by_speaker(request):
         prompt += sum(
-            len(one) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS for one in texts
+            len(message) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS for message in texts
         )
     for offer in request.tools:
-        shown = json.dumps(offer.input_schema)
+        schema = json.dumps(offer.input_schema)
         prompt += (
-            len(offer.name) + len(offer.description) + len(shown)
+            len(offer.name) + len(offer.description) + len(schema)
         ) / SCHEMA_CHARACTERS_PER_TOKEN
     for step in request.steps:
         prompt += len(step.text) / CHAT_CHARACTERS_PER_TOKEN
-        for done in step.done:
+        for result in step.done:
             prompt += (
-                _estimate_call_tokens(done.call)
-                + len(done.text) / PROSE_CHARACTERS_PER_TOKEN
+                _estimate_call_tokens(result.call)
+                + len(result.text) / PROSE_CHARACTERS_PER_TOKEN
                 + MESSAGE_OVERHEAD_TOKENS
             )
     completion = len(text) / CHAT_CHARACTERS_PER_TOKEN + sum(map(_estimate_call_tokens, calls))

@@ -44,12 +44,12 @@ class ParsedReply:
 
 def parse_reply(reply: str) -> ParsedReply:
     """Split a whole reply into visible text and notes."""
-    visible, blocks, _ = _split_blocks(reply)
+    text, blocks, _ = _split_blocks(reply)
     if not blocks:
         return ParsedReply(reply.strip())
     state = blocks[-1].strip()
     return ParsedReply(
-        visible.strip(), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
+        text.strip(), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
     )
 
 
@@ -58,43 +58,43 @@ def strip_notes_block(reply: str) -> str:
 
     It leaves out blocks, and a last line that may become the beginning of one.
     """
-    shown = reply
+    text = reply
     blocks: list[str] = []
-    inside = False
+    is_open = False
     if "state" in reply.lower():  # called 30 times a second: skip the parser for most replies
-        shown, blocks, inside = _split_blocks(reply)
-    if inside:
-        return shown.rstrip()
-    head, newline, last = shown.rpartition("\n")
-    if last and _MAY_BEGIN.fullmatch(last):
+        text, blocks, is_open = _split_blocks(reply)
+    if is_open:
+        return text.rstrip()
+    head, newline, last_line = text.rpartition("\n")
+    if last_line and _MAY_BEGIN.fullmatch(last_line):
         return head + newline if newline else ""
-    return shown if not blocks else shown.rstrip("\n")
+    return text if not blocks else text.rstrip("\n")
 
 
 def _split_blocks(reply: str) -> tuple[str, list[str], bool]:
     """Return the text outside blocks, the blocks, and whether the last one is open."""
-    outside: list[str] = []
+    visible_lines: list[str] = []
     blocks: list[list[str]] = []
     fence = ""
-    inside: re.Pattern[str] | None = None  # pattern that ends the current block
+    end_pattern: re.Pattern[str] | None = None  # pattern that ends the current block
     for line in reply.split("\n"):
-        if inside is not None:
-            if inside.fullmatch(line):
-                if inside is _ANY_HEADING:
-                    outside.append(line)
-                inside = None
+        if end_pattern is not None:
+            if end_pattern.fullmatch(line):
+                if end_pattern is _ANY_HEADING:
+                    visible_lines.append(line)
+                end_pattern = None
             else:
                 blocks[-1].append(line)
             continue
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
-            if found and found[1].startswith(fence) and not line.strip(" `~"):
+            if match and match[1].startswith(fence) and not line.strip(" `~"):
                 fence = ""
-        elif found:
-            fence = found[1]
+        elif match:
+            fence = match[1]
         elif _BEGIN.fullmatch(line) or _HEADING.fullmatch(line):
-            inside = _END if _BEGIN.fullmatch(line) else _ANY_HEADING
+            end_pattern = _END if _BEGIN.fullmatch(line) else _ANY_HEADING
             blocks.append([])
             continue
-        outside.append(line)
-    return "\n".join(outside), ["\n".join(block) for block in blocks], inside is not None
+        visible_lines.append(line)
+    return "\n".join(visible_lines), ["\n".join(block) for block in blocks], end_pattern is not None

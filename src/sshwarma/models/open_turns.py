@@ -19,17 +19,17 @@ def open_turns(
     beside: Turn | None = None,
 ) -> list[Turn]:
     """Open a turn for each agent in order; the first is a sibling of `beside`."""
-    opened: list[Turn] = []
+    new_turns: list[Turn] = []
     for agent in models:
-        before = notes.read_notes(tx.conn, room_id, agent.name)
-        opened.append(
+        state = notes.read_notes(tx.conn, room_id, agent.name)
+        new_turns.append(
             turns.open_turn(
                 tx,
                 room_id,
                 agent.id,
                 opened_by,
-                state_before=before,
-                beside=None if opened else beside,
+                state_before=state,
+                beside=None if new_turns else beside,
             )
         )
-    return opened
+    return new_turns

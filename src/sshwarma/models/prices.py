@@ -48,8 +48,8 @@ def _cost_from_settings(settings: ModelSettings, used: TokenUsage) -> float | No
     """Return the cost by the configured prices; cached tokens cost as others."""
     if settings.price_in is None or settings.price_out is None:
         return None
-    sent = used.prompt_tokens * settings.price_in
-    return (sent + used.completion_tokens * settings.price_out) / TOKENS_PER_PRICE
+    prompt_cost = used.prompt_tokens * settings.price_in
+    return (prompt_cost + used.completion_tokens * settings.price_out) / TOKENS_PER_PRICE
 
 
 def _cost_from_price_list(answer: ModelResponse) -> float | None:

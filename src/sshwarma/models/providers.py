@@ -106,14 +106,14 @@ def _is_installed(module: str) -> bool:
 
 def _request_settings(settings: ModelSettings, kind: ProviderKind) -> Knobs:
     """Return the request settings; SDK retries are off, so that a turn can stop."""
-    knobs: dict[str, Any] = {"max_retries": 0}
+    options: dict[str, Any] = {"max_retries": 0}
     if settings.max_output_tokens is not None:
-        knobs["max_tokens"] = settings.max_output_tokens
+        options["max_tokens"] = settings.max_output_tokens
     if settings.temperature is not None:
-        knobs["temperature"] = settings.temperature
+        options["temperature"] = settings.temperature
     if kind.supports_cache:
-        knobs["cache"] = True
-    return knobs  # type: ignore[return-value]  # a TypedDict of pydantic-ai's
+        options["cache"] = True
+    return options  # type: ignore[return-value]  # a TypedDict of pydantic-ai's
 
 
 def _make_openai_model(

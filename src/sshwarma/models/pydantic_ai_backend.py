@@ -59,8 +59,8 @@ class PydanticAIBackend:
         self._open_streams = 0
         self._is_retired = False
         self._was_ready = False
-        held = os.environ if environ is None else environ
-        self._load = lambda: load_model(settings, held)  # not a field, because `held` has keys
+        variables = os.environ if environ is None else environ
+        self._load = lambda: load_model(settings, variables)  # not a field, because `held` has keys
         self._merges_roles = PROVIDER_KINDS[settings.kind].merges_roles
         self._responses = ResponseCache()
         self._loaded: LoadedModel | None = None
@@ -92,8 +92,8 @@ class PydanticAIBackend:
                 try:
                     self._loaded = await asyncio.to_thread(self._load)
                     self._was_ready = True
-                except BackendError as failed:
-                    self._record_failure(failed)
+                except BackendError as error:
+                    self._record_failure(error)
                     raise
             return self._loaded
 
@@ -129,8 +129,8 @@ class PydanticAIBackend:
                 async for part in parts:
                     yield part
             self.is_failing = False
-        except BackendError as failed:
-            self._record_failure(failed)
+        except BackendError as error:
+            self._record_failure(error)
             raise
         finally:
             self._open_streams -= 1
@@ -141,24 +141,24 @@ class PydanticAIBackend:
         self, loaded: LoadedModel, request: StepRequest
     ) -> AsyncGenerator[StreamPart, None]:
         """Send the request, with retries."""
-        for tried in count(1):
+        for attempt in count(1):
             has_begun = False
-            wrong: ModelFailure | None = None
+            failure: ModelFailure | None = None
             try:
                 async with aclosing(self._stream_once(loaded, request)) as parts:
                     async for part in parts:
                         has_begun = True
                         yield part
             except expected_exceptions() as error:
-                wrong = classify_error(error, self._settings, loaded.key, has_begun=has_begun)
+                failure = classify_error(error, self._settings, loaded.key, has_begun=has_begun)
             # Raise outside the handler, so that the error does not reference the library's
             # exception, which holds the request with its headers.
-            if wrong is None:
+            if failure is None:
                 return
-            if has_begun or tried >= wrong.max_attempts:
-                raise wrong.error
-            seconds = wrong.retry_delay(tried)
-            yield RetryDelay(seconds, wrong.reason)
+            if has_begun or attempt >= failure.max_attempts:
+                raise failure.error
+            seconds = failure.retry_delay(attempt)
+            yield RetryDelay(seconds, failure.reason)
             await asyncio.sleep(seconds)
 
     async def _stream_once(
@@ -168,18 +168,21 @@ class PydanticAIBackend:
         from pydantic_ai.direct import model_request_stream
 
         system = request.system or self._settings.prompt
-        sent = build_messages(request, system, self._responses, plain=self._merges_roles)
-        first, stall = self._settings.first_token_seconds, self._settings.stall_seconds
-        text = held = ""  # blank text is held back: alone it is not an answer
+        messages = build_messages(request, system, self._responses, plain=self._merges_roles)
+        first_token_seconds, stall_seconds = (
+            self._settings.first_token_seconds,
+            self._settings.stall_seconds,
+        )
+        text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
-            async with _stall_timeout(first, has_begun=False):
-                asked = model_request_stream(
+            async with _stall_timeout(first_token_seconds, has_begun=False):
+                stream_context = model_request_stream(
                     loaded.model,
-                    sent,
+                    messages,
                     model_settings=loaded.request_settings,
                     model_request_parameters=build_parameters(request),
                 )
-                stream = await stack.enter_async_context(asked)
+                stream = await stack.enter_async_context(stream_context)
                 events = aiter(stream)
                 event = await anext(events, None)
             while event is not None:
@@ -188,11 +191,11 @@ class PydanticAIBackend:
                         yield part
                     else:
                         text += part.delta
-                        held += part.delta
+                        buffer += part.delta
                         if text.strip():
-                            yield TextDelta(held)
-                            held = ""
-                async with _stall_timeout(stall, has_begun=True):
+                            yield TextDelta(buffer)
+                            buffer = ""
+                async with _stall_timeout(stall_seconds, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
         if loaded.reports_finish_reason and not _has_finish_reason(answer):
@@ -201,16 +204,16 @@ class PydanticAIBackend:
         calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
         if not calls and not text.strip():
             raise EmptyAnswer(answer.finish_reason or "")
-        asis = all(not call.parse_error for call in calls) and all(
+        is_unchanged = all(not call.parse_error for call in calls) and all(
             call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
         )
-        if calls and asis:
+        if calls and is_unchanged:
             self._responses.store(text, calls, answer)
         for call in calls:
             yield call
-        counted = _read_usage(answer)
-        used = counted or estimate_usage(request, system, text, calls)
-        yield add_cost(self._settings, used, answer if counted else None)
+        reported_usage = _read_usage(answer)
+        usage = reported_usage or estimate_usage(request, system, text, calls)
+        yield add_cost(self._settings, usage, answer if reported_usage else None)
 
 
 @asynccontextmanager
@@ -266,9 +269,9 @@ def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
-        words = " ".join(str(error).split())[:200]
-        words = f"the arguments must be a JSON object: {words}"
-        return ToolCall(part.tool_call_id, name, {}, words)
+        detail = " ".join(str(error).split())[:200]
+        detail = f"the arguments must be a JSON object: {detail}"
+        return ToolCall(part.tool_call_id, name, {}, detail)
     return ToolCall(part.tool_call_id, name, arguments)
 
 
@@ -276,16 +279,16 @@ def collapse_repeated_name(name: str, names: set[str]) -> str:
     """Restore a name that a server repeats in each chunk: `looklooklook` is `look`."""
     if name in names:
         return name
-    for known in names:
-        times, rest = divmod(len(name), len(known))
-        if times > 1 and not rest and known * times == name:
-            return known
+    for candidate in names:
+        times, remainder = divmod(len(name), len(candidate))
+        if times > 1 and not remainder and candidate * times == name:
+            return candidate
     return name
 
 
 def _read_usage(answer: ModelResponse) -> TokenUsage | None:
     """Return the provider's token usage, or None if it did not count."""
-    counted = answer.usage
-    if counted.unmeasured_requests or not (counted.input_tokens or counted.output_tokens):
+    usage = answer.usage
+    if usage.unmeasured_requests or not (usage.input_tokens or usage.output_tokens):
         return None
-    return TokenUsage(counted.input_tokens, counted.output_tokens)
+    return TokenUsage(usage.input_tokens, usage.output_tokens)

@@ -98,15 +98,15 @@ class Roster(Mapping[str, Backend]):
                 roster._install(agent.id, "file", settings)
         for agent in world.agents:
             roster._follow(agent)
-        gone = [
+        agent_ids = [
             agent.id
             for agent in world.agents
             if agent.kind == "model"
             and agent.id not in roster._entries
             and not (agent.model or agent.retired)
         ]
-        if gone:
-            await world.change(lambda tx: _retire_agents(tx, gone))
+        if agent_ids:
+            await world.change(lambda tx: _retire_agents(tx, agent_ids))
         return roster
 
     # As a mapping.
@@ -150,19 +150,19 @@ class Roster(Mapping[str, Backend]):
             Conflict: if the model exists, its name is in use, or MAX_ADDED_MODELS is reached.
             Invalid: if the name is not valid.
         """
-        added = things.read_children(tx.conn, "agents", "agent")
-        if sum("model" in thing.metadata for thing in added) >= MAX_ADDED_MODELS:
+        agent_things = things.read_children(tx.conn, "agents", "agent")
+        if sum("model" in thing.metadata for thing in agent_things) >= MAX_ADDED_MODELS:
             raise Conflict(
                 f"There are already {MAX_ADDED_MODELS} added models, the limit.",
                 hint="Remove one with /model remove.",
             )
-        known = next((thing for thing in added if thing.name == settings.name), None)
-        if known is None:
+        agent_thing = next((thing for thing in agent_things if thing.name == settings.name), None)
+        if agent_thing is None:
             agent = agents.create_agent(
                 tx, settings.name, role="guest", kind="model", created_by=created_by
             )
         else:
-            agent = Agent.from_thing(known)
+            agent = Agent.from_thing(agent_thing)
             self._check_name_free(agent)
         _store_settings(tx, agent.id, settings)
         if agent.disabled:
@@ -177,11 +177,11 @@ class Roster(Mapping[str, Backend]):
         Raises:
             Conflict: if its current settings are not `before`.
         """
-        stored = Agent.from_thing(things.get_live_thing(tx.conn, agent_id))
-        if not stored.model or _read_settings(stored) != before:
+        agent = Agent.from_thing(things.get_live_thing(tx.conn, agent_id))
+        if not agent.model or _read_settings(agent) != before:
             raise Conflict(
-                f"Somebody else has just changed {stored.name}.",
-                hint=f"See /model show {stored.name}.",
+                f"Somebody else has just changed {agent.name}.",
+                hint=f"See /model show {agent.name}.",
             )
         _store_settings(tx, agent_id, after)
 
@@ -195,9 +195,10 @@ class Roster(Mapping[str, Backend]):
             raise Conflict(f"{agent.name} is already the name of {kind}.")
         entry = self._entries.get(agent.id)
         if agent.model or entry is not None:
-            where = {"file": " in sshwarma.toml", "built in": " (built in)"}
+            origins = {"file": " in sshwarma.toml", "built in": " (built in)"}
+            origin = origins.get(entry.origin, "") if entry else ""
             raise Conflict(
-                f"Model {agent.name} already exists{where.get(entry.origin, '') if entry else ''}.",
+                f"Model {agent.name} already exists{origin}.",
                 hint="Choose another name, or change an added model with /model set.",
             )
 
@@ -274,11 +275,11 @@ def describe_settings_error(error: ValidationError | TypeError) -> str:
     """Describe invalid settings by field, without their values."""
     if isinstance(error, TypeError):
         return "its stored settings are invalid"
-    found = error.errors(include_url=False, include_input=False)
+    details = error.errors(include_url=False, include_input=False)
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'settings'}: "
-        f"{describe_value_error(each, show_value=False)}"
-        for each in found
+        f"{'.'.join(map(str, detail['loc'])) or 'settings'}: "
+        f"{describe_value_error(detail, show_value=False)}"
+        for detail in details
     )
 
 
@@ -287,8 +288,8 @@ async def _preload_backend(backend: PydanticAIBackend) -> None:
     try:
         await backend.ready()
         await check_price(backend.settings)
-    except (BackendError, Invalid) as failed:
-        log.warning("a model cannot answer", model=backend.model, reason=str(failed))
+    except (BackendError, Invalid) as error:
+        log.warning("a model cannot answer", model=backend.model, reason=str(error))
 
 
 def _read_settings(agent: Agent) -> ModelSettings:
@@ -297,9 +298,9 @@ def _read_settings(agent: Agent) -> ModelSettings:
 
 def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
     """Store settings in an agent's metadata: non-default values, never a key."""
-    kept = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
+    values = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
     things.update_thing(tx, agent_id, structural=False, description=describe_model(settings))
-    agents.update_agent(tx, agent_id, model=kept, prompt=settings.prompt or None, retired=None)
+    agents.update_agent(tx, agent_id, model=values, prompt=settings.prompt or None, retired=None)
 
 
 async def _enlist_agent(world: World, name: str, description: str, prompt: str) -> Agent | None:
@@ -307,24 +308,24 @@ async def _enlist_agent(world: World, name: str, description: str, prompt: str) 
         return await world.change(
             lambda tx: _find_or_create_agent(tx, world, name, description, prompt)
         )
-    except WorldError as refused:
-        log.warning("a model was skipped", model=name, reason=str(refused))
+    except WorldError as error:
+        log.warning("a model was skipped", model=name, reason=str(error))
         return None
 
 
 def _find_or_create_agent(
     tx: Change, world: World, name: str, description: str, prompt: str
 ) -> Agent:
-    known = world.agents.find_by_name(name)
-    if known is None:
-        known = agents.create_agent(tx, name, role="guest", kind="model")
-    elif known.kind != "model":
-        raise WorldError(f"{name} is already the name of {things.describe_kind(known.kind)}.")
-    if known.description != description:
-        things.update_thing(tx, known.id, structural=False, description=description)
-    if known.prompt != prompt or known.retired:
-        agents.update_agent(tx, known.id, prompt=prompt or None, retired=None)
-    return known
+    agent = world.agents.find_by_name(name)
+    if agent is None:
+        agent = agents.create_agent(tx, name, role="guest", kind="model")
+    elif agent.kind != "model":
+        raise WorldError(f"{name} is already the name of {things.describe_kind(agent.kind)}.")
+    if agent.description != description:
+        things.update_thing(tx, agent.id, structural=False, description=description)
+    if agent.prompt != prompt or agent.retired:
+        agents.update_agent(tx, agent.id, prompt=prompt or None, retired=None)
+    return agent
 
 
 def _retire_agents(tx: Change, agent_ids: Iterable[str]) -> None:

@@ -63,16 +63,16 @@ def read_key(model: ModelSettings, environ: Mapping[str, str]) -> Secret:
     Raises:
         BackendError: if the key is missing or invalid, or other users can access its file.
     """
-    where = describe_key_location(model)
+    location = describe_key_location(model)
     if model.key_file is not None:
-        text = _read_private_file(model.key_file, where)
+        text = _read_private_file(model.key_file, location)
     else:
         text = environ.get(model.key_env or DEFAULT_KEY_VARIABLES.get(model.kind, ""), "")
     text = text.strip()
-    if where and not text:
-        raise BackendError(f"no key in {where}")
+    if location and not text:
+        raise BackendError(f"no key in {location}")
     if not all(" " < letter <= "~" for letter in text):
-        raise BackendError(f"{where} does not hold a key: it must be one printable word")
+        raise BackendError(f"{location} does not hold a key: it must be one printable word")
     return Secret(text)
 
 
@@ -82,10 +82,10 @@ def _read_private_file(path: Path, source: str) -> str:
     except OSError as error:
         raise BackendError(f"cannot read {source}: {error.strerror}") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise BackendError(f"cannot read {source}: it is not a file")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise BackendError(f"other users can access {source}: chmod 600 {path}")
         return os.read(descriptor, MAX_KEY_FILE_BYTES).decode("ascii", "replace")
     finally:

@@ -24,18 +24,18 @@ def truncate_results(
 
     The newest `whole` results stay; each older one is cut to MAX_OLD_RESULT_CHARACTERS.
     """
-    results = [done for step in steps for done in step.done]
-    if sum(len(done.text) for done in results) <= limit:
+    results = [result for step in steps for result in step.done]
+    if sum(len(result.text) for result in results) <= limit:
         return tuple(steps)
-    old = {id(done) for done in results[: max(0, len(results) - whole)]}
+    old_ids = {id(result) for result in results[: max(0, len(results) - whole)]}
     return tuple(
         replace(
             step,
             done=tuple(
-                replace(done, text=clip_text(done.text, MAX_OLD_RESULT_CHARACTERS, done.seq))
-                if id(done) in old
-                else done
-                for done in step.done
+                replace(result, text=clip_text(result.text, MAX_OLD_RESULT_CHARACTERS, result.seq))
+                if id(result) in old_ids
+                else result
+                for result in step.done
             ),
         )
         for step in steps

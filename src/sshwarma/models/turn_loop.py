@@ -168,20 +168,20 @@ class RunningTurn:
         if backend is None:  # it was removed after the mention
             raise BackendError("the model was removed")
         self._budget.check()
-        composed = await self._compose(backend.context_tokens)
+        context = await self._compose(backend.context_tokens)
         steps: tuple[TurnStep, ...] = ()
         while True:
             await self._make_caller().as_present()
             self._budget.begin_step()
             try:
-                calls = await self._run_step(backend, composed, steps)
-            except BackendError as failed:
-                if not failed.is_context_too_long or self._live_answer.text:
+                calls = await self._run_step(backend, context, steps)
+            except BackendError as error:
+                if not error.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
-                composed = await self._compose((composed.tokens or 2) // 2)
+                context = await self._compose((context.tokens or 2) // 2)
                 steps = truncate_results(steps, whole=1, limit=0)
-                calls = await self._run_step(backend, composed, steps)
+                calls = await self._run_step(backend, context, steps)
             if not calls:
                 return
             text = self._live_answer.text
@@ -266,15 +266,15 @@ class RunningTurn:
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         try:
-            composed = await self._deps.composer.compose(
+            context = await self._deps.composer.compose(
                 self._make_caller(), question.content, asker, question.seq, budget=budget
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
-        for notice in composed.notices:
+        for notice in context.notices:
             await self._world.change(partial(self.rows.append_notice, text=notice))
-        self._deps.context_log.record(self.turn.room_id, self.agent.id, composed)
-        return composed
+        self._deps.context_log.record(self.turn.room_id, self.agent.id, context)
+        return context
 
     async def _call_tools(self, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
         """Run a step's tool calls concurrently.
@@ -309,12 +309,12 @@ class RunningTurn:
             text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
             return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
-        running = (run_call(number, call) for number, call in enumerate(calls))
-        ended = await asyncio.gather(*running, return_exceptions=True)
-        for outcome in ended:
+        coroutines = (run_call(number, call) for number, call in enumerate(calls))
+        results = await asyncio.gather(*coroutines, return_exceptions=True)
+        for outcome in results:
             if isinstance(outcome, BaseException):  # the model may no longer be or talk here
                 raise outcome
-        return tuple(one for one in ended if isinstance(one, CompletedCall))
+        return tuple(result for result in results if isinstance(result, CompletedCall))
 
     def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent
@@ -350,11 +350,11 @@ class RunningTurn:
             return
         backend, request = self._uncounted_step
         if isinstance(backend, MeteredBackend):
-            owed = backend.estimate_usage(
+            estimate = backend.estimate_usage(
                 request, self._live_answer.reasoning + self._live_answer.text
             )
-            if owed is not None:
-                await self._record_usage(backend.model, owed)
+            if estimate is not None:
+                await self._record_usage(backend.model, estimate)
 
     # Rows.
 
@@ -382,18 +382,20 @@ class RunningTurn:
             if note:
                 self.rows.append_notice(tx, note)
             turns.close_turn(tx, turn.id, status)
-            opened = [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
+            follow_ups = (
+                [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
+            )
             tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
-            return row, opened
+            return row, follow_ups
 
         row: Row | None = None
-        opened: list[tuple[Turn, Agent]] = []
+        follow_ups: list[tuple[Turn, Agent]] = []
         try:
             await self._record_unfinished_step()
             text = self._live_answer.take_text()
-            row, opened = await self._world.change(work)
-        except WorldError as refused:
-            log.error("a turn could not be stored", agent=self.agent.name, error=str(refused))
+            row, follow_ups = await self._world.change(work)
+        except WorldError as error:
+            log.error("a turn could not be stored", agent=self.agent.name, error=str(error))
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         finally:
-            self._follower.start_follow_ups(self, row, opened)
+            self._follower.start_follow_ups(self, row, follow_ups)

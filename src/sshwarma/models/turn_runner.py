@@ -73,29 +73,29 @@ class TurnRunner:
     def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
-        found = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in found if agent.id != by.id and self.can_answer(agent)]
+        agents = mentions.find_mentioned_agents(text, models)
+        return [agent for agent in agents if agent.id != by.id and self.can_answer(agent)]
 
     def unavailable_mentions(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that cannot answer now."""
         models = (agent for agent in self._world.agents if agent.kind == "model")
-        found = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in found if agent.id != by.id and not self.can_answer(agent)]
+        agents = mentions.find_mentioned_agents(text, models)
+        return [agent for agent in agents if agent.id != by.id and not self.can_answer(agent)]
 
     def has_capacity(self, room_id: str, more: int) -> bool:
         """Return whether `more` more answers may start in a room."""
         running_turns = tuple(self._running.values())  # the writer thread calls this too
-        coming = sum(running_turn.turn.room_id == room_id for running_turn in running_turns)
-        return coming + more <= MAX_ANSWERS_PER_ROOM
+        count = sum(running_turn.turn.room_id == room_id for running_turn in running_turns)
+        return count + more <= MAX_ANSWERS_PER_ROOM
 
     def waiting_agent_ids(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Return the ids of agents that wait for answers in a room, or for one model's."""
-        found = (
+        ids = (
             running_turn.person_id or running_turn.turn.opened_by
             for running_turn in self._running.values()
             if running_turn.turn.room_id == room_id and agent_id in (None, running_turn.agent.id)
         )
-        return list(dict.fromkeys(who for who in found if who is not None))
+        return list(dict.fromkeys(waiter_id for waiter_id in ids if waiter_id is not None))
 
     def can_call_next(self, hops: int) -> bool:
         """Return whether a model may mention another after `hops` mentions in a row."""
@@ -163,16 +163,16 @@ class TurnRunner:
             opened_by: Only turns that this agent opened or that began with it.
             by: Name of the agent that stops them, for the notice.
         """
-        found = [
+        matches = [
             running_turn
             for running_turn in self._running.values()
             if room_id in (None, running_turn.turn.room_id)
             and agent_id in (None, running_turn.agent.id)
             and opened_by in (None, running_turn.turn.opened_by, running_turn.person_id)
         ]
-        for running_turn in found:
+        for running_turn in matches:
             running_turn.stop(by)
-        return [running_turn.agent.name for running_turn in found]
+        return [running_turn.agent.name for running_turn in matches]
 
     async def wait_for_stopped(self, room_id: str) -> None:
         """Wait for the stopped turns of a room to end, at most TURN_STOP_TIMEOUT_SECONDS."""
@@ -188,10 +188,12 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Stop all turns and wait until each has stored its end."""
-        left = tuple(self._running.values())
-        for running_turn in left:
+        running_turns = tuple(self._running.values())
+        for running_turn in running_turns:
             running_turn.stop()
-        tasks = [running_turn.task for running_turn in left if running_turn.task is not None]
+        tasks = [
+            running_turn.task for running_turn in running_turns if running_turn.task is not None
+        ]
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def open_follow_ups(
@@ -199,20 +201,20 @@ class TurnRunner:
     ) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
         mentioned = self.find_mentioned_models(row.content, running_turn.agent)
-        called = mentioned and self._filter_sanctioned(tx, running_turn, mentioned)
+        models = mentioned and self._filter_sanctioned(tx, running_turn, mentioned)
         limit = ""
         if not self.can_call_next(running_turn.hops):
             limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
-        elif not self.has_capacity(running_turn.turn.room_id, len(called)):
+        elif not self.has_capacity(running_turn.turn.room_id, len(models)):
             limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
-        if called and limit:
+        if models and limit:
             running_turn.rows.append_notice(
-                tx, f"called {', '.join(agent.name for agent in called)}, but {limit}"
+                tx, f"called {', '.join(agent.name for agent in models)}, but {limit}"
             )
             return []
-        opened = open_turns(tx, running_turn.turn.room_id, called, running_turn.agent.id)
-        turns.set_request_row(tx, [turn.id for turn in opened], row)
-        return list(zip(opened, called, strict=True))
+        new_turns = open_turns(tx, running_turn.turn.room_id, models, running_turn.agent.id)
+        turns.set_request_row(tx, [turn.id for turn in new_turns], row)
+        return list(zip(new_turns, models, strict=True))
 
     def _filter_sanctioned(
         self, tx: Change, running_turn: RunningTurn, mentioned: list[Agent]
@@ -222,14 +224,14 @@ class TurnRunner:
             room, now = rooms.read_room(tx.conn, running_turn.turn.room_id), now_ms()
         except NotFound:  # it was deleted during the answer
             return []
-        called = []
+        models = []
         for agent in mentioned:
             sanction = room.describe_sanction(agent, now).removesuffix(".")
             if sanction:
                 running_turn.rows.append_notice(tx, f"called {agent.name}, but {sanction}")
             else:
-                called.append(agent)
-        return called
+                models.append(agent)
+        return models
 
     def start_follow_ups(
         self, running_turn: RunningTurn, row: Row | None, opened: list[tuple[Turn, Agent]]

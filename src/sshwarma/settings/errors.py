@@ -59,9 +59,9 @@ def describe_value_error(detail: Mapping[str, Any], *, show_value: bool = True) 
     must = _describe_requirement(str(detail["type"]), context, detail["loc"])
     if must is None:
         return str(context["error"]) if "error" in context else str(detail["msg"])
-    given = detail.get("input")
-    shown = show_value and isinstance(given, bool | int | float | str) and len(str(given)) <= 40
-    return f"{must} (got {format_given(given)})" if shown else must
+    value = detail.get("input")
+    is_shown = show_value and isinstance(value, bool | int | float | str) and len(str(value)) <= 40
+    return f"{must} (got {format_given(value)})" if is_shown else must
 
 
 def _describe_requirement(
@@ -97,20 +97,20 @@ def _describe_setting(
         return f"{place}{field} is missing"
     if detail["type"] == "extra_forbidden":
         return f"{place}{field}: unknown setting{_suggest(detail['loc'], schema)}"
-    words = describe_value_error(detail, show_value=not in_table or _is_number(detail["input"]))
-    return f"{place}{field}: {words}" if field else f"{place}{words}"
+    text = describe_value_error(detail, show_value=not in_table or _is_number(detail["input"]))
+    return f"{place}{field}: {text}" if field else f"{place}{text}"
 
 
 def _suggest(path: Sequence[str | int], schema: type[BaseModel]) -> str:
     """Return `(did you mean NAME?)` if a setting of that section has a similar name."""
     for part in path[:-1]:
         if isinstance(part, str):
-            found = _section_model(schema.model_fields[part].annotation)
-            if found is None:
+            section = _section_model(schema.model_fields[part].annotation)
+            if section is None:
                 return ""
-            schema = found
-    near = find_near_names(str(path[-1]), schema.model_fields)
-    return f" (did you mean {near[0]}?)" if near else ""
+            schema = section
+    names = find_near_names(str(path[-1]), schema.model_fields)
+    return f" (did you mean {names[0]}?)" if names else ""
 
 
 def _section_model(annotation: Any) -> type[BaseModel] | None:

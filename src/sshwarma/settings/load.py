@@ -53,8 +53,8 @@ def xdg_dir(variable: str, fallback: str) -> Path:
 
 def default_config_file() -> Path:
     """`sshwarma.toml` in the current directory if it exists, else in the XDG config home."""
-    here = Path("sshwarma.toml")
-    return here if here.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
+    path = Path("sshwarma.toml")
+    return path if path.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
 
 
 class Settings(BaseSettings):
@@ -168,33 +168,33 @@ def _check_variables(environ: Mapping[str, str]) -> None:
         name = variable.upper()
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
-        rest = name.removeprefix(ENVIRONMENT_PREFIX)
-        if rest.split("__")[0].lower() in Settings.model_fields:
+        setting = name.removeprefix(ENVIRONMENT_PREFIX)
+        if setting.split("__")[0].lower() in Settings.model_fields:
             continue
-        near = find_near_names(rest, _list_variables())
-        hint = f" (did you mean {ENVIRONMENT_PREFIX}{near[0]}?)" if near else ""
+        names = find_near_names(setting, _list_variables())
+        hint = f" (did you mean {ENVIRONMENT_PREFIX}{names[0]}?)" if names else ""
         raise InvalidSettingsError(f"{variable}: unknown setting{hint}")
 
 
 def _list_variables() -> list[str]:
     """Return the variable of each setting without the prefix, except those in lists of tables."""
-    found = []
+    variables = []
     for name, field in Settings.model_fields.items():
         variable = name.upper()
         section = field.annotation
         if isinstance(section, type) and issubclass(section, SettingsSection):
-            found += [f"{variable}__{inner.upper()}" for inner in section.model_fields]
+            variables += [f"{variable}__{inner.upper()}" for inner in section.model_fields]
         else:
-            found.append(variable)
-    return found
+            variables.append(variable)
+    return variables
 
 
 def _describe_unreadable_variable(message: str) -> str:
     """Rewrite `error parsing value for field "ssh" from source "EnvSettingsSource"`."""
-    found = re.search(r'field "(\w+)"', message)
-    if found is None:
+    match = re.search(r'field "(\w+)"', message)
+    if match is None:
         return message
-    field = found[1]
+    field = match[1]
     variable = ENVIRONMENT_PREFIX + field.upper()
     if field in TABLE_LISTS:
         return f"{variable}: must be a JSON list of tables"
@@ -209,9 +209,9 @@ def _read_table_names(config: Path | None) -> dict[str, list[str]]:
         return {}
     names: dict[str, list[str]] = {}
     for field in TABLE_LISTS:
-        found = tables.get(field)
-        if isinstance(found, list) and ENVIRONMENT_PREFIX + field.upper() not in os.environ:
-            names[field] = [_table_name(table) for table in found]
+        entries = tables.get(field)
+        if isinstance(entries, list) and ENVIRONMENT_PREFIX + field.upper() not in os.environ:
+            names[field] = [_table_name(table) for table in entries]
     return names
 
 

@@ -70,8 +70,8 @@ _BOUND_WORDS: Final = {
 
 def get_input_schema(tool: Thing) -> dict[str, Any]:
     """Return the declared input schema of a tool."""
-    declared = tool.metadata.get("input_schema")
-    return declared if isinstance(declared, dict) else ANY_OBJECT_SCHEMA
+    schema = tool.metadata.get("input_schema")
+    return schema if isinstance(schema, dict) else ANY_OBJECT_SCHEMA
 
 
 def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,29 +91,31 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
         raise Invalid(f"arguments: at most {MAX_ARGUMENTS_BYTES} bytes of JSON (got {size}).")
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
-    fitted = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
+    values = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
     checker = SchemaChecker(plain.matches_pattern, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
     try:
-        found = checker.find_problems(fitted, schema)
+        schema_problems = checker.find_problems(values, schema)
     except TooManyChecks:
         raise Invalid(
             f"{tool.label}: the arguments need more than {MAX_ARGUMENT_CHECKS} checks against its"
             " schema, the limit.",
             hint="Pass fewer values.",
         ) from None
-    given = {id(problem.value): problem.value for problem in found}
-    texts = {key: _shorten_json(value) for key, value in given.items()}
+    values_by_id = {id(problem.value): problem.value for problem in schema_problems}
+    texts = {key: _shorten_json(value) for key, value in values_by_id.items()}
     problems = [
-        words for problem in found for words in _describe_problem(problem, texts[id(problem.value)])
+        text
+        for problem in schema_problems
+        for text in _describe_problem(problem, texts[id(problem.value)])
     ]
     if problems:
-        takes = ", ".join(_argument_names(schema)) or "none"
-        more = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
+        names = ", ".join(_argument_names(schema)) or "none"
+        suffix = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
         raise Invalid(
-            f"{tool.label}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{more}.",
-            hint=f"Arguments: {takes}.",
+            f"{tool.label}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{suffix}.",
+            hint=f"Arguments: {names}.",
         )
-    return fitted
+    return values
 
 
 def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
@@ -126,11 +128,11 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
     """
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError) as error:
             reason = describe_json_error(error)
             raise Invalid(f"The arguments are not valid JSON: {reason}.") from error
-        return dict(found)
+        return dict(data)
     schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}
     for word in split_words(text):
@@ -160,8 +162,8 @@ def split_words(text: str) -> list[str]:
 def _coerce_value(schema: dict[str, Any], name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    wanted = _allowed_types(schema, name)
-    return value if not wanted or "string" in wanted else _parse_json_or_text(value)
+    types = _allowed_types(schema, name)
+    return value if not types or "string" in types else _parse_json_or_text(value)
 
 
 def _parse_json_or_text(text: str) -> Any:
@@ -173,13 +175,13 @@ def _parse_json_or_text(text: str) -> Any:
 
 def _allowed_types(schema: dict[str, Any], name: str) -> frozenset[str]:
     """Return the types an argument may have; empty if the schema does not say."""
-    described = _get_subschema(schema.get("properties"), name)
-    options = [_get_subschema(option) for option in described.get("anyOf", [described])]
-    found: set[str] = set()
+    subschema = _get_subschema(schema.get("properties"), name)
+    options = [_get_subschema(option) for option in subschema.get("anyOf", [subschema])]
+    types: set[str] = set()
     for option in options:
         kinds = option.get("type", "string" if _has_string_option(option.get("enum", ())) else ())
-        found |= {kinds} if isinstance(kinds, str) else set(kinds)
-    return frozenset(found)
+        types |= {kinds} if isinstance(kinds, str) else set(kinds)
+    return frozenset(types)
 
 
 def _has_string_option(options: Any) -> bool:
@@ -205,8 +207,8 @@ class _BoundedSchema:
         self._nodes_left = MAX_SCHEMA_NODES
         self._pattern_count = 0
         self._characters_left = MAX_MATCHED_CHARACTERS
-        made = self._simplify_node(whole, 0)
-        self.schema: dict[str, Any] = made if isinstance(made, dict) else {}
+        schema = self._simplify_node(whole, 0)
+        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else {}
 
     def _simplify_node(self, node: Any, depth: int) -> dict[str, Any] | bool:
         self._nodes_left -= 1
@@ -214,34 +216,34 @@ class _BoundedSchema:
             return node
         if not isinstance(node, dict) or self._nodes_left < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
-        made = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
-        if "pattern" in made:
+        schema = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
+        if "pattern" in schema:
             self._pattern_count += 1
             if self._pattern_count > MAX_PATTERNS:
-                del made["pattern"]
+                del schema["pattern"]
         if isinstance(node.get("properties"), dict):
-            made["properties"] = {
-                name: self._simplify_node(part, depth + 1)
-                for name, part in node["properties"].items()
+            schema["properties"] = {
+                name: self._simplify_node(subschema, depth + 1)
+                for name, subschema in node["properties"].items()
             }
-        for key, kept in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
+        for key, keyword in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
             if isinstance(node.get(key), list) and node[key]:
-                parts = [self._simplify_node(part, depth + 1) for part in node[key]]
-                if kept in made:
-                    made.setdefault("allOf", []).append({kept: parts})
+                options = [self._simplify_node(subschema, depth + 1) for subschema in node[key]]
+                if keyword in schema:
+                    schema.setdefault("allOf", []).append({keyword: options})
                 else:
-                    made[kept] = parts
+                    schema[keyword] = options
         if isinstance(node.get("items"), dict | bool) and "prefixItems" not in node:
-            made["items"] = self._simplify_node(node["items"], depth + 1)
-        others = node.get("additionalProperties")
-        if isinstance(others, dict | bool) and "patternProperties" not in node:
-            made["additionalProperties"] = self._simplify_node(
+            schema["items"] = self._simplify_node(node["items"], depth + 1)
+        additional_schema = node.get("additionalProperties")
+        if isinstance(additional_schema, dict | bool) and "patternProperties" not in node:
+            schema["additionalProperties"] = self._simplify_node(
                 node["additionalProperties"], depth + 1
             )
         if "$ref" in node:
             target = self._simplify_node(self._resolve_reference(node["$ref"]), depth + 1)
-            made.setdefault("allOf", []).append(target)
-        return made
+            schema.setdefault("allOf", []).append(target)
+        return schema
 
     def matches_pattern(self, pattern: str, text: str) -> bool:
         """Return whether a text matches a pattern, or is over the limit of one call."""
@@ -261,13 +263,13 @@ class _BoundedSchema:
         """Return the target of a reference within the schema, or an empty schema for any other."""
         if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
-        found: Any = self._root_schema
+        target: Any = self._root_schema
         for step in reference[1:].split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or key not in found:
+            if not isinstance(target, dict) or key not in target:
                 return {}
-            found = found[key]
-        return found
+            target = target[key]
+        return target
 
 
 def _is_kept_keyword(key: str, value: Any) -> bool:
@@ -308,9 +310,9 @@ def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
         case "required":
             yield f"{prefix}{limit}: required"
         case "additionalProperties":
-            known = problem.schema.get("properties", {})
+            properties = problem.schema.get("properties", {})
             for name in islice(
-                (name for name in problem.value if name not in known), MAX_NAMED_PROBLEMS + 1
+                (name for name in problem.value if name not in properties), MAX_NAMED_PROBLEMS + 1
             ):
                 yield f"{prefix}{name[:40]}: unknown argument"
         case "type":
@@ -328,15 +330,17 @@ def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
             kinds = [
                 kind for option in limit for kind in _as_list(_get_subschema(option).get("type"))
             ]
-            named = f"must be {_describe_types(kinds)}" if kinds else "matches no allowed type"
-            yield f"{place}: {named} (got {given})"
+            requirement = (
+                f"must be {_describe_types(kinds)}" if kinds else "matches no allowed type"
+            )
+            yield f"{place}: {requirement} (got {given})"
         case kind:
             yield f"{place}: violates {kind} {_shorten_json(limit)} (got {given})"
 
 
 def _describe_types(kinds: Any) -> str:
-    named = list(dict.fromkeys(_TYPE_DESCRIPTIONS.get(kind, str(kind)) for kind in _as_list(kinds)))
-    return " or ".join(named)
+    names = list(dict.fromkeys(_TYPE_DESCRIPTIONS.get(kind, str(kind)) for kind in _as_list(kinds)))
+    return " or ".join(names)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -347,8 +351,8 @@ def _as_list(value: Any) -> list[Any]:
 
 def _shorten_json(value: Any) -> str:
     text = ""
-    for part in json.JSONEncoder().iterencode(value[:40] if isinstance(value, str) else value):
-        text += part
+    for chunk in json.JSONEncoder().iterencode(value[:40] if isinstance(value, str) else value):
+        text += chunk
         if len(text) > 40:  # a value may be large, and only its start is shown
             return f"{text[:39]}…"
     return text

@@ -202,12 +202,12 @@ class Tools:
         refusal: str,
         place: CallPosition | None,
     ) -> CallOutcome:
-        within = caller.call_stack
-        if within is not None:
-            turn_id, parent_row_id = turn_id or within.turn_id, parent_row_id or within.row_id
-        checked = await self._check_call(caller, name, arguments, refusal)
-        if isinstance(checked.outcome, WorldError) and turn_id is None:
-            raise checked.outcome
+        stack = caller.call_stack
+        if stack is not None:
+            turn_id, parent_row_id = turn_id or stack.turn_id, parent_row_id or stack.row_id
+        checked_call = await self._check_call(caller, name, arguments, refusal)
+        if isinstance(checked_call.outcome, WorldError) and turn_id is None:
+            raise checked_call.outcome
         if place is not None:
             await place.wait_to_begin()
         call = await self._world.change(
@@ -215,18 +215,18 @@ class Tools:
                 tx,
                 caller.room_id,
                 caller.agent.id,
-                checked.tool,
-                checked.arguments,
+                checked_call.tool,
+                checked_call.arguments,
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
             )
         )
         if place is not None:
             place.mark_begun()
-        started = time.monotonic()
+        start = time.monotonic()
         try:
-            how, result = await self._run_recorded(caller, call, checked)
-            seconds = time.monotonic() - started
+            kind, result = await self._run_recorded(caller, call, checked_call)
+            seconds = time.monotonic() - start
             if place is not None:
                 await place.wait_to_end()
         except asyncio.CancelledError:
@@ -235,11 +235,11 @@ class Tools:
                     call,
                     "error",
                     ToolResult("The call was stopped.", is_error=True),
-                    time.monotonic() - started,
+                    time.monotonic() - start,
                 )
             )
             raise
-        return await self._record_ending(call, how, result, seconds)
+        return await self._record_ending(call, kind, result, seconds)
 
     async def _check_call(
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
@@ -263,13 +263,13 @@ class Tools:
         thing = checked.outcome
         if isinstance(thing, WorldError):
             return "error", ToolResult(_error_text(caller, thing), is_error=True)
-        inside = caller.inside_call(checked.tool, call.turn_id, call.id)
+        inner_caller = caller.inside_call(checked.tool, call.turn_id, call.id)
         if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
-            return await self._carry_out(inside, thing, checked.arguments)
+            return await self._carry_out(inner_caller, thing, checked.arguments)
         with CallProgress(caller, call) as progress:
-            inside = replace(inside, on_progress=progress.report)
-            return await self._carry_out(inside, thing, checked.arguments)
+            inner_caller = replace(inner_caller, on_progress=progress.report)
+            return await self._carry_out(inner_caller, thing, checked.arguments)
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
@@ -282,11 +282,11 @@ class Tools:
         Raises:
             Invalid: if the arguments do not fit its schema.
         """
-        fitted = check_arguments(tool, arguments)
-        started = time.monotonic()
+        values = check_arguments(tool, arguments)
+        start = time.monotonic()
         with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
-            how, result = await self._carry_out(caller.inside_call(tool.label), tool, fitted)
-        return how, result, time.monotonic() - started
+            kind, result = await self._carry_out(caller.inside_call(tool.label), tool, values)
+        return kind, result, time.monotonic() - start
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
         """Return the caller's tool with that name, in any of its forms.
@@ -298,20 +298,20 @@ class Tools:
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
         if item is None:
-            same = [item.thing.label for item in load.tools if item.thing.name == name]
-            if same:
+            matches = [item.thing.label for item in load.tools if item.thing.name == name]
+            if matches:
                 raise NotFound(
-                    f"{name} is ambiguous: {', '.join(same)}.", hint="Use the full name."
+                    f"{name} is ambiguous: {', '.join(matches)}.", hint="Use the full name."
                 )
             is_open = await caller.visibility_filter()
-            known = await self._world.store.read(
+            label = await self._world.store.read(
                 lambda conn: _find_unequipped_tool(conn, name, is_open)
             )
-            if known is not None:
-                space = known.partition(":")[0]
+            if label is not None:
+                space = label.partition(":")[0]
                 raise NotFound(
-                    f"{known} is not equipped here.",
-                    hint=f"Load the namespace {space} (tool: load_room), or equip {known} alone.",
+                    f"{label} is not equipped here.",
+                    hint=f"Load the namespace {space} (tool: load_room), or equip {label} alone.",
                 )
             labels = [item.thing.label for item in load.tools]
             raise unknown_name_error(
@@ -387,10 +387,10 @@ def _find_unequipped_tool(
 ) -> str | None:
     """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
     namespace, _, tool = name.rpartition(".")
-    for tried in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
-        found = things.find_by_qualified_name(conn, tried)
-        if found is not None and found.kind == "tool":
-            return found.label if all(map(is_open, things.read_ancestors(conn, found.id))) else None
+    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
+        thing = things.find_by_qualified_name(conn, candidate)
+        if thing is not None and thing.kind == "tool":
+            return thing.label if all(map(is_open, things.read_ancestors(conn, thing.id))) else None
     return None
 
 

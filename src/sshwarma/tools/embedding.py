@@ -81,15 +81,15 @@ class HashedNgrams(Embedder):
         words = [word for word in extract_words(text) if word not in STOP_WORDS]
         stems = [stem(word) for word in words]
         for root, times in Counter(stems).items():
-            often = 1.0 + math.log(
+            frequency = 1.0 + math.log(
                 times
             )  # sublinear: ten occurrences do not weigh ten times as much
-            yield root, self.WORD_WEIGHT * often
+            yield root, self.WORD_WEIGHT * frequency
             for sense in SENSES.get(root, ()):
-                yield f"={sense}", self.SENSE_WEIGHT * often
-            pieces = _character_ngrams(root)
-            for piece in pieces:
-                yield piece, self.NGRAM_WEIGHT * often / math.sqrt(len(pieces))
+                yield f"={sense}", self.SENSE_WEIGHT * frequency
+            ngrams = _character_ngrams(root)
+            for ngram in ngrams:
+                yield ngram, self.NGRAM_WEIGHT * frequency / math.sqrt(len(ngrams))
         for pair in dict.fromkeys(pairwise(stems)):
             yield " ".join(pair), self.PAIR_WEIGHT
 
@@ -120,12 +120,12 @@ class MiniLM(Embedder):
         with self._one_at_a_time:
             if self._model is None:
                 self._model = importlib.import_module(MINILM_PACKAGE).load_model(device="cpu")
-            made = self._model.encode(
+            matrix = self._model.encode(
                 [text[:MAX_TEXT_CHARACTERS] for text in texts],
                 normalize_embeddings=True,
                 show_progress_bar=False,
             )
-        vectors: list[list[float]] = made.tolist()
+        vectors: list[list[float]] = matrix.tolist()
         return vectors
 
 
@@ -143,5 +143,5 @@ def _hash_feature(feature: str, dimensions: int) -> tuple[int, float]:
 
 def _character_ngrams(word: str) -> list[str]:
     """Runs of three and four letters of a word, its ends marked."""
-    marked = f"<{word}>"
-    return [marked[at : at + size] for size in (3, 4) for at in range(len(marked) - size + 1)]
+    text = f"<{word}>"
+    return [text[start : start + size] for size in (3, 4) for start in range(len(text) - size + 1)]

@@ -59,9 +59,9 @@ def check_tool_name(name: str) -> str:
         Invalid: with the reason.
     """
     if not NAME_PATTERN.fullmatch(name):
-        shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+        printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
-            f"{shown[:60]} cannot be the name of a tool.",
+            f"{printable_name[:60]} cannot be the name of a tool.",
             hint=f"A name is a lower-case letter, then lower-case letters, digits, - or _; at most "
             f"{MAX_NAME_CHARACTERS} characters.",
         )
@@ -76,24 +76,24 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
     Raises:
         Conflict: naming the other tool.
     """
-    wanted = {model_tool_name(canonical), mcp_tool_name(canonical)}
+    names = {model_tool_name(canonical), mcp_tool_name(canonical)}
     query = select(things_table.c.id, things_table.c.qualified_name).where(
         things_table.c.kind == "tool",
         things_table.c.deleted_at.is_(None),
         things_table.c.qualified_name.is_not(None),
     )
-    for tool_id, known in tx.conn.execute(query).all():
-        if wanted.isdisjoint((model_tool_name(known), mcp_tool_name(known))):
+    for tool_id, label in tx.conn.execute(query).all():
+        if names.isdisjoint((model_tool_name(label), mcp_tool_name(label))):
             continue
         tool = things.get_live_thing(tx.conn, tool_id)
         if any(link.deleted_at is not None for link in AncestorCache(tx.conn).ancestors_of(tool)):
             things.delete_thing(tx, tool)
             continue
-        if known == canonical:
+        if label == canonical:
             raise Conflict(f"The tool {canonical} already exists.")
-        shown = (wanted & {model_tool_name(known), mcp_tool_name(known)}).pop()
+        name = (names & {model_tool_name(label), mcp_tool_name(label)}).pop()
         raise Conflict(
-            f"{canonical} and {known} would both be shown as {shown}.",
+            f"{canonical} and {label} would both be shown as {name}.",
             hint="Choose another name.",
         )
 
@@ -103,16 +103,16 @@ class NameTable:
 
     def __init__(self, items: Iterable[LoadoutItem]) -> None:
         self._known: dict[str, LoadoutItem] = {}
-        bare: dict[str, LoadoutItem | None] = {}
+        items_by_name: dict[str, LoadoutItem | None] = {}
         for item in items:
             canonical = item.thing.label
             for name in (canonical, model_tool_name(canonical), mcp_tool_name(canonical)):
                 self._known.setdefault(name, item)
-            short = item.thing.name
-            bare[short] = None if short in bare else item
-        for short, single in bare.items():
+            short_name = item.thing.name
+            items_by_name[short_name] = None if short_name in items_by_name else item
+        for short_name, single in items_by_name.items():
             if single is not None:
-                self._known.setdefault(short, single)
+                self._known.setdefault(short_name, single)
 
     def find(self, name: str) -> LoadoutItem | None:
         """Return the tool with that name, in any of its forms."""

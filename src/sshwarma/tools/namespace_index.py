@@ -19,17 +19,17 @@ INDEX_SETTLE_SECONDS: Final = 1.0
 
 def index_namespaces(conn: Connection, room_id: str | None = None) -> list[IndexedNamespace]:
     """Every namespace, with the descriptions of its tools; of rooms only the one given."""
-    return [_index_namespace(conn, known) for known in read_namespaces(conn, room_id)]
+    return [_index_namespace(conn, namespace) for namespace in read_namespaces(conn, room_id)]
 
 
 def _index_namespace(conn: Connection, namespace: Namespace) -> IndexedNamespace:
     tools = things.read_children(conn, namespace.thing.id, "tool")
-    own = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
+    tool_keywords = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
     return IndexedNamespace(
         namespace.id,
         namespace.title,
         namespace.thing.description,
-        tuple(dict.fromkeys((*namespace.keywords, *own))),
+        tuple(dict.fromkeys((*namespace.keywords, *tool_keywords))),
         tuple(f"{tool.name}: {tool.description}" for tool in tools),
     )
 

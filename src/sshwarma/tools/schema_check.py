@@ -77,22 +77,22 @@ class SchemaChecker:
             self._spend(1)
             return schema or self._report("false", None, value, {})
         self._spend(len(schema) + 1)
-        fits = True
+        is_valid = True
         for keyword, limit in schema.items():
             check = self._keywords.get(keyword)
             if check is not None:
-                fits = check(value, limit, schema) and fits
+                is_valid = check(value, limit, schema) and is_valid
             elif keyword in _IS_WITHIN and not _IS_WITHIN[keyword](value, limit):
-                fits = self._report(keyword, limit, value, schema)
-            if not fits and self._is_done():
+                is_valid = self._report(keyword, limit, value, schema)
+            if not is_valid and self._is_done():
                 return False
-        return fits
+        return is_valid
 
     def _check_inside(self, place: str | int, value: Json, schema: dict[str, Any] | bool) -> bool:
         self._path.append(place)
-        fits = self._check(value, schema)
+        is_valid = self._check(value, schema)
         self._path.pop()
-        return fits
+        return is_valid
 
     def _spend(self, checks: int) -> None:
         self._checks_left -= checks
@@ -128,10 +128,10 @@ class SchemaChecker:
         if not isinstance(value, dict):
             return True
         self._spend(len(limit))
-        missing = [name for name in limit if name not in value]
-        for name in missing:
+        missing_names = [name for name in limit if name not in value]
+        for name in missing_names:
             self._report("required", name, value, schema)
-        return not missing
+        return not missing_names
 
     def _check_pattern(self, value: Json, limit: Json, schema: dict[str, Any]) -> bool:
         if not isinstance(value, str) or self._matches_pattern(limit, value):
@@ -143,13 +143,13 @@ class SchemaChecker:
             return True
         self._spend(min(len(value), len(limit)))
         names = limit if len(limit) <= len(value) else value
-        fits = True
+        is_valid = True
         for name in names:
             if name in value and name in limit:
-                fits = self._check_inside(name, value[name], limit[name]) and fits
-                if not fits and self._is_done():
+                is_valid = self._check_inside(name, value[name], limit[name]) and is_valid
+                if not is_valid and self._is_done():
                     break
-        return fits
+        return is_valid
 
     def _check_additional_properties(
         self, value: Json, limit: Json, schema: dict[str, Any]
@@ -157,40 +157,40 @@ class SchemaChecker:
         if not isinstance(value, dict):
             return True
         self._spend(len(value))
-        known = schema.get("properties", {})
-        others = [name for name in value if name not in known]
+        properties = schema.get("properties", {})
+        extra_names = [name for name in value if name not in properties]
         if limit is False:
-            return not others or self._report("additionalProperties", limit, value, schema)
-        fits = True
-        for name in others:
-            fits = self._check_inside(name, value[name], limit) and fits
-            if not fits and self._is_done():
+            return not extra_names or self._report("additionalProperties", limit, value, schema)
+        is_valid = True
+        for name in extra_names:
+            is_valid = self._check_inside(name, value[name], limit) and is_valid
+            if not is_valid and self._is_done():
                 break
-        return fits
+        return is_valid
 
     def _check_items(self, value: Json, limit: Json, schema: dict[str, Any]) -> bool:
         if not isinstance(value, list):
             return True
-        fits = True
+        is_valid = True
         for index, item in enumerate(value):
-            fits = self._check_inside(index, item, limit) and fits
-            if not fits and self._is_done():
+            is_valid = self._check_inside(index, item, limit) and is_valid
+            if not is_valid and self._is_done():
                 break
-        return fits
+        return is_valid
 
     def _check_any_of(self, value: Json, limit: Json, schema: dict[str, Any]) -> bool:
         problems, self._problems = self._problems, None  # those of a branch are nobody's
-        fits = any(self._check(value, branch) for branch in limit)
+        is_valid = any(self._check(value, branch) for branch in limit)
         self._problems = problems
-        return fits or self._report("anyOf", limit, value, schema)
+        return is_valid or self._report("anyOf", limit, value, schema)
 
     def _check_all_of(self, value: Json, limit: Json, schema: dict[str, Any]) -> bool:
-        fits = True
+        is_valid = True
         for branch in limit:
-            fits = self._check(value, branch) and fits
-            if not fits and self._is_done():
+            is_valid = self._check(value, branch) and is_valid
+            if not is_valid and self._is_done():
                 break
-        return fits
+        return is_valid
 
     def _are_equal(self, one: Json, other: Json) -> bool:
         """Compare as JSON Schema does: 1 is 1.0, and neither is true."""

@@ -133,9 +133,9 @@ class NamespaceSearch:
         words = extract_words(query[:MAX_TOOL_QUERY_CHARACTERS])
         if not words or not spaces or limit < 1:
             return []
-        found = await asyncio.to_thread(match_words, words, spaces)
-        if found:
-            return found[:limit]
+        matches = await asyncio.to_thread(match_words, words, spaces)
+        if matches:
+            return matches[:limit]
 
         async def work(embedder: Embedder) -> list[SearchMatch]:
             return await self._match_vectors(
@@ -148,32 +148,41 @@ class NamespaceSearch:
         self, embedder: Embedder, query: str, spaces: Sequence[IndexedNamespace], limit: int
     ) -> list[SearchMatch]:
         """Return the namespaces most similar to the whole query; a similar tool counts too."""
-        abouts = [_namespace_text(space) for space in spaces]
-        vectors = await self._vectors_of(embedder, abouts)
+        descriptions = [_namespace_text(space) for space in spaces]
+        vectors = await self._vectors_of(embedder, descriptions)
         self.embedded_queries += 1
-        [asked] = await asyncio.to_thread(embedder.embed, [query])
-        whole = await asyncio.to_thread(
-            cosine_similarities, asked, [vectors[about] for about in abouts]
+        [query_vector] = await asyncio.to_thread(embedder.embed, [query])
+        similarities = await asyncio.to_thread(
+            cosine_similarities,
+            query_vector,
+            [vectors[description] for description in descriptions],
         )
-        ranked = sorted(range(len(spaces)), key=lambda number: (-whole[number], spaces[number].id))
-        nearest = ranked[: max(MAX_CANDIDATES, limit)]
-        lines = {number: _tool_lines(spaces[number]) for number in nearest}
-        vectors = await self._vectors_of(embedder, [text for own in lines.values() for text in own])
+        ranked = sorted(
+            range(len(spaces)), key=lambda number: (-similarities[number], spaces[number].id)
+        )
+        candidates = ranked[: max(MAX_CANDIDATES, limit)]
+        lines = {number: _tool_lines(spaces[number]) for number in candidates}
+        vectors = await self._vectors_of(
+            embedder, [text for tool_lines in lines.values() for text in tool_lines]
+        )
 
         def judge() -> list[SearchMatch]:
-            found = []
-            for number, own in lines.items():
+            matches = []
+            for number, tool_lines in lines.items():
                 best = max(
-                    cosine_similarities(asked, [vectors[text] for text in own]),
-                    default=whole[number],
+                    cosine_similarities(query_vector, [vectors[text] for text in tool_lines]),
+                    default=similarities[number],
                 )
                 score = min(
-                    max(NAMESPACE_WEIGHT * whole[number] + (1.0 - NAMESPACE_WEIGHT) * best, 0.0),
+                    max(
+                        NAMESPACE_WEIGHT * similarities[number] + (1.0 - NAMESPACE_WEIGHT) * best,
+                        0.0,
+                    ),
                     1.0,
                 )
                 if score >= self.threshold:
-                    found.append(SearchMatch(spaces[number].id, score, f"similar {score:.2f}"))
-            return sorted(found, key=_match_order)[:limit]
+                    matches.append(SearchMatch(spaces[number].id, score, f"similar {score:.2f}"))
+            return sorted(matches, key=_match_order)[:limit]
 
         return await asyncio.to_thread(judge)
 
@@ -184,26 +193,26 @@ class NamespaceSearch:
         keys = await asyncio.to_thread(
             lambda: {text: _vector_key(embedder.name, text) for text in texts},
         )
-        found = self._cached_vectors(keys)
-        if len(found) < len(keys):
+        vectors = self._cached_vectors(keys)
+        if len(vectors) < len(keys):
             async with self._vectors_lock:
-                found = self._cached_vectors(
+                vectors = self._cached_vectors(
                     keys
                 )  # another call may have computed them in the meantime
-                missing = [text for text in keys if text not in found]
-                for at in range(0, len(missing), MAX_BATCH_TEXTS):
-                    batch = missing[at : at + MAX_BATCH_TEXTS]
-                    made = await asyncio.to_thread(embedder.embed, batch)
-                    for text, vector in zip(batch, made, strict=True):
-                        found[text] = self._vectors[keys[text]] = array("f", vector)
-        return found
+                new_texts = [text for text in keys if text not in vectors]
+                for start in range(0, len(new_texts), MAX_BATCH_TEXTS):
+                    batch = new_texts[start : start + MAX_BATCH_TEXTS]
+                    new_vectors = await asyncio.to_thread(embedder.embed, batch)
+                    for text, vector in zip(batch, new_vectors, strict=True):
+                        vectors[text] = self._vectors[keys[text]] = array("f", vector)
+        return vectors
 
     def _cached_vectors(self, keys: dict[str, _VectorKey]) -> dict[str, array[float]]:
-        found = {}
+        vectors = {}
         for text, key in keys.items():
             if (vector := self._vectors.get(key)) is not None:
-                found[text] = vector
-        return found
+                vectors[text] = vector
+        return vectors
 
     async def _with_fallback(self, work: Callable[[Embedder], Awaitable[T]]) -> T:
         """Run with the embedder; if it fails, use the fallback from then on.
@@ -233,29 +242,31 @@ def match_words(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> lis
     """Namespaces whose keywords, name or id occur in the query, by number and rarity."""
     hits: dict[int, dict[tuple[int, int], str]] = {}
     for number, space in enumerate(spaces):
-        if own := _find_phrases(words, _namespace_terms(space)):
-            hits[number] = own
+        if space_hits := _find_phrases(words, _namespace_terms(space)):
+            hits[number] = space_hits
     if not hits:
         return _match_prefix(words, spaces)
     sharing: dict[tuple[int, int], int] = {}
-    for own in hits.values():
-        for span in own:
+    for space_hits in hits.values():
+        for span in space_hits:
             sharing[span] = sharing.get(span, 0) + 1
-    found = []
+    matches = []
     roots = {stem(word) for word in words if word not in STOP_WORDS}
-    for number, own in hits.items():
+    for number, space_hits in hits.items():
         space, terms = spaces[number], _namespace_terms(spaces[number])
         weight = 0.0
-        for span in own:
+        for span in space_hits:
             rarity = math.log1p(len(spaces) / sharing[span]) / math.log1p(len(spaces))
             weight += rarity * (NESTED_HIT_WEIGHT if _is_nested(span, sharing) else 1.0)
-        best = max(own, key=lambda span: (span[1] - span[0], -sharing[span], -span[0]))
+        best = max(space_hits, key=lambda span: (span[1] - span[0], -sharing[span], -span[0]))
         weight += OTHER_WORDS_WEIGHT * len(roots & terms.roots) / max(len(roots), 1)
         if exactly := terms.exact.get(tuple(words)):
-            found.append(SearchMatch(space.id, 1.0, exactly))
+            matches.append(SearchMatch(space.id, 1.0, exactly))
         else:
-            found.append(SearchMatch(space.id, weight / (weight + HALF_SCORE_HITS), own[best]))
-    return sorted(found, key=_match_order)
+            matches.append(
+                SearchMatch(space.id, weight / (weight + HALF_SCORE_HITS), space_hits[best])
+            )
+    return sorted(matches, key=_match_order)
 
 
 def _match_prefix(words: Sequence[str], spaces: Sequence[IndexedNamespace]) -> list[SearchMatch]:
@@ -287,16 +298,16 @@ class _NamespaceTerms:
 
 @lru_cache(maxsize=4_096)
 def _namespace_terms(space: IndexedNamespace) -> _NamespaceTerms:
-    called: dict[tuple[str, ...], str] = {}
-    for text, what in _namespace_phrases(space):
+    labels: dict[tuple[str, ...], str] = {}
+    for text, label in _namespace_phrases(space):
         phrase = tuple(extract_words(text))
-        if phrase and (what not in ("id", "name") or not STOP_WORDS.issuperset(phrase)):
-            called.setdefault(phrase, what)
+        if phrase and (label not in ("id", "name") or not STOP_WORDS.issuperset(phrase)):
+            labels.setdefault(phrase, label)
     phrases: dict[str, list[tuple[tuple[frozenset[str], ...], str]]] = {}
-    for phrase, what in called.items():
+    for phrase, label in labels.items():
         forms = tuple(inflections(word) for word in phrase)
         for form in forms[0]:
-            phrases.setdefault(form, []).append((forms, what))
+            phrases.setdefault(form, []).append((forms, label))
     roots = frozenset(
         stem(word) for word in extract_words(_namespace_text(space)) if word not in STOP_WORDS
     )
@@ -317,13 +328,13 @@ def _namespace_phrases(space: IndexedNamespace) -> Iterator[tuple[str, str]]:
 
 def _find_phrases(words: Sequence[str], terms: _NamespaceTerms) -> dict[tuple[int, int], str]:
     """Return the (start, end) word positions of phrases in a query."""
-    found: dict[tuple[int, int], str] = {}
-    for at, word in enumerate(words):
-        for forms, what in terms.phrases.get(word, ()):
-            end = at + len(forms)
-            if end <= len(words) and all(map(frozenset.__contains__, forms, words[at:end])):
-                found.setdefault((at, end), what)
-    return found
+    labels: dict[tuple[int, int], str] = {}
+    for start, word in enumerate(words):
+        for forms, label in terms.phrases.get(word, ()):
+            end = start + len(forms)
+            if end <= len(words) and all(map(frozenset.__contains__, forms, words[start:end])):
+                labels.setdefault((start, end), label)
+    return labels
 
 
 def _is_nested(span: tuple[int, int], spans: Iterable[tuple[int, int]]) -> bool:
@@ -337,8 +348,8 @@ def _match_order(match: SearchMatch) -> tuple[float, int, str]:
 
 def _namespace_text(space: IndexedNamespace) -> str:
     """Return all texts of a namespace, as one."""
-    words = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
-    return "\n".join(words)[:MAX_TEXT_CHARACTERS]
+    texts = (f"{space.name}. {space.description}", ", ".join(space.keywords), *space.tools)
+    return "\n".join(texts)[:MAX_TEXT_CHARACTERS]
 
 
 def _tool_lines(space: IndexedNamespace) -> list[str]:

@@ -50,8 +50,8 @@ def inflections(word: str) -> frozenset[str]:
     if not (word.isascii() and word.isalpha()):
         return frozenset(forms)
     if len(word) < 3:  # `prs` is a plural, `its` and `has` are not
-        short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP_WORDS
-        return frozenset({word, word + "s"} if short else forms)
+        is_short = len(word) == 2 and word[-1] not in _VOWELS and word not in STOP_WORDS
+        return frozenset({word, word + "s"} if is_short else forms)
     if singular := _singular_of(word):
         forms.add(singular)
     elif word not in ("new", "news"):
@@ -62,10 +62,10 @@ def inflections(word: str) -> frozenset[str]:
     elif last == "y" and before not in _VOWELS:
         forms |= {word[:-1] + "ied", word + "ing"}
     elif _VOWELS & set(word):
-        closed = last not in "aeiouwxy" and before in "aeiou" and word[-3] not in "aeiou"
-        if closed:
+        is_closed = last not in "aeiouwxy" and before in "aeiou" and word[-3] not in "aeiou"
+        if is_closed:
             forms |= {word + last + "ed", word + last + "ing"}
-        if not closed or len(word) > 4:
+        if not is_closed or len(word) > 4:
             forms |= {word + "ed", word + "ing"}
     return frozenset(forms)
 

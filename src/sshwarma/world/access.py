@@ -124,22 +124,22 @@ def missing_right_error(
     `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
     """
     on_server = right in (Right.ADMIN, Right.OWN, Right.CREATE)
-    where = "on this server" if on_server else f"in {room_name}"
-    needed = f"needs the {right} right {where} {purpose}".rstrip()
-    return permission_denied_error(needed, ask=granters or ["an admin"])
+    place = "on this server" if on_server else f"in {room_name}"
+    requirement = f"needs the {right} right {place} {purpose}".rstrip()
+    return permission_denied_error(requirement, ask=granters or ["an admin"])
 
 
 def not_maker_error(maker: str | None, what: str) -> Forbidden:
     """Return the refusal to change what somebody else made: "the tools of git"."""
-    who = f"{maker} and admins" if maker is not None else "admins"
-    return permission_denied_error(f"only {who} can change {what}")
+    editors = f"{maker} and admins" if maker is not None else "admins"
+    return permission_denied_error(f"only {editors} can change {what}")
 
 
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
     """Return the refusal for a token whose scope is too narrow."""
-    refused = permission_denied_error(f"needs the scope {needed}; this token has {scope}")
-    refused.hint = f"Use a token with the scope {needed}."
-    return refused
+    error = permission_denied_error(f"needs the scope {needed}; this token has {scope}")
+    error.hint = f"Use a token with the scope {needed}."
+    return error
 
 
 def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
@@ -163,15 +163,15 @@ def set_member(
     Raises:
         Conflict: if the room would lose its only owner.
     """
-    before = read_members(tx.conn, room_id)
-    owners = [member.agent_id for member in before.values() if member.role == "owner"]
+    members = read_members(tx.conn, room_id)
+    owners = [member.agent_id for member in members.values() if member.role == "owner"]
     if owners == [agent_id] and "role" in values and values["role"] != "owner":
         raise Conflict(
             "A room needs an owner, and this is the only one.", hint="Make another owner first."
         )
     key = (room_members.c.room_id == room_id, room_members.c.agent_id == agent_id)
-    changed = tx.conn.execute(update(room_members).where(*key).values(deleted_at=None, **values))
-    if changed.rowcount == 0:
+    result = tx.conn.execute(update(room_members).where(*key).values(deleted_at=None, **values))
+    if result.rowcount == 0:
         tx.conn.execute(
             insert(room_members).values(
                 room_id=room_id,
@@ -187,14 +187,14 @@ def set_member(
 
 def muted_error(room_name: str, member: Member, now: int) -> Forbidden:
     """Return the refusal for an agent who is muted in a room."""
-    left = _format_minutes_left(member.muted_until or now, now, "for another ")
-    return Forbidden(f"You are muted in {room_name}{left}{_format_reason(member)}.")
+    duration = _format_minutes_left(member.muted_until or now, now, "for another ")
+    return Forbidden(f"You are muted in {room_name}{duration}{_format_reason(member)}.")
 
 
 def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
     """Return the refusal for an agent who is banned from a room."""
-    left = _format_minutes_left(member.banned_until or now, now, "for another ")
-    return Forbidden(f"You are banned from {room_name}{left}{_format_reason(member)}.")
+    duration = _format_minutes_left(member.banned_until or now, now, "for another ")
+    return Forbidden(f"You are banned from {room_name}{duration}{_format_reason(member)}.")
 
 
 def describe_sanction(agent: Agent, room_name: str, member: Member | None, now: int) -> str:
@@ -204,13 +204,13 @@ def describe_sanction(agent: Agent, room_name: str, member: Member | None, now: 
     """
     if member is None or Right.ADMIN in _SERVER_ROLE_RIGHTS.get(agent.role, frozenset()):
         return ""
-    for sanction, until in (
+    for sanction, end in (
         (f"banned from {room_name}", member.banned_until or 0),
         (f"muted in {room_name}", member.muted_until or 0),
     ):
-        if until > now:
-            left = _format_minutes_left(until, now, "for ")
-            return f"{agent.name} is {sanction}{left}{_format_reason(member)}."
+        if end > now:
+            duration = _format_minutes_left(end, now, "for ")
+            return f"{agent.name} is {sanction}{duration}{_format_reason(member)}."
     return ""
 
 

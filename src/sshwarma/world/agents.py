@@ -88,9 +88,9 @@ class AgentDirectory:
 
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace the cached data of one agent."""
-        before = self._agents.pop(agent_id, None)
-        if before is not None:
-            self._by_name.pop(before.name, None)
+        old_agent = self._agents.pop(agent_id, None)
+        if old_agent is not None:
+            self._by_name.pop(old_agent.name, None)
         if agent is not None:
             self._agents[agent_id] = agent
             self._by_name[agent.name] = agent_id
@@ -144,30 +144,30 @@ class AgentDirectory:
             NotFound: if no model matches, or several do.
             Invalid: if another kind of agent has that name.
         """
-        other = self.find_by_name(prefix.removeprefix("@"))
-        if other is not None and other.kind != "model":
-            raise Invalid(f"{other.name} is not a model.", hint="/models lists them.")
+        match = self.find_by_name(prefix.removeprefix("@"))
+        if match is not None and match.kind != "model":
+            raise Invalid(f"{match.name} is not a model.", hint="/models lists them.")
         models = [agent for agent in self if agent.kind == "model"]
         return self._find("model", prefix, models, hint="/models lists them.")
 
     def _find(self, kind: str, prefix: str, among: Iterable[Agent], hint: str) -> Agent:
-        wanted = prefix.removeprefix("@").lower()
+        word = prefix.removeprefix("@").lower()
         by_name = {agent.name: agent for agent in among}
-        if wanted in by_name:
-            return by_name[wanted]
-        starting = sorted(name for name in by_name if wanted and name.startswith(wanted))
-        if len(starting) == 1:
-            return by_name[starting[0]]
-        if starting:
-            raise NotFound(f"{wanted} is ambiguous: {', '.join(starting[:6])}.")
-        raise unknown_name_error(kind, wanted, known=by_name, hint=hint)
+        if word in by_name:
+            return by_name[word]
+        matches = sorted(name for name in by_name if word and name.startswith(word))
+        if len(matches) == 1:
+            return by_name[matches[0]]
+        if matches:
+            raise NotFound(f"{word} is ambiguous: {', '.join(matches[:6])}.")
+        raise unknown_name_error(kind, word, known=by_name, hint=hint)
 
 
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
-    found = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]
+    agents = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]
     query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
-    return found, [_key_from_row(row) for row in conn.execute(query)]
+    return agents, [_key_from_row(row) for row in conn.execute(query)]
 
 
 def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
@@ -199,17 +199,17 @@ def create_agent(
     """
     names.check_name(name, "agent")
     check_server_role(role)
-    alike = names.confusable_skeleton(name)
-    for other in things.read_children(tx.conn, "agents", "agent"):
-        if other.name == name:
+    skeleton = names.confusable_skeleton(name)
+    for agent in things.read_children(tx.conn, "agents", "agent"):
+        if agent.name == name:
             raise Conflict(f"The name {name} is taken.")
-        if names.confusable_skeleton(other.name) == alike:
-            raise Conflict(f"{name} looks too much like {other.name}.", hint="Choose another name.")
+        if names.confusable_skeleton(agent.name) == skeleton:
+            raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
     if things.find_child(tx.conn, "rooms", name, "room") is not None:
         raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
-    if (taken := things.find_by_qualified_name(tx.conn, name)) is not None:
+    if (namesake := things.find_by_qualified_name(tx.conn, name)) is not None:
         raise Conflict(
-            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
             hint="Choose another name.",
         )
     thing = things.create_thing(
@@ -238,9 +238,9 @@ def add_key(
         Conflict: if the key is already registered; one key is one identity.
     """
     query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
-    before = tx.conn.execute(query).first()
-    if before is not None and before.deleted_at is None:
-        owner = things.get_thing(tx.conn, before.agent_id)
+    key_row = tx.conn.execute(query).first()
+    if key_row is not None and key_row.deleted_at is None:
+        owner = things.get_thing(tx.conn, key_row.agent_id)
         raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
     values = {
         "agent_id": agent_id,
@@ -250,7 +250,7 @@ def add_key(
         "created_at": tx.now,
         "deleted_at": None,
     }
-    if before is None:
+    if key_row is None:
         tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
     else:
         tx.conn.execute(
@@ -272,22 +272,22 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
     start = fingerprint.removeprefix("SHA256:")
     if not start:
         raise Invalid("The fingerprint of a key must not be empty.", hint=lists)
-    found = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
-    if not found:
+    matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
+    if not matches:
         raise NotFound(f"Unknown key SHA256:{start[:60]} of {name}.", hint=lists)
-    if len(found) > 1:
+    if len(matches) > 1:
         raise NotFound(
-            f"SHA256:{start[:60]} is ambiguous: {len(found)} keys of {name} start with it.",
+            f"SHA256:{start[:60]} is ambiguous: {len(matches)} keys of {name} start with it.",
             hint=lists,
         )
     tx.conn.execute(
         update(agent_keys)
-        .where(agent_keys.c.fingerprint == found[0].fingerprint)
+        .where(agent_keys.c.fingerprint == matches[0].fingerprint)
         .values(deleted_at=tx.now)
     )
     tx.publish_on_commit(AgentsChanged(agent_id))
     tx.publish_on_commit(AgentEvicted(agent_id, "Your key was removed."))
-    return found[0].fingerprint
+    return matches[0].fingerprint
 
 
 def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
@@ -330,8 +330,8 @@ def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_ke
 
 
 def _check_owner_remains(conn: Connection, agent_id: str) -> None:
-    found, _ = read_agents(conn)
-    owners = [agent.id for agent in found if agent.role == "owner" and not agent.disabled]
+    agents, _ = read_agents(conn)
+    owners = [agent.id for agent in agents if agent.role == "owner" and not agent.disabled]
     if owners == [agent_id]:
         raise Conflict(
             "The world needs an owner, and this is the only one.",

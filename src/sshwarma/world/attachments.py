@@ -31,29 +31,29 @@ class Attachment:
 
 def parse_media_type(declared: str | None) -> str:
     """Return the media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
-    found = _MEDIA_TYPE.fullmatch((declared or "").partition(";")[0].strip())
-    return found[0].lower() if found else DEFAULT_MEDIA_TYPE
+    match = _MEDIA_TYPE.fullmatch((declared or "").partition(";")[0].strip())
+    return match[0].lower() if match else DEFAULT_MEDIA_TYPE
 
 
 def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
     """Store the attachments of a call; drop the room's oldest ones over the limit."""
-    for number, one in enumerate(given[:MAX_CALL_ATTACHMENTS], 1):
+    for number, attachment in enumerate(given[:MAX_CALL_ATTACHMENTS], 1):
         tx.conn.execute(
             insert(attachments).values(
                 call_id=call_id,
                 number=number,
                 room_id=room_id,
-                kind=one.media_type,
-                size=len(one.data),
-                data=one.data,
+                kind=attachment.media_type,
+                size=len(attachment.data),
+                data=attachment.data,
                 created_at=tx.now,
             )
         )
     of_room = attachments.c.room_id == room_id
     total = tx.conn.execute(select(func.sum(attachments.c.size)).where(of_room)).scalar_one() or 0
-    oldest = select(attachments.c.id, attachments.c.size).where(of_room).order_by(attachments.c.id)
+    query = select(attachments.c.id, attachments.c.size).where(of_room).order_by(attachments.c.id)
     if total > MAX_ROOM_ATTACHMENT_BYTES:
-        for row in tx.conn.execute(oldest).all():
+        for row in tx.conn.execute(query).all():
             if total <= MAX_ROOM_ATTACHMENT_BYTES:
                 break
             tx.conn.execute(delete(attachments).where(attachments.c.id == row.id))

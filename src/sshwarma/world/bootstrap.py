@@ -59,32 +59,32 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     """
     specs = list(tools)
     well_known = ("world", *CONTAINERS, "home", "lobby", *(spec.id for spec in specs))
-    known = things.get_things(tx.conn, well_known)
-    new = "world" not in known
-    if new:
+    things_by_id = things.get_things(tx.conn, well_known)
+    is_new = "world" not in things_by_id
+    if is_new:
         tx.conn.execute(
             insert(things_table).values(
                 id="world", kind="container", name="world", created_at=tx.now, updated_at=tx.now
             )
         )
     for name in CONTAINERS:
-        if name not in known:
+        if name not in things_by_id:
             _create_thing(tx, "world", "container", name, auto_load=name == "global")
     for name, (_, description) in _BUILTIN_NAMESPACES.items():
         if not things.get_live_thing(tx.conn, name).description:
             things.update_thing(tx, name, description=description)
     for spec in specs:
-        _ensure_tool(tx, spec, known.get(spec.id))
+        _ensure_tool(tx, spec, things_by_id.get(spec.id))
     _equip_defaults(tx, [spec.id for spec in specs if spec.default])
     if specs:
         _retire_tools(tx, {spec.id for spec in specs})
-    if "home" not in known:
+    if "home" not in things_by_id:
         _create_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
-    if "lobby" not in known:
+    if "lobby" not in things_by_id:
         _create_thing(tx, "rooms", "room", "lobby", metadata={"vibe": "Welcome to sshwarma"})
         equipment.copy_equipment(tx, "defaults", "lobby")
         equipment.copy_equipment(tx, "defaults", "home")
-    return new
+    return is_new
 
 
 def _create_thing(
@@ -137,10 +137,10 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None
 
 def _equip_defaults(tx: Change, tool_ids: Sequence[str]) -> None:
     """Equip what new rooms get, except what somebody has removed from it."""
-    placed = select(equipped.c.thing_id).where(equipped.c.context_id == "defaults")
-    known = set(tx.conn.scalars(placed))
+    query = select(equipped.c.thing_id).where(equipped.c.context_id == "defaults")
+    thing_ids = set(tx.conn.scalars(query))
     for tool_id in tool_ids:
-        if tool_id not in known:
+        if tool_id not in thing_ids:
             tx.conn.execute(
                 insert(equipped).values(context_id="defaults", thing_id=tool_id, created_at=tx.now)
             )

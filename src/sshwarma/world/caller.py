@@ -120,8 +120,8 @@ class Caller:
             if room.is_listed_for(self.agent, now):
                 return room
         rooms = await self.world.rooms()
-        known = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
-        raise unknown_name_error("room", name, known=known, hint="/rooms lists them.")
+        names = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
+        raise unknown_name_error("room", name, known=names, hint="/rooms lists them.")
 
     async def in_room(self, name: str) -> Caller:
         """Return the same caller in another room, if it may enter there.
@@ -139,13 +139,13 @@ class Caller:
         It refuses rooms the caller may not enter and bags of other agents; everything else is open
         to all.
         """
-        now, mine = now_ms(), self.agent.id
+        now, own_id = now_ms(), self.agent.id
         rooms = {room.id: room for room in await self.world.rooms()}
         admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now)
 
         def is_open(thing: Thing) -> bool:
             if thing.kind == "agent":
-                return admin or thing.id == mine
+                return admin or thing.id == own_id
             if thing.kind != "room":
                 return True
             room = rooms.get(thing.id)
@@ -234,9 +234,9 @@ class Caller:
             granters = [agent.name for agent in self.world.agents if agent.role in granting]
         else:
             granters = [
-                self.world.agents.name_of(known.agent_id)
-                for known in room.members.values()
-                if known.role == "owner"
+                self.world.agents.name_of(member.agent_id)
+                for member in room.members.values()
+                if member.role == "owner"
             ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
         return access.missing_right_error(right, room.name, sorted(granters), purpose)
 

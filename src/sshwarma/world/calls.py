@@ -79,7 +79,9 @@ def record_call_end(
         )
     )
     attachments.store_attachments(tx, call.room_id, call.id, given)
-    kept = [[one.media_type, len(one.data)] for one in given[:MAX_CALL_ATTACHMENTS]]
+    entries = [
+        [attachment.media_type, len(attachment.data)] for attachment in given[:MAX_CALL_ATTACHMENTS]
+    ]
     return rows.append_row(
         tx,
         call.room_id,
@@ -89,7 +91,7 @@ def record_call_end(
         turn_id=call.turn_id,
         parent_row_id=call.id,
         meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
-        | ({"attachments": kept} if kept else {}),
+        | ({"attachments": entries} if entries else {}),
         tags=(f"tool:{tool}",),
     )
 

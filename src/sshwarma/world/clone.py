@@ -49,9 +49,9 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
 
 def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
     """Copy the turns; returns new ids by old. A running turn is cancelled in the copy."""
-    found = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
-    ids = {turn.id: new_id() for turn in found}
-    for turn in found:
+    source_turns = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
+    ids = {turn.id: new_id() for turn in source_turns}
+    for turn in source_turns:
         tx.conn.execute(
             insert(turns_table).values(
                 id=ids[turn.id],
@@ -79,9 +79,9 @@ def _clone_rows(
         .order_by(rows_table.c.seq.desc())
         .limit(MAX_CLONED_ROWS)
     )
-    found = [rows.row_from_mapping(row) for row in tx.conn.execute(query).mappings()][::-1]
-    ids = {row.id: new_id() for row in found}
-    for row in found:
+    source_rows = [rows.row_from_mapping(row) for row in tx.conn.execute(query).mappings()][::-1]
+    ids = {row.id: new_id() for row in source_rows}
+    for row in source_rows:
         seq = tx.next_seq(room_id, rows.read_last_seq)
         meta = dict(row.meta)
         if "call_id" in meta:

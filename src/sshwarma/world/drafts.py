@@ -13,8 +13,8 @@ from sshwarma.world.store import Change
 
 def append_draft(tx: Change, turn_id: str, text: str) -> None:
     """Append text to a turn's draft."""
-    last = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
-    tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last or 0) + 1, text=text))
+    last_part = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
+    tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last_part or 0) + 1, text=text))
 
 
 def delete_draft(tx: Change, turn_id: str) -> None:
@@ -24,7 +24,7 @@ def delete_draft(tx: Change, turn_id: str) -> None:
 
 def pop_draft(tx: Change, turn_id: str) -> str:
     """Return a turn's draft and delete it; empty if there is no draft."""
-    mine = drafts.c.turn_id == turn_id
-    parts = tx.conn.scalars(select(drafts.c.text).where(mine).order_by(drafts.c.part)).all()
+    condition = drafts.c.turn_id == turn_id
+    parts = tx.conn.scalars(select(drafts.c.text).where(condition).order_by(drafts.c.part)).all()
     delete_draft(tx, turn_id)
     return "".join(parts)

@@ -71,23 +71,23 @@ def equip_things(
     A new row has priority 0 and a revived one keeps its own, unless `priority` is given.
     """
     changed: list[Thing] = []
-    already: list[Thing] = []
-    before = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
+    unchanged: list[Thing] = []
+    rows_by_id = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
     for thing in wanted:
-        row = before.get(thing.id)
+        row = rows_by_id.get(thing.id)
         if row is None:
             values = {"context_id": context_id, "thing_id": thing.id, "priority": priority or 0.0}
             tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
         elif row.equipped and (priority is None or priority == row.priority):
-            already.append(thing)
+            unchanged.append(thing)
             continue
         else:
-            new = row.priority if priority is None else priority
-            _update_equipped(tx, context_id, thing.id, deleted_at=None, priority=new)
+            new_priority = row.priority if priority is None else priority
+            _update_equipped(tx, context_id, thing.id, deleted_at=None, priority=new_priority)
         changed.append(thing)
     if changed:
         tx.publish_on_commit(WorldChanged(context_id))
-    return changed, already
+    return changed, unchanged
 
 
 def unequip_things(
@@ -99,23 +99,23 @@ def unequip_things(
     row that turns it off.
     """
     changed: list[Thing] = []
-    already: list[Thing] = []
-    inherited = set(through_namespace)
-    before = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
+    unchanged: list[Thing] = []
+    inherited_ids = set(through_namespace)
+    rows_by_id = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
     for thing in wanted:
-        row = before.get(thing.id)
+        row = rows_by_id.get(thing.id)
         if row is not None and row.equipped:
             _update_equipped(tx, context_id, thing.id, deleted_at=tx.now)
-        elif row is None and thing.id in inherited:
+        elif row is None and thing.id in inherited_ids:
             values = {"context_id": context_id, "thing_id": thing.id, "deleted_at": tx.now}
             tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
         else:
-            already.append(thing)
+            unchanged.append(thing)
             continue
         changed.append(thing)
     if changed:
         tx.publish_on_commit(WorldChanged(context_id))
-    return changed, already
+    return changed, unchanged
 
 
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
@@ -144,19 +144,19 @@ def split_patterns(text: str) -> list[str]:
     Raises:
         Invalid: if there are no patterns, or more than MAX_EQUIP_PATTERNS.
     """
-    found: list[str] = []
+    patterns: list[str] = []
     namespace = ""
     for word in re.sub("[,'\"]", " ", text).split():
         if ":" in word:
             namespace = word.split(":", 1)[0] if "," in text else ""
-            found.append(word)
+            patterns.append(word)
         else:
-            found.append(f"{namespace}:{word}" if namespace else word)
-    if not found:
+            patterns.append(f"{namespace}:{word}" if namespace else word)
+    if not patterns:
         raise Invalid("Nothing to equip was given.", hint="For example: /equip room sshwarma:look")
-    if len(found) > MAX_EQUIP_PATTERNS:
-        raise Invalid(f"patterns: at most {MAX_EQUIP_PATTERNS} at a time (got {len(found)}).")
-    return list(dict.fromkeys(found))
+    if len(patterns) > MAX_EQUIP_PATTERNS:
+        raise Invalid(f"patterns: at most {MAX_EQUIP_PATTERNS} at a time (got {len(patterns)}).")
+    return list(dict.fromkeys(patterns))
 
 
 def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Thing]:
@@ -166,22 +166,22 @@ def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Th
     bags, which are a room's and an agent's. `home:NAME` searches home's bag only, `room:NAME` the
     first and `me:NAME` the second. If both bags have a name, the first one wins.
     """
-    found: dict[str, Thing] = {}
+    matches: dict[str, Thing] = {}
     bag_pattern, bag_ids = pattern, list(bags)
     word, _, rest = pattern.partition(":")
-    only = {"home": "home", **dict(zip(("room", "me"), bags, strict=False))}.get(word)
-    if rest and only is not None:
-        bag_pattern, bag_ids = rest, [only]
+    named_bag = {"home": "home", **dict(zip(("room", "me"), bags, strict=False))}.get(word)
+    if rest and named_bag is not None:
+        bag_pattern, bag_ids = rest, [named_bag]
     else:
         for thing in _match_qualified_names(conn, pattern):
-            found[thing.id] = thing
-    seen: set[str] = set()
+            matches[thing.id] = thing
+    names: set[str] = set()
     for bag_id in bag_ids:
         for thing in _match_bag(conn, bag_id, bag_pattern):
-            if thing.name not in seen:
-                found.setdefault(thing.id, thing)
-        seen |= {thing.name for thing in found.values()}
-    return list(found.values())
+            if thing.name not in names:
+                matches.setdefault(thing.id, thing)
+        names |= {thing.name for thing in matches.values()}
+    return list(matches.values())
 
 
 def _match_qualified_names(conn: Connection, pattern: str) -> list[Thing]:

@@ -120,9 +120,9 @@ def unknown_name_error(
         known: names that the caller may see, among which near ones are suggested.
         hint: what lists the names, if none is near.
     """
-    near = find_near_names(name, known)
+    suggestions = find_near_names(name, known)
     place = f" {where}" if where else ""
     return NotFound(
         f"Unknown {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
-        hint=suggest_names(near) or hint,
+        hint=suggest_names(suggestions) or hint,
     )

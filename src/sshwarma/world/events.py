@@ -175,18 +175,18 @@ class EventBus:
                 log.exception("a listener failed", event_type=type(event).__name__)
 
     def _listeners(self, event: Event) -> list[EventListener]:
-        found = list(self._types.get(type(event), {}).values())
+        listeners = list(self._types.get(type(event), {}).values())
         if isinstance(event, RowAppended):
             if event.audience is None:
-                found += self._rooms.get(event.row.room_id, {}).values()
+                listeners += self._rooms.get(event.row.room_id, {}).values()
             else:
                 for agent_id in event.audience:
-                    found += self._agents.get(agent_id, {}).values()
+                    listeners += self._agents.get(agent_id, {}).values()
         elif isinstance(event, (StreamUpdated, StreamEnded)):
-            found += self._rooms.get(event.room_id, {}).values()
+            listeners += self._rooms.get(event.room_id, {}).values()
         elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged)):
-            found += self._agents.get(event.agent_id, {}).values()
-        return found
+            listeners += self._agents.get(event.agent_id, {}).values()
+        return listeners
 
     def _add(
         self, table: dict[Any, dict[int, EventListener]], key: Any, listener: EventListener

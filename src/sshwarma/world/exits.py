@@ -42,7 +42,7 @@ def open_exit(
     tx: Change, from_id: str, direction: str, to_id: str, created_by: str | None
 ) -> Exit | None:
     """Create an exit. Returns the live one it replaced, if that led elsewhere."""
-    before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
+    old_exit = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
     key = (exits.c.from_room_id == from_id, exits.c.direction == direction)
     values = {
         "to_room_id": to_id,
@@ -53,7 +53,7 @@ def open_exit(
     if tx.conn.execute(update(exits).where(*key).values(**values)).rowcount == 0:
         tx.conn.execute(insert(exits).values(from_room_id=from_id, direction=direction, **values))
     tx.publish_on_commit(WorldChanged(from_id))
-    return before if before is not None and before.to_id != to_id else None
+    return old_exit if old_exit is not None and old_exit.to_id != to_id else None
 
 
 def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
@@ -62,8 +62,8 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
     Raises:
         NotFound: if there is no exit in that direction.
     """
-    before = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
-    if before is None:
+    old_exit = {way.direction: way for way in read_exits(tx.conn, from_id)}.get(direction)
+    if old_exit is None:
         raise NotFound(f"Unknown exit {direction}.")
     tx.conn.execute(
         update(exits)
@@ -71,7 +71,7 @@ def close_exit(tx: Change, from_id: str, direction: str) -> Exit:
         .values(deleted_at=tx.now)
     )
     tx.publish_on_commit(WorldChanged(from_id))
-    return before
+    return old_exit
 
 
 def find_route(
@@ -81,23 +81,23 @@ def find_route(
 
     Cycles are harmless: each room is entered once.
     """
-    came: dict[str, tuple[str, Exit] | None] = {from_id: None}
+    predecessors: dict[str, tuple[str, Exit] | None] = {from_id: None}
     frontier = deque([from_id])
-    while frontier and to_id not in came:
-        here = frontier.popleft()
-        for way in ways_from(here):
-            if way.to_id not in came:
-                came[way.to_id] = (here, way)
+    while frontier and to_id not in predecessors:
+        room_id = frontier.popleft()
+        for way in ways_from(room_id):
+            if way.to_id not in predecessors:
+                predecessors[way.to_id] = (room_id, way)
                 frontier.append(way.to_id)
-    if to_id not in came:
+    if to_id not in predecessors:
         return None
-    walk: list[Exit] = []
-    step = came[to_id]
+    route: list[Exit] = []
+    step = predecessors[to_id]
     while step is not None:
         previous, way = step
-        walk.append(way)
-        step = came[previous]
-    return walk[::-1]
+        route.append(way)
+        step = predecessors[previous]
+    return route[::-1]
 
 
 def read_all_exits(conn: Connection) -> dict[str, list[Exit]]:
@@ -108,7 +108,7 @@ def read_all_exits(conn: Connection) -> dict[str, list[Exit]]:
         .where(exits.c.deleted_at.is_(None), things.c.deleted_at.is_(None))
         .order_by(exits.c.direction)
     )
-    found: dict[str, list[Exit]] = {}
-    for from_id, *rest in conn.execute(query):
-        found.setdefault(from_id, []).append(Exit(*rest))
-    return found
+    exits_by_room: dict[str, list[Exit]] = {}
+    for from_id, *fields in conn.execute(query):
+        exits_by_room.setdefault(from_id, []).append(Exit(*fields))
+    return exits_by_room

@@ -74,11 +74,11 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
         )
         .order_by(things_table.c.deleted_at)
     )
-    found = [things.thing_from_row(row) for row in conn.execute(query).mappings()]
-    kept = _referenced_ids(conn, found)
+    deleted_things = [things.thing_from_row(row) for row in conn.execute(query).mappings()]
+    referenced_ids = _referenced_ids(conn, deleted_things)
     return Garbage(
-        tuple(thing for thing in found if thing.id not in kept),
-        tuple(thing for thing in found if thing.id in kept),
+        tuple(thing for thing in deleted_things if thing.id not in referenced_ids),
+        tuple(thing for thing in deleted_things if thing.id in referenced_ids),
     )
 
 
@@ -110,33 +110,35 @@ def delete_orphans(tx: Change) -> Garbage:
 
 def _referenced_ids(conn: Connection, found: Iterable[Thing]) -> set[str]:
     """Ids of things that a log, a key, a call or a remaining child refers to."""
-    going = {thing.id for thing in found}
-    kept: set[str] = set()
-    for batch in _split_batches(list(going)):
+    candidate_ids = {thing.id for thing in found}
+    referenced_ids: set[str] = set()
+    for batch in _split_batches(list(candidate_ids)):
         for column in _REFERENCE_COLUMNS:
             query = select(column).where(column.in_(batch)).distinct()
-            kept |= {thing_id for (thing_id,) in conn.execute(query)}
+            referenced_ids |= {thing_id for (thing_id,) in conn.execute(query)}
         query = select(things_table.c.parent_id, things_table.c.id).where(
             things_table.c.parent_id.in_(batch)
         )
-        kept |= {parent for parent, child in conn.execute(query) if child not in going}
+        referenced_ids |= {
+            parent for parent, child in conn.execute(query) if child not in candidate_ids
+        }
     parents = {thing.id: thing.parent_id for thing in found}
-    waiting = list(kept)
-    while waiting:  # a thing that stays keeps its parent
-        parent = parents.get(waiting.pop())
-        if parent in going and parent not in kept:
-            kept.add(parent)
-            waiting.append(parent)
-    return kept
+    stack = list(referenced_ids)
+    while stack:  # a thing that stays keeps its parent
+        parent = parents.get(stack.pop())
+        if parent in candidate_ids and parent not in referenced_ids:
+            referenced_ids.add(parent)
+            stack.append(parent)
+    return referenced_ids
 
 
 def _sort_leaves_first(found: Iterable[Thing]) -> list[Thing]:
     parents = {thing.id: thing.parent_id for thing in found}
 
     def depth(thing: Thing) -> int:
-        steps, above = 0, thing.parent_id
-        while above in parents and steps < MAX_TREE_DEPTH:
-            above, steps = parents[above], steps + 1
+        steps, parent_id = 0, thing.parent_id
+        while parent_id in parents and steps < MAX_TREE_DEPTH:
+            parent_id, steps = parents[parent_id], steps + 1
         return steps
 
     return sorted(found, key=depth, reverse=True)

@@ -31,8 +31,8 @@ def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
         insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
     )
     for agent_id in {agent_id for agent_id, _ in typed}:
-        mine = input_lines.c.agent_id == agent_id
-        oldest = select(input_lines.c.n).where(mine).order_by(input_lines.c.n.desc())
-        first = tx.conn.execute(oldest.offset(MAX_INPUT_HISTORY_LINES).limit(1)).scalar()
-        if first is not None:
-            tx.conn.execute(input_lines.delete().where(mine, input_lines.c.n <= first))
+        condition = input_lines.c.agent_id == agent_id
+        query = select(input_lines.c.n).where(condition).order_by(input_lines.c.n.desc())
+        cutoff = tx.conn.execute(query.offset(MAX_INPUT_HISTORY_LINES).limit(1)).scalar()
+        if cutoff is not None:
+            tx.conn.execute(input_lines.delete().where(condition, input_lines.c.n <= cutoff))

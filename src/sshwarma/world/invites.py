@@ -53,12 +53,12 @@ def redeem_invite(
         invites.c.deleted_at.is_(None),
         invites.c.expires_at > tx.now,
     )
-    found = tx.conn.execute(query).first()
-    if found is None:
+    invite = tx.conn.execute(query).first()
+    if invite is None:
         raise Invalid("Invalid invite code: unknown, used or expired.")
-    agent = agents.register_agent(tx, name, found.role, fingerprint, public_key)
+    agent = agents.register_agent(tx, name, invite.role, fingerprint, public_key)
     tx.conn.execute(
-        update(invites).where(invites.c.id == found.id).values(used_by=agent.id, used_at=tx.now)
+        update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)
     )
     return agent
 

@@ -92,24 +92,24 @@ def compute_loadout(
         source: [row for row in rows if row.context_id == context_id]
         for source, context_id in contexts
     }
-    decided = _decide_equipped_tools(by_context)
-    _decide_namespace_tools(conn, decided, _equipped_namespaces(conn, by_context, room_id))
-    _decide_auto_loaded_tools(conn, decided)
+    items = _decide_equipped_tools(by_context)
+    _decide_namespace_tools(conn, items, _equipped_namespaces(conn, by_context, room_id))
+    _decide_auto_loaded_tools(conn, items)
     states = read_states(conn, room_id) | found
     chains = AncestorCache(conn)
-    tools = [chains.resolve_item(item, states) for item in decided.values() if item is not None]
+    tools = [chains.resolve_item(item, states) for item in items.values() if item is not None]
     return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
 def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
     """Return the tools that have a row of their own."""
-    decided: _DecidedTools = {}
-    for source, own in by_context.items():
-        for row in own:
+    items: _DecidedTools = {}
+    for source, rows in by_context.items():
+        for row in rows:
             if row.thing.kind == "tool":
                 item = LoadoutItem(row.thing, source, row.priority, "")
-                decided.setdefault(row.thing.id, item if row.equipped else None)
-    return decided
+                items.setdefault(row.thing.id, item if row.equipped else None)
+    return items
 
 
 def _equipped_namespaces(
@@ -117,8 +117,8 @@ def _equipped_namespaces(
 ) -> dict[str, tuple[EquipSource, equipment.EquippedRow]]:
     """Return the room and the namespaces that have a row, each with the row that decides."""
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
-    for source, own in by_context.items():
-        for row in own:
+    for source, rows in by_context.items():
+        for row in rows:
             if row.thing.kind in NAMESPACE_KINDS:
                 spaces.setdefault(row.thing.id, (source, row))
         room = things.get_thing(conn, room_id) if source == "room" and room_id else None
@@ -155,8 +155,8 @@ def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing],
     chains = AncestorCache(conn)
 
     def stays(item: LoadoutItem) -> bool:
-        above = (link for link in chains.ancestors_of(item.thing) if link.kind == "room")
-        return item.source != "agent" or all(map(is_open, above))
+        rooms = (link for link in chains.ancestors_of(item.thing) if link.kind == "room")
+        return item.source != "agent" or all(map(is_open, rooms))
 
     return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
 
@@ -184,17 +184,17 @@ def find_equippable_tools(
     )
     skip = set(on)
     chains = AncestorCache(conn)
-    found: list[LoadoutItem] = []
+    items: list[LoadoutItem] = []
     for row in conn.execute(query).mappings():
         if row["id"] in skip:
             continue
         tool = things.thing_from_row(row)
         if not all(link.deleted_at is None and is_open(link) for link in chains.ancestors_of(tool)):
             continue
-        found.append(chains.resolve_item(LoadoutItem(tool, "always", 0.0, ""), states))
-        if len(found) == limit:
+        items.append(chains.resolve_item(LoadoutItem(tool, "always", 0.0, ""), states))
+        if len(items) == limit:
             break
-    return found
+    return items
 
 
 def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
@@ -202,13 +202,13 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
 
     Of several things of that name in one context, one that is on beats one that was turned off.
     """
-    seen: dict[str, LoadoutItem | None] = {}
-    for source, own in by_context.items():
-        for row in sorted(own, key=lambda row: not row.equipped):
+    items: dict[str, LoadoutItem | None] = {}
+    for source, rows in by_context.items():
+        for row in sorted(rows, key=lambda row: not row.equipped):
             if row.thing.kind in ("data", "reference"):
                 item = LoadoutItem(row.thing, source, row.priority, "")
-                seen.setdefault(row.thing.name, item if row.equipped else None)
-    yield from sorted((item for item in seen.values() if item is not None), key=_item_sort_key)
+                items.setdefault(row.thing.name, item if row.equipped else None)
+    yield from sorted((item for item in items.values() if item is not None), key=_item_sort_key)
 
 
 def _read_tools_below(
@@ -218,18 +218,18 @@ def _read_tools_below(
 
     Children with a row of their own are left out: their row is more specific.
     """
-    waiting = [namespace]
-    seen: set[str] = set()
-    while waiting:
-        here = waiting.pop()
-        if here.id in seen:
+    stack = [namespace]
+    seen_ids: set[str] = set()
+    while stack:
+        parent = stack.pop()
+        if parent.id in seen_ids:
             continue
-        seen.add(here.id)
-        for below in things.read_children(conn, here.id, "tool", *NAMESPACE_KINDS):
-            if below.kind == "tool":
-                yield below
-            elif below.metadata.get("load_with_parent") and below.id not in decided:
-                waiting.append(below)
+        seen_ids.add(parent.id)
+        for child in things.read_children(conn, parent.id, "tool", *NAMESPACE_KINDS):
+            if child.kind == "tool":
+                yield child
+            elif child.metadata.get("load_with_parent") and child.id not in decided:
+                stack.append(child)
 
 
 def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
@@ -244,13 +244,13 @@ def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
 def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
     """Return the states that hold in a room, without the detected ones."""
     room = things.get_thing(conn, room_id) if room_id else None
-    held = set(room.metadata.get("states", ())) if room else set()
+    states = set(room.metadata.get("states", ())) if room else set()
     servers = select(things_table.c.name).where(
         things_table.c.kind == "mcp",
         things_table.c.available == 1,
         things_table.c.deleted_at.is_(None),
     )
-    return frozenset(held | {f"mcp:{name}" for (name,) in conn.execute(servers)})
+    return frozenset(states | {f"mcp:{name}" for (name,) in conn.execute(servers)})
 
 
 def _item_sort_key(item: LoadoutItem) -> tuple[int, float, str]:
@@ -272,21 +272,27 @@ class AncestorCache:
         tool = overrides.apply_override(item.thing, override)
         chain = list(self.ancestors_of(tool))
         namespace = chain[0].label if chain else ""
-        required = [state for link in (tool, *chain) for state in _required_states(link)]
-        missing = list(dict.fromkeys(state for state in required if state not in states))
-        off = next((link for link in (tool, *chain) if not link.enabled), None)
-        gone = next((link for link in chain if link.deleted_at is not None), None)
+        required_states = [state for link in (tool, *chain) for state in _required_states(link)]
+        missing_states = list(
+            dict.fromkeys(state for state in required_states if state not in states)
+        )
+        disabled_link = next((link for link in (tool, *chain) if not link.enabled), None)
+        removed_link = next((link for link in chain if link.deleted_at is not None), None)
         obstacle = ""
-        if gone is not None:
-            obstacle = f"{_format_namespace(gone)} was removed"
-        elif off is not None:
-            obstacle = "disabled" if off is tool else f"{_format_namespace(off)} is disabled"
+        if removed_link is not None:
+            obstacle = f"{_format_namespace(removed_link)} was removed"
+        elif disabled_link is not None:
+            obstacle = (
+                "disabled"
+                if disabled_link is tool
+                else f"{_format_namespace(disabled_link)} is disabled"
+            )
         elif not tool.available:
             obstacle = UNAVAILABLE_OBSTACLE
         elif tool.metadata.get("obstacle"):
             obstacle = str(tool.metadata["obstacle"])
-        elif missing:
-            obstacle = f"needs {', '.join(missing)}"
+        elif missing_states:
+            obstacle = f"needs {', '.join(missing_states)}"
         title = (override.name if override else None) or ""
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
 

@@ -40,32 +40,30 @@ def has_mention(text: str, name: str) -> bool:
 
 def describe_unknown_mention(text: str, agents: Iterable[Agent]) -> str:
     """Explain why the mention that begins a text calls nobody; "" without one, or if it does."""
-    found = _MENTION.match(text)
-    word = found[1].lower().rstrip("-_") if found is not None else ""
-    starting = sorted(agent.name for agent in agents if word and agent.name.startswith(word))
-    if not word or word in starting:
+    match = _MENTION.match(text)
+    word = match[1].lower().rstrip("-_") if match is not None else ""
+    names = sorted(agent.name for agent in agents if word and agent.name.startswith(word))
+    if not word or word in names:
         return ""
-    if not starting:
+    if not names:
         return f"Unknown agent {word}: nobody was called."
     if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
-        least = MIN_MENTION_PREFIX_CHARACTERS
-        return (
-            f"@{word} is too short: type at least {least} letters of {' or '.join(starting[:4])}."
-        )
-    if len(starting) > 1:
-        return f"@{word} is ambiguous: type more of {' or '.join(starting[:4])}."
+        minimum = MIN_MENTION_PREFIX_CHARACTERS
+        return f"@{word} is too short: type at least {minimum} letters of {' or '.join(names[:4])}."
+    if len(names) > 1:
+        return f"@{word} is ambiguous: type more of {' or '.join(names[:4])}."
     return ""
 
 
 def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
     """Return the agents a text mentions, in its order. A prefix of several names is ignored."""
     by_name = {agent.name: agent for agent in agents}
-    found: dict[str, Agent] = {}
+    matches: dict[str, Agent] = {}
     for word in extract_mentions(text):
         if word in by_name:
-            found[word] = by_name[word]
+            matches[word] = by_name[word]
         elif len(word) >= MIN_MENTION_PREFIX_CHARACTERS:
-            starting = [name for name in by_name if name.startswith(word)]
-            if len(starting) == 1:
-                found[starting[0]] = by_name[starting[0]]
-    return list(found.values())
+            names = [name for name in by_name if name.startswith(word)]
+            if len(names) == 1:
+                matches[names[0]] = by_name[names[0]]
+    return list(matches.values())

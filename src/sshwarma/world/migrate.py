@@ -52,12 +52,12 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
     engine = create_sqlite_engine(path)
     try:
         with engine.connect() as connection:
-            before = read_revision(connection)
-            if revision == "head" and before == newest_revision():
-                return before, before
-            if before is not None and before not in known_revisions():
+            old_revision = read_revision(connection)
+            if revision == "head" and old_revision == newest_revision():
+                return old_revision, old_revision
+            if old_revision is not None and old_revision not in known_revisions():
                 raise UnknownSchemaError(
-                    f"{path} is at schema {before}, which this version does not know:"
+                    f"{path} is at schema {old_revision}, which this version does not know:"
                     " a newer sshwarma has used it."
                 )
             config = Config()
@@ -70,6 +70,6 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
                 connection.exec_driver_sql("ROLLBACK")
                 raise
             connection.exec_driver_sql("COMMIT")
-            return before, read_revision(connection) or ""
+            return old_revision, read_revision(connection) or ""
     finally:
         engine.dispose()

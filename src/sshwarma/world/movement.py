@@ -27,11 +27,11 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
     """
     await caller.require(Right.ENTER, target)
     world, link = caller.world, caller.link
-    here = world.agents.get(caller.agent.id)
-    before = (
+    agent = world.agents.get(caller.agent.id)
+    origin = (
         await world.room(caller.room_id) if await _room_exists(world, caller.room_id) else target
     )
-    if target.id == (link.room_id if link else here.room_id if here else caller.room_id):
+    if target.id == (link.room_id if link else agent.room_id if agent else caller.room_id):
         raise Conflict(f"You are in {target.name} already.")
     leaves = link is not None and _is_last_link(world, link)
     enters = link is not None and not _has_link(world, link, target.id)
@@ -42,19 +42,19 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
             raise Forbidden(f"You may no longer enter {target.name}.")
         agents.update_agent(tx, caller.agent.id, room_id=target.id)
         if leaves:
-            how = f"goes {direction} to" if direction else "goes to"
-            text = f"{how} {target.name}" if target.mode != "private" else "leaves"
-            rows.append_row(tx, before.id, "presence", text, author_id=caller.agent.id)
+            phrase = f"goes {direction} to" if direction else "goes to"
+            text = f"{phrase} {target.name}" if target.mode != "private" else "leaves"
+            rows.append_row(tx, origin.id, "presence", text, author_id=caller.agent.id)
         if enters:
-            came = f"arrives from {before.name}" if before.mode != "private" else "arrives"
-            rows.append_row(tx, target.id, "presence", came, author_id=caller.agent.id)
+            arrival = f"arrives from {origin.name}" if origin.mode != "private" else "arrives"
+            rows.append_row(tx, target.id, "presence", arrival, author_id=caller.agent.id)
 
     await caller.change(move)
     if link is not None:
         world.presence.move(link, target.id)
         if await evict_if_closed(world, caller.agent.id, target.id):
             raise Forbidden(f"You may no longer enter {target.name}.")
-    return before
+    return origin
 
 
 def _may_enter(room: Room, agent: Agent, now: int) -> bool:
@@ -109,12 +109,16 @@ async def _room_exists(world: World, room_id: str) -> bool:
 
 
 def _is_last_link(world: World, link: AgentConnection) -> bool:
-    others = world.presence.connections_of(link.agent_id)
-    return not any(other is not link and other.room_id == link.room_id for other in others)
+    connections = world.presence.connections_of(link.agent_id)
+    return not any(
+        connection is not link and connection.room_id == link.room_id for connection in connections
+    )
 
 
 def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
-    return any(other.room_id == room_id for other in world.presence.connections_of(link.agent_id))
+    return any(
+        connection.room_id == room_id for connection in world.presence.connections_of(link.agent_id)
+    )
 
 
 async def record_arrival(world: World, link: AgentConnection) -> None:
@@ -135,13 +139,13 @@ async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
     link = caller.link
     if link is None or link.room_id == target_id:
         return
-    left, entered = caller.world.presence.move(link, target_id)
+    has_left, has_entered = caller.world.presence.move(link, target_id)
 
     def move(tx: Change) -> None:
         agents.update_agent(tx, caller.agent.id, room_id=target_id)
-        if left:
+        if has_left:
             rows.append_row(tx, caller.room_id, "presence", "leaves", author_id=caller.agent.id)
-        if entered:
+        if has_entered:
             rows.append_row(tx, target_id, "presence", "arrives", author_id=caller.agent.id)
         record_change(
             tx,

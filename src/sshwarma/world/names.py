@@ -46,8 +46,8 @@ _CONFUSABLE_CHARACTERS: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5"
 
 def confusable_skeleton(name: str) -> str:
     """Return a form that is equal for two names a reader could confuse."""
-    folded = unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE_CHARACTERS)
-    return folded.replace("rn", "m").replace("vv", "w").replace("cl", "d")
+    text = unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE_CHARACTERS)
+    return text.replace("rn", "m").replace("vv", "w").replace("cl", "d")
 
 
 _RESERVED_SKELETONS: Final = {confusable_skeleton(name): name for name in RESERVED_NAMES}
@@ -59,7 +59,7 @@ def check_name(name: str, kind: str) -> str:
     Raises:
         Invalid: with the reason. `kind` is the noun to use: "room", "agent".
     """
-    shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+    printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
     if len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(
             f"The name of {_add_article(kind)} has at most {MAX_NAME_CHARACTERS} characters"
@@ -67,13 +67,13 @@ def check_name(name: str, kind: str) -> str:
         )
     if not NAME_PATTERN.fullmatch(name):
         raise Invalid(
-            f"{shown!s} cannot be the name of {_add_article(kind)}.",
+            f"{printable_name!s} cannot be the name of {_add_article(kind)}.",
             hint="A name is a lower-case letter, then lower-case letters, digits, - or _.",
         )
     reserved = _RESERVED_SKELETONS.get(confusable_skeleton(name))
     if reserved is not None:
-        alike = "is a reserved name" if name == reserved else f"looks too much like {reserved}"
-        raise Invalid(f"{shown} {alike}.", hint="Choose another.")
+        reason = "is a reserved name" if name == reserved else f"looks too much like {reserved}"
+        raise Invalid(f"{printable_name} {reason}.", hint="Choose another.")
     return name
 
 
@@ -84,9 +84,9 @@ def check_thing_name(name: str) -> str:
         Invalid: with the reason.
     """
     if not THING_NAME_PATTERN.fullmatch(name):
-        shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+        printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
-            f"{shown[:60]} cannot be the name of a thing.",
+            f"{printable_name[:60]} cannot be the name of a thing.",
             hint=f"A name is a letter or digit, then letters, digits, . _ : or -; at most "
             f"{MAX_THING_NAME_CHARACTERS} characters.",
         )

@@ -85,14 +85,14 @@ class Namespace:
 
 def read_metadata_words(thing: Thing, field: str) -> tuple[str, ...]:
     """Return a list of words in a thing's metadata."""
-    found = thing.metadata.get(field)
-    return tuple(str(word) for word in found) if isinstance(found, list) else ()
+    value = thing.metadata.get(field)
+    return tuple(str(word) for word in value) if isinstance(value, list) else ()
 
 
 def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namespace]:
     """Every live namespace, by its dotted name; of rooms only the one given, if it has tools."""
     tool = things_table.alias("tool")
-    holds = (
+    tool_count = (
         select(func.count())
         .where(
             tool.c.parent_id == things_table.c.id,
@@ -102,7 +102,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
         .scalar_subquery()
     )
     query = (
-        select(things_table, holds.label("holds"))
+        select(things_table, tool_count.label("holds"))
         .where(
             things_table.c.kind.in_(NAMESPACE_KINDS),
             things_table.c.deleted_at.is_(None),
@@ -112,15 +112,17 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
         .order_by(things_table.c.qualified_name, things_table.c.name)
         .limit(MAX_LISTED_NAMESPACES)
     )
-    found = [(things.thing_from_row(row), row["holds"]) for row in conn.execute(query).mappings()]
-    kept = [
+    candidates = [
+        (things.thing_from_row(row), row["holds"]) for row in conn.execute(query).mappings()
+    ]
+    pairs = [
         (thing, count)
-        for thing, count in found
+        for thing, count in candidates
         if count or thing.kind in ("toolset", "mcp") or thing.id == GLOBAL_NAMESPACE
     ]
-    by_id = {thing.id: thing for thing, _ in kept}
+    by_id = {thing.id: thing for thing, _ in pairs}
     below_it: dict[str, list[str]] = {}
-    for thing, _ in kept:
+    for thing, _ in pairs:
         if thing.parent_id in by_id:
             below_it.setdefault(thing.parent_id or "", []).append(thing.label)
     return [
@@ -131,20 +133,20 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
             tuple(sorted(below_it.get(thing.id, ()))),
             count,
         )
-        for thing, count in sorted(kept, key=lambda one: one[0].label.split("."))
+        for thing, count in sorted(pairs, key=lambda one: one[0].label.split("."))
         if _is_reachable(conn, thing, by_id)
     ]
 
 
 def _is_reachable(conn: Connection, thing: Thing, by_id: Mapping[str, Thing]) -> bool:
     """Return whether all ancestors of a namespace are live, such as its server."""
-    above: Thing | None = thing
+    ancestor: Thing | None = thing
     for _ in range(MAX_TREE_DEPTH):
-        if above is None or above.deleted_at is not None:
+        if ancestor is None or ancestor.deleted_at is not None:
             return False
-        if above.parent_id in (None, "world", NAMESPACE_CONTAINER, "mcps"):
+        if ancestor.parent_id in (None, "world", NAMESPACE_CONTAINER, "mcps"):
             return True
-        above = by_id.get(above.parent_id) or things.get_thing(conn, above.parent_id)
+        ancestor = by_id.get(ancestor.parent_id) or things.get_thing(conn, ancestor.parent_id)
     return False
 
 
@@ -156,15 +158,15 @@ def find_namespace(
     Raises:
         NotFound: if no namespace matches.
     """
-    wanted = name.strip().lower().removeprefix("room://").removesuffix(":*")
-    known = {space.id.lower(): space for space in read_namespaces(conn, room_id)}
-    if wanted in known:
-        return known[wanted]
-    alike = [space for space in known.values() if space.title.lower() == wanted]
-    if titled and len(alike) == 1:
-        return alike[0]
-    ids = [space.id for space in known.values()]
-    raise unknown_name_error("namespace", wanted, known=ids, hint="/namespaces lists them.")
+    dotted_name = name.strip().lower().removeprefix("room://").removesuffix(":*")
+    spaces = {space.id.lower(): space for space in read_namespaces(conn, room_id)}
+    if dotted_name in spaces:
+        return spaces[dotted_name]
+    matches = [space for space in spaces.values() if space.title.lower() == dotted_name]
+    if titled and len(matches) == 1:
+        return matches[0]
+    ids = [space.id for space in spaces.values()]
+    raise unknown_name_error("namespace", dotted_name, known=ids, hint="/namespaces lists them.")
 
 
 def check_namespace_name(name: str) -> list[str]:
@@ -180,9 +182,9 @@ def check_namespace_name(name: str) -> list[str]:
             f"{MAX_NAMESPACE_NAME_CHARACTERS} characters."
         )
     if not all(parts):
-        shown = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
+        printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
-            f"{shown or 'Nothing'} cannot be the name of a namespace.",
+            f"{printable_name or 'Nothing'} cannot be the name of a namespace.",
             hint="Separate names with a dot, as in git.branch",
         )
     return [names.check_name(part, "namespace") for part in parts]
@@ -196,13 +198,13 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
         Conflict: if it already exists.
     """
     parent_id, path = NAMESPACE_CONTAINER, ""
-    made: Thing | None = None
+    namespace: Thing | None = None
     for part in check_namespace_name(name):
         path = f"{path}.{part}" if path else part
-        known = _find_reachable_or_remove(tx, path)
-        made = None
-        if known is None:
-            made = things.create_thing(
+        existing = _find_reachable_or_remove(tx, path)
+        namespace = None
+        if existing is None:
+            namespace = things.create_thing(
                 tx,
                 parent_id,
                 "toolset",
@@ -212,10 +214,10 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
                 metadata={KEYWORDS_KEY: [part], "title": part.replace("_", " ").capitalize()},
                 created_by=created_by,
             )
-        parent_id = (made or known or things.get_live_thing(tx.conn, parent_id)).id
-    if made is None:
+        parent_id = (namespace or existing or things.get_live_thing(tx.conn, parent_id)).id
+    if namespace is None:
         raise Conflict(f"The namespace {name} already exists.")
-    return made
+    return namespace
 
 
 def _find_reachable_or_remove(tx: Change, path: str) -> Thing | None:
@@ -226,10 +228,10 @@ def _find_reachable_or_remove(tx: Change, path: str) -> Thing | None:
     Raises:
         Conflict: if the name belongs to something else.
     """
-    known = _find_by_path(tx.conn, path)
-    if known is None or _is_reachable(tx.conn, known, {}):
-        return known
-    remove_namespace(tx, known)
+    namespace = _find_by_path(tx.conn, path)
+    if namespace is None or _is_reachable(tx.conn, namespace, {}):
+        return namespace
+    remove_namespace(tx, namespace)
     return None
 
 
@@ -255,10 +257,10 @@ def _find_by_path(conn: Connection, path: str) -> Thing | None:
         raise Conflict(f"{path} is the name of a room, so it cannot be that of a namespace.")
     if things.find_child(conn, "agents", path, "agent") is not None:
         raise Conflict(f"{path} is the name of an agent, so it cannot be that of a namespace.")
-    known = things.find_by_qualified_name(conn, path)
-    if known is not None and known.kind not in NAMESPACE_KINDS:
-        raise Conflict(f"{path} is the name of {things.describe_kind(known.kind)}.")
-    return known
+    thing = things.find_by_qualified_name(conn, path)
+    if thing is not None and thing.kind not in NAMESPACE_KINDS:
+        raise Conflict(f"{path} is the name of {things.describe_kind(thing.kind)}.")
+    return thing
 
 
 def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
@@ -326,28 +328,28 @@ def _check_settable(thing: Thing, field: str) -> None:
 
 def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
     """Set how much of a tool's results a model sees after their turn is over."""
-    leave, _, amount = value.strip().upper().partition(" ")
-    whole = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
-    if leave not in RETENTION_MODES or (amount and not (leave == "SHORT" and whole)):
+    mode, _, amount = value.strip().upper().partition(" ")
+    is_number = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
+    if mode not in RETENTION_MODES or (amount and not (mode == "SHORT" and is_number)):
         raise Invalid(
             f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {value[:40]}).",
             hint="SHORT takes a number of characters, "
             f"at most {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
         )
-    short = int(amount) if amount else None
-    return things.set_metadata(tx, tool.id, leave_out=leave, short_amount=short)
+    short_amount = int(amount) if amount else None
+    return things.set_metadata(tx, tool.id, leave_out=mode, short_amount=short_amount)
 
 
 def read_descendants(conn: Connection, thing: Thing) -> list[Thing]:
     """Return the namespaces inside a namespace, at every depth."""
-    found: dict[str, Thing] = {}
-    waiting = [thing]
-    while waiting:
-        for child in things.read_children(conn, waiting.pop().id, *NAMESPACE_KINDS):
-            if child.id not in found:
-                found[child.id] = child
-                waiting.append(child)
-    return list(found.values())
+    descendants: dict[str, Thing] = {}
+    stack = [thing]
+    while stack:
+        for child in things.read_children(conn, stack.pop().id, *NAMESPACE_KINDS):
+            if child.id not in descendants:
+                descendants[child.id] = child
+                stack.append(child)
+    return list(descendants.values())
 
 
 def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
@@ -355,11 +357,11 @@ def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
 
     Returns the names of the namespaces, and the number of tools deleted with them.
     """
-    gone = [thing, *(one for one in read_descendants(tx.conn, thing) if one.kind == "toolset")]
-    tools = [tool for space in gone for tool in things.read_children(tx.conn, space.id, "tool")]
-    for one in (*tools, *reversed(gone)):
-        things.delete_thing(tx, one)
-    return [space.label for space in gone], len(tools)
+    spaces = [thing, *(node for node in read_descendants(tx.conn, thing) if node.kind == "toolset")]
+    tools = [tool for space in spaces for tool in things.read_children(tx.conn, space.id, "tool")]
+    for node in (*tools, *reversed(spaces)):
+        things.delete_thing(tx, node)
+    return [space.label for space in spaces], len(tools)
 
 
 def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
@@ -379,15 +381,15 @@ def _parse_title(value: str) -> str | None:
 
 
 def _parse_words(value: str) -> list[str]:
-    found = [word.strip() for word in value.replace("\n", ",").split(",")]
-    found = list(dict.fromkeys(word for word in found if word and word != "-"))
-    if len(found) > MAX_NAMESPACE_WORDS or any(
-        len(word) > 60 or not word.isprintable() for word in found
+    words = [word.strip() for word in value.replace("\n", ",").split(",")]
+    words = list(dict.fromkeys(word for word in words if word and word != "-"))
+    if len(words) > MAX_NAMESPACE_WORDS or any(
+        len(word) > 60 or not word.isprintable() for word in words
     ):
         raise Invalid(
             f"At most {MAX_NAMESPACE_WORDS} words, each of at most 60 printable characters."
         )
-    return found
+    return words
 
 
 def _parse_states(value: str) -> list[str]:
@@ -396,14 +398,14 @@ def _parse_states(value: str) -> list[str]:
     Raises:
         Invalid: if one of them is not a valid name of a state.
     """
-    found = _parse_words(value)
-    for state in found:
+    states = _parse_words(value)
+    for state in states:
         if not STATE_NAME_PATTERN.fullmatch(state.removeprefix("mcp:")):
             raise Invalid(
                 f"{state[:60]} cannot be the name of a state.",
                 hint="Examples: ci-configured, project-loaded, mcp:NAME for a server.",
             )
-    return found
+    return states
 
 
 def _parse_switch(field: str, value: str) -> bool:

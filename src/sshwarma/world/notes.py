@@ -25,14 +25,14 @@ def get_notes_thing(conn: Connection, room_id: str, agent_name: str) -> Thing | 
 
 def read_notes(conn: Connection, room_id: str, agent_name: str) -> str:
     """Return an agent's notes in a room; empty if it has none."""
-    known = get_notes_thing(conn, room_id, agent_name)
-    return (known.content or "") if known else ""
+    thing = get_notes_thing(conn, room_id, agent_name)
+    return (thing.content or "") if thing else ""
 
 
 def write_notes(tx: Change, room_id: str, agent_id: str, agent_name: str, text: str) -> None:
     """Set an agent's notes in a room; do nothing if they are unchanged."""
-    known = get_notes_thing(tx.conn, room_id, agent_name)
-    if known is None:
+    thing = get_notes_thing(tx.conn, room_id, agent_name)
+    if thing is None:
         if text:
             container = things.find_child(tx.conn, room_id, NOTES_CONTAINER, "container")
             container = container or things.create_thing(tx, room_id, "container", NOTES_CONTAINER)
@@ -45,5 +45,5 @@ def write_notes(tx: Change, room_id: str, agent_id: str, agent_name: str, text: 
                 metadata={"role": NOTES_ROLE, "agent_id": agent_id},
                 created_by=agent_id,
             )
-    elif (known.content or "") != text:
-        things.update_thing(tx, known.id, structural=False, content=text)
+    elif (thing.content or "") != text:
+        things.update_thing(tx, thing.id, structural=False, content=text)

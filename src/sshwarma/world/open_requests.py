@@ -122,9 +122,9 @@ class OpenRequests:
 
     def discard(self, request: OpenRequest) -> None:
         """Remove a request; leaving it does."""
-        left = self._requests.get(request.agent_id, set())
-        left.discard(request)
-        if not left:
+        requests = self._requests.get(request.agent_id, set())
+        requests.discard(request)
+        if not requests:
             self._requests.pop(request.agent_id, None)
 
     def agents_in(self, room_id: str) -> set[str]:
@@ -161,7 +161,7 @@ class OpenRequests:
             self._background.spawn(self._end_revoked(event.agent_id))
 
     async def _end_revoked(self, agent_id: str) -> None:
-        live = await self._read_token_ids(agent_id)
+        live_ids = await self._read_token_ids(agent_id)
         for request in tuple(self._requests.get(agent_id, ())):
-            if request.token is not None and request.token.id not in live:
+            if request.token is not None and request.token.id not in live_ids:
                 request.end_access("The token was revoked.")

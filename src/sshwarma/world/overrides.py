@@ -74,10 +74,10 @@ def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
             dump_metadata(decision) if isinstance(decision, dict) else decision
         )
     namespace = tool.label.rpartition(":")[0]
-    ours = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == tool.label)
-    if tx.conn.execute(update(tool_overrides).where(*ours).values(**values)).rowcount == 0:
-        made = {"id": new_id(), "toolset_id": namespace, "tool_id": tool.label, **values}
-        tx.conn.execute(insert(tool_overrides).values(made))
+    key = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == tool.label)
+    if tx.conn.execute(update(tool_overrides).where(*key).values(**values)).rowcount == 0:
+        row = {"id": new_id(), "toolset_id": namespace, "tool_id": tool.label, **values}
+        tx.conn.execute(insert(tool_overrides).values(row))
     tx.publish_on_commit(WorldChanged(tool.parent_id))
 
 
@@ -93,13 +93,13 @@ def clear_override(tx: Change, tool: Thing) -> None:
 
 def apply_override(tool: Thing, override: Override | None) -> Thing:
     """Return the tool with people's decisions applied."""
-    decided = override or _NO_OVERRIDE
-    if decided.enabled is None and decided.description is None:
+    decisions = override or _NO_OVERRIDE
+    if decisions.enabled is None and decisions.description is None:
         return tool
     return replace(
         tool,
-        enabled=tool.enabled if decided.enabled is None else decided.enabled,
-        description=tool.description if decided.description is None else decided.description,
+        enabled=tool.enabled if decisions.enabled is None else decisions.enabled,
+        description=tool.description if decisions.description is None else decisions.description,
     )
 
 

@@ -82,9 +82,9 @@ class Presence:
 
         Returns whether its agent left the old one, and whether it entered the new one.
         """
-        left = self._remove_from_room(connection)
+        has_left = self._remove_from_room(connection)
         connection.room_id = room_id
-        return left, self._add_to_room(connection)
+        return has_left, self._add_to_room(connection)
 
     def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
         """Return an entry for each agent, in order of arrival, with its last used connection.
@@ -128,13 +128,13 @@ class Presence:
         links = agents.get(connection.agent_id, [])
         if connection in links:
             links.remove(connection)
-        gone = not links
-        if gone:
+        has_left = not links
+        if has_left:
             agents.pop(connection.agent_id, None)
             if not agents:
                 self._rooms.pop(connection.room_id, None)
         self._publish_change(connection.room_id)
-        return gone
+        return has_left
 
     def _publish_change(self, room_id: str) -> None:
         self.versions[room_id] = self.versions.get(room_id, 0) + 1

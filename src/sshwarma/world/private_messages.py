@@ -18,8 +18,8 @@ def pair_name(one_id: str, other_id: str) -> str:
 
 def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None:
     """Return the id of the log the two agents share, if they have talked."""
-    found = things.find_child(conn, "directs", pair_name(one_id, other_id), "container")
-    return found.id if found else None
+    log = things.find_child(conn, "directs", pair_name(one_id, other_id), "container")
+    return log.id if log else None
 
 
 def read_private_logs(conn: Connection, agent_id: str) -> list[str]:

@@ -188,7 +188,7 @@ class RestrictedDatabase:
         def fill(table: str, ids: list[str]) -> None:
             database.executemany(
                 f"INSERT OR IGNORE INTO temp.{table} VALUES (?)",
-                [(one,) for one in ids],
+                [(row_id,) for row_id in ids],
             )
 
         fill("logs", question["logs"])
@@ -208,15 +208,15 @@ class RestrictedDatabase:
 
     def _filtered_select(self, table: str) -> str:
         table_filter = TABLE_FILTERS[table]
-        listed = []
+        columns = []
         for info in self.database.execute(f"PRAGMA main.table_xinfo({table})"):
             column = f'"{info[1]}"'
             if info[1] not in table_filter.keys:
                 open_only = f"CASE WHEN {table_filter.condition} THEN {column} END"
-                shown = _COLUMN_REPLACEMENTS.get((table, info[1]), "{}").format(open_only)
-                column = f"{shown} AS {column}"
-            listed.append(column)
-        return f"SELECT {', '.join(listed)} FROM main.{table} WHERE {table_filter.condition}"
+                expression = _COLUMN_REPLACEMENTS.get((table, info[1]), "{}").format(open_only)
+                column = f"{expression} AS {column}"
+            columns.append(column)
+        return f"SELECT {', '.join(columns)} FROM main.{table} WHERE {table_filter.condition}"
 
     def _shown(self, stored: str | None) -> str | None:
         """Return a thing's metadata (JSON) without its private keys."""
@@ -224,19 +224,21 @@ class RestrictedDatabase:
             return None
         if stored in self._metadata_cache:
             return self._metadata_cache[stored]
-        known = json.loads(stored)
-        allowed = PUBLIC_METADATA_KEYS | ADMIN_METADATA_KEYS if self.admin else PUBLIC_METADATA_KEYS
-        kept = {key: value for key, value in known.items() if key in allowed}
+        metadata = json.loads(stored)
+        allowed_keys = (
+            PUBLIC_METADATA_KEYS | ADMIN_METADATA_KEYS if self.admin else PUBLIC_METADATA_KEYS
+        )
+        fields = {key: value for key, value in metadata.items() if key in allowed_keys}
         if self.admin:
-            kept |= {
+            fields |= {
                 key: dict.fromkeys(value, "…")
-                for key, value in known.items()
+                for key, value in metadata.items()
                 if key in MASKED_METADATA_KEYS and isinstance(value, dict)
             }
-        shown = json.dumps(kept, ensure_ascii=False)
+        text = json.dumps(fields, ensure_ascii=False)
         if len(self._metadata_cache) < MAX_CACHED_METADATA:
-            self._metadata_cache[stored] = shown
-        return shown
+            self._metadata_cache[stored] = text
+        return text
 
     def _authorize_action(
         self,
@@ -246,24 +248,26 @@ class RestrictedDatabase:
         database: str | None,
         source: str | None,
     ) -> int:
-        gated = source in self._view_tables
+        from_view = source in self._view_tables
         name = (first or "").lower()
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
             function = (second or "").lower()
-            if function in ALLOWED_FUNCTIONS or (function == "shown" and gated):
+            if function in ALLOWED_FUNCTIONS or (function == "shown" and from_view):
                 return sqlite3.SQLITE_OK
             return self._deny_action("function", function)
         if action == sqlite3.SQLITE_READ:
-            ours = database == "temp" and not name.startswith("sqlite_")
+            is_temp = database == "temp" and not name.startswith("sqlite_")
             # If no column of a table is read, SQLite passes only the table's name: also for WITH.
-            named = not second and name not in self._stored_names and not name.startswith("sqlite_")
+            is_bare_name = (
+                not second and name not in self._stored_names and not name.startswith("sqlite_")
+            )
             if (
-                ours
-                or named
+                is_temp
+                or is_bare_name
                 or name in ALLOWED_TABLE_FUNCTIONS
-                or (gated and name in TABLE_FILTERS)
+                or (from_view and name in TABLE_FILTERS)
             ):
                 return sqlite3.SQLITE_OK
             return self._deny_action("read", name)

@@ -60,31 +60,31 @@ class QueryRunner:
         columns = [
             _truncate_text(column[0], MAX_HEADING_CHARACTERS) for column in cursor.description
         ]
-        shown: list[list[Any]] = []
-        size = more = 0
+        rows: list[list[Any]] = []
+        size = extra_rows = 0
         uncounted = full = False
         try:
             for row in cursor:
-                if not full and len(shown) < self._max_rows:
-                    before = self._cut_cells
+                if not full and len(rows) < self._max_rows:
+                    cut_cells = self._cut_cells
                     cells = [self._shown(value) for value in row]
                     size += sum(len(str(cell)) for cell in cells)
-                    if size <= self._max_characters or not shown:
-                        shown.append(cells)
+                    if size <= self._max_characters or not rows:
+                        rows.append(cells)
                         continue
-                    full, self._cut_cells = True, before
-                more += 1
-                if len(shown) + more >= MAX_COUNTED_ROWS:
+                    full, self._cut_cells = True, cut_cells
+                extra_rows += 1
+                if len(rows) + extra_rows >= MAX_COUNTED_ROWS:
                     uncounted = True
                     break
         except sqlite3.OperationalError as error:
-            if "interrupted" not in str(error) or not more:
+            if "interrupted" not in str(error) or not extra_rows:
                 raise
             uncounted = True
         return {
             "columns": columns,
-            "rows": shown,
-            "more": more,
+            "rows": rows,
+            "more": extra_rows,
             "uncounted": uncounted,
             "cut_cells": self._cut_cells,
         }
@@ -131,8 +131,8 @@ def _run_request(request: dict[str, Any]) -> dict[str, Any]:
 def _describe_failure(scope: RestrictedDatabase, text: str) -> dict[str, Any]:
     """Return the failure as fields, which `reports` turns into a message."""
     if scope.denied is not None:
-        what, name = scope.denied
-        return {"failure": "denied", "what": what, "name": name}
+        action, name = scope.denied
+        return {"failure": "denied", "what": action, "name": name}
     if "interrupted" in text:
         return {"failure": "time"}
     if "out of memory" in text:
@@ -146,12 +146,12 @@ def _describe_failure(scope: RestrictedDatabase, text: str) -> dict[str, Any]:
 
 def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
     """Return readable names that are similar to the unknown one in SQLite's message."""
-    unknown = re.match(r"no such (table|column): (?:\w+\.)?(\w+)$", text)
-    if unknown is None:
+    match = re.match(r"no such (table|column): (?:\w+\.)?(\w+)$", text)
+    if match is None:
         return
     relations = scope.read_relations()
-    names = relations if unknown[1] == "table" else {c for cs in relations.values() for c in cs}
-    yield from find_near_names(unknown[2], names)
+    names = relations if match[1] == "table" else {c for cs in relations.values() for c in cs}
+    yield from find_near_names(match[2], names)
 
 
 def _truncate_text(text: str, limit: int) -> str:
@@ -161,9 +161,9 @@ def _truncate_text(text: str, limit: int) -> str:
 def _limit_resources(memory: int, seconds: float) -> None:
     """Limit memory over the present use, processor time and file size, irrevocably."""
     os.nice(5)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    until = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
-    limits = {resource.RLIMIT_CPU: until, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_seconds = math.ceil(usage.ru_utime + usage.ru_stime + seconds) + 1
+    limits = {resource.RLIMIT_CPU: cpu_seconds, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
     statm = Path("/proc/self/statm")
     if statm.exists():  # elsewhere the limits on values and on time must suffice
         pages = int(statm.read_text("ascii").split()[0])

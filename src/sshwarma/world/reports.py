@@ -113,7 +113,7 @@ class Reports:
         self._waiting += 1
         try:
             async with self._slots:
-                given = await self._run(
+                answer = await self._run(
                     {
                         "path": str(self._path),
                         "sql": sql,
@@ -129,14 +129,14 @@ class Reports:
                 )
         finally:
             self._waiting -= 1
-        if "failure" in given:
-            raise _failure_error(sql, given)
+        if "failure" in answer:
+            raise _failure_error(sql, answer)
         return ReportResult(
-            tuple(given["columns"]),
-            tuple(tuple(row) for row in given["rows"]),
-            given["more"],
-            given["uncounted"],
-            given["cut_cells"],
+            tuple(answer["columns"]),
+            tuple(tuple(row) for row in answer["rows"]),
+            answer["more"],
+            answer["uncounted"],
+            answer["cut_cells"],
         )
 
     async def close(self) -> None:
@@ -162,7 +162,7 @@ class Reports:
         self._running.add(process)
         try:
             async with asyncio.timeout(PROCESS_TIMEOUT_SECONDS):
-                out, words = await process.communicate(json.dumps(question).encode())
+                stdout, stderr = await process.communicate(json.dumps(question).encode())
         except TimeoutError:
             return {"failure": "time"}
         finally:
@@ -170,15 +170,15 @@ class Reports:
             await asyncio.shield(process.wait())
             self._running.discard(process)
         if process.returncode == 0:
-            given: dict[str, Any] = json.loads(out)
-            return given
+            answer: dict[str, Any] = json.loads(stdout)
+            return answer
         if process.returncode in (-signal.SIGALRM, -signal.SIGXCPU):
             return {"failure": "time"}
-        if b"MemoryError" in words:
+        if b"MemoryError" in stderr:
             return {"failure": "memory"}
         if process.returncode == -signal.SIGKILL:  # by `close`, or by a system out of memory
             return {"failure": "killed"}
-        log.error("a report failed", status=process.returncode, stderr=words[-2000:].decode())
+        log.error("a report failed", status=process.returncode, stderr=stderr[-2000:].decode())
         return {"failure": "broken"}
 
 
@@ -208,20 +208,20 @@ def _check_statement(sql: str) -> None:
 
 def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
     """Return the error message for a failure of the worker."""
-    less = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
+    hint = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
     match answer["failure"]:
         case "denied":
             return _denied_error(sql, answer["what"], answer["name"])
         case "time":
-            return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=less)
+            return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=hint)
         case "memory":
             return WorldError(
                 f"The query exceeded {MAX_REPORT_MEMORY_BYTES >> 20} MiB of memory.",
-                hint=less,
+                hint=hint,
             )
         case "size":
-            most = report_access.MAX_VALUE_BYTES >> 20
-            return WorldError(f"A value in the query exceeds {most} MiB.", hint=less)
+            limit = report_access.MAX_VALUE_BYTES >> 20
+            return WorldError(f"A value in the query exceeds {limit} MiB.", hint=hint)
         case "statements":
             return Invalid(
                 "Only one statement is allowed.", hint="Remove everything after the first ;"
@@ -236,18 +236,18 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
 
 
 def _denied_error(sql: str, action: str, name: str) -> WorldError:
-    at = _find_word_span(sql, name) if name else None
+    span = _find_word_span(sql, name) if name else None
     match action:
         case "read" if name in READABLE_TABLES:
             return Forbidden(
-                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", span=at
+                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", span=span
             )
         case "read":
             return Forbidden(
-                f"{name} is not readable.", hint="/schema lists the readable tables.", span=at
+                f"{name} is not readable.", hint="/schema lists the readable tables.", span=span
             )
         case "function":
-            return Forbidden(f"The function {name} is not allowed.", span=at)
+            return Forbidden(f"The function {name} is not allowed.", span=span)
         case "virtual":
             return Forbidden(
                 "A table in the query is not readable.", hint="/schema lists the readable tables."
@@ -291,6 +291,6 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
 
 def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
     """Return the span of a word, if it occurs once."""
-    whole = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
-    found = list(re.finditer(whole, sql, re.IGNORECASE))
-    return found[0].span() if len(found) == 1 else None
+    pattern = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
+    matches = list(re.finditer(pattern, sql, re.IGNORECASE))
+    return matches[0].span() if len(matches) == 1 else None

@@ -8,5 +8,5 @@ from pathlib import Path
 def resource_dir(folder: str) -> Path:
     """Return the path of `embedded` or `migrations`."""
     package = Path(__file__).resolve().parent.parent
-    inside = package / folder
-    return inside if inside.is_dir() else package.parent.parent / folder
+    path = package / folder
+    return path if path.is_dir() else package.parent.parent / folder

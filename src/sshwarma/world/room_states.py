@@ -25,15 +25,15 @@ DIRECTORY_KEY: Final = "directory"
 
 def detect_states(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """Return the states that directories decide, by the id of their room."""
-    found: dict[str, frozenset[str]] = {}
+    states_by_room: dict[str, frozenset[str]] = {}
     for room_id, path in directories.items():
         states = set()
         if Path(path).is_dir():
             states.add("project-loaded")
             if (Path(path) / ".git").exists():
                 states.add("git-present")
-        found[room_id] = frozenset(states)
-    return found
+        states_by_room[room_id] = frozenset(states)
+    return states_by_room
 
 
 class RoomStateWatcher:
@@ -51,8 +51,8 @@ class RoomStateWatcher:
     async def check_once(self) -> None:
         """Poll once, and publish the changes."""
         directories = await self._world.memoized("directories", _read_directories)
-        found = await asyncio.to_thread(detect_states, directories) if directories else {}
-        self._world.set_detected_states(found)
+        states = await asyncio.to_thread(detect_states, directories) if directories else {}
+        self._world.set_detected_states(states)
 
 
 def _read_directories(conn: Connection) -> dict[str, str]:

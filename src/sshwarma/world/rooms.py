@@ -64,16 +64,22 @@ def read_room(conn: Connection, room_id: str) -> Room:
 
 def read_rooms(conn: Connection) -> list[Room]:
     """Every live room, by name; without its bag and exits, for lists."""
-    found = [*things.read_children(conn, "rooms", "room"), things.get_live_thing(conn, "home")]
-    return [_room_without_bag(conn, thing) for thing in sorted(found, key=lambda thing: thing.name)]
+    room_things = [
+        *things.read_children(conn, "rooms", "room"),
+        things.get_live_thing(conn, "home"),
+    ]
+    return [
+        _room_without_bag(conn, thing)
+        for thing in sorted(room_things, key=lambda thing: thing.name)
+    ]
 
 
 def find_room_id(conn: Connection, name: str) -> str | None:
     """Return the id of the live room of that name."""
     if name == "home":
         return "home"
-    found = things.find_child(conn, "rooms", name, "room")
-    return found.id if found else None
+    room = things.find_child(conn, "rooms", name, "room")
+    return room.id if room else None
 
 
 def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -> Thing:
@@ -102,7 +108,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     """
     _check_room_name(tx.conn, name, owner)
     source = things.get_live_thing(tx.conn, source_id)
-    kept: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         key: source.metadata[key] for key in ("vibe", "nav", "access") if key in source.metadata
     }
     room = things.create_thing(
@@ -111,13 +117,13 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         "room",
         name,
         description=source.description,
-        metadata={**kept, "forked_from": source.id},
+        metadata={**metadata, "forked_from": source.id},
         created_by=owner.id,
     )
     equipment.copy_equipment(tx, source_id, room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
     for thing in things.read_children(tx.conn, source_id, "data", "reference"):
-        copied = things.create_thing(
+        copy = things.create_thing(
             tx,
             room.id,
             thing.kind,
@@ -131,7 +137,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         for row in equipment.read_equipped_rows(tx.conn, [room.id]):
             if row.thing.id == thing.id and row.equipped:
                 equipment.unequip_things(tx, room.id, [thing])
-                equipment.equip_things(tx, room.id, [copied], row.priority)
+                equipment.equip_things(tx, room.id, [copy], row.priority)
     for way in exits.read_exits(tx.conn, source_id):
         exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
     return room
@@ -154,10 +160,10 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
             f"{name} is an agent: only {name} can give a room that name.",
             hint="Choose another name.",
         )
-    taken = things.find_by_qualified_name(conn, name)
-    if taken is not None:  # their tools would have the same names
+    namesake = things.find_by_qualified_name(conn, name)
+    if namesake is not None:  # their tools would have the same names
         raise Conflict(
-            f"{name} is the name of {things.describe_kind(taken.kind)}.",
+            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
             hint="Choose another name.",
         )
 

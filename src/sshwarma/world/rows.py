@@ -113,10 +113,10 @@ def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:
 
 def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
     """Return the rows with those ids, in the order of the log."""
-    wanted = list(row_ids)
-    if not wanted:
+    ids = list(row_ids)
+    if not ids:
         return []
-    query = select(rows).where(rows.c.id.in_(wanted)).order_by(rows.c.n)
+    query = select(rows).where(rows.c.id.in_(ids)).order_by(rows.c.n)
     return [row_from_mapping(row) for row in conn.execute(query).mappings()]
 
 
@@ -128,16 +128,16 @@ def read_window_rows(
     Only rows with a `seq` below `before`, if given.
     """
     # Two queries, because one with OR would read the whole log.
-    of = select(rows).where(rows.c.turn_id.in_(list(turn_ids)))
-    loose = select(rows).where(
+    turn_query = select(rows).where(rows.c.turn_id.in_(list(turn_ids)))
+    loose_query = select(rows).where(
         rows.c.room_id == room_id, rows.c.seq > loose_after, rows.c.turn_id.is_(None)
     )
-    found: list[Row] = []
-    for query in (of, loose):
+    result: list[Row] = []
+    for query in (turn_query, loose_query):
         if before is not None:
             query = query.where(rows.c.seq < before)
-        found += [row_from_mapping(row) for row in conn.execute(query).mappings()]
-    return sorted(found, key=lambda row: row.seq)
+        result += [row_from_mapping(row) for row in conn.execute(query).mappings()]
+    return sorted(result, key=lambda row: row.seq)
 
 
 def row_from_mapping(row: RowMapping) -> Row:

@@ -72,14 +72,14 @@ class SearchHit:
 
 def count_unindexed_rows(conn: Connection) -> int:
     """Number of rows that are not indexed yet."""
-    newest = int(conn.execute(_SELECT_NEWEST_N).scalar_one())
-    return newest - int(conn.execute(_SELECT_INDEXED_N).scalar_one())
+    newest_n = int(conn.execute(_SELECT_NEWEST_N).scalar_one())
+    return newest_n - int(conn.execute(_SELECT_INDEXED_N).scalar_one())
 
 
 def index_next_rows(tx: Change) -> bool:
     """Index up to INDEX_PASS_ROWS rows. Returns whether more remain."""
-    last = int(tx.conn.execute(_SELECT_INDEXED_N).scalar_one())
-    values = {"last": last, "pass": INDEX_PASS_ROWS}
+    last_n = int(tx.conn.execute(_SELECT_INDEXED_N).scalar_one())
+    values = {"last": last_n, "pass": INDEX_PASS_ROWS}
     tx.conn.execute(_INSERT_INDEX_ROWS, values)
     tx.conn.execute(_UPDATE_INDEXED_N, values)
     return count_unindexed_rows(tx.conn) > 0
@@ -152,8 +152,8 @@ def build_fts_query(words: str) -> str:
     terms: list[str] = []
     for index, part in enumerate(parts):
         inside_quotes = index % 2 == 1
-        found = [part] if inside_quotes else part.split()
-        terms += [f'"{term}"' for term in found if any(c.isalnum() for c in term)]
+        phrases = [part] if inside_quotes else part.split()
+        terms += [f'"{term}"' for term in phrases if any(c.isalnum() for c in term)]
     if terms and words[-1:].isalnum():
         terms[-1] += "*"
     return " ".join(terms)

@@ -24,8 +24,8 @@ SKILL_PREFIX: Final = "skill:"
 
 def read_skills(conn: Connection) -> list[Thing]:
     """Every live skill, by name."""
-    found = things.read_children(conn, SKILLS_CONTAINER, "data")
-    return [thing for thing in found if thing.metadata.get("role") == SKILL_ROLE]
+    children = things.read_children(conn, SKILLS_CONTAINER, "data")
+    return [thing for thing in children if thing.metadata.get("role") == SKILL_ROLE]
 
 
 def find_skill(conn: Connection, name: str) -> Thing:
@@ -35,12 +35,12 @@ def find_skill(conn: Connection, name: str) -> Thing:
         NotFound: if there is no such skill.
     """
     plain = name.removeprefix(SKILL_PREFIX)
-    found = read_skills(conn)
-    for thing in found:
+    skills = read_skills(conn)
+    for thing in skills:
         if plain in (thing.name, str(thing.metadata.get("number"))):
             return thing
-    known = [thing.name for thing in found]
-    raise unknown_name_error("skill", plain, known=known, hint="/skill list lists them.")
+    names = [thing.name for thing in skills]
+    raise unknown_name_error("skill", plain, known=names, hint="/skill list lists them.")
 
 
 def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
@@ -53,8 +53,8 @@ def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) 
     check_name(name, "skill")
     if any(thing.name == name for thing in read_skills(tx.conn)):
         raise Conflict(f"The skill {name} already exists.", hint="Change it with /skill edit.")
-    newest = func.max(func.json_extract(things_table.c.metadata, "$.number"))
-    query = select(newest).where(things_table.c.parent_id == SKILLS_CONTAINER)
+    newest_number = func.max(func.json_extract(things_table.c.metadata, "$.number"))
+    query = select(newest_number).where(things_table.c.parent_id == SKILLS_CONTAINER)
     number = (tx.conn.execute(query).scalar() or 0) + 1
     return things.create_thing(
         tx,

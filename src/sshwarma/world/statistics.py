@@ -128,24 +128,24 @@ def read_tool_counts(
         .group_by(tool_calls.c.tool_id)
         .order_by(func.count().desc(), tool_calls.c.tool_id)
     )
-    counted = conn.execute(query).all()
-    every = sum(calls for _, calls, _ in counted)
-    return tuple(ToolCount(tool, calls, errors, calls / every) for tool, calls, errors in counted)
+    counts = conn.execute(query).all()
+    total = sum(calls for _, calls, _ in counts)
+    return tuple(ToolCount(tool, calls, errors, calls / total) for tool, calls, errors in counts)
 
 
 def read_skill_use(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[SkillUse, ...]:
     """Return the skills active in a room or on an agent, by name; every skill for all rooms."""
-    on = and_(equipped.c.thing_id == things.c.id, equipped.c.deleted_at.is_(None))
+    condition = and_(equipped.c.thing_id == things.c.id, equipped.c.deleted_at.is_(None))
     if room_id is not None:
-        on = and_(on, equipped.c.context_id.in_([room_id, agent_id or room_id]))
+        condition = and_(condition, equipped.c.context_id.in_([room_id, agent_id or room_id]))
     elif agent_id is not None:
-        on = and_(on, equipped.c.context_id == agent_id)
+        condition = and_(condition, equipped.c.context_id == agent_id)
     activations = func.json_extract(things.c.metadata, "$.activations")
     query = (
         select(things.c.name, func.count(equipped.c.context_id), activations)
-        .select_from(things.join(equipped, on, isouter=room_id is None and agent_id is None))
+        .select_from(things.join(equipped, condition, isouter=room_id is None and agent_id is None))
         .where(
             things.c.kind == "data",
             things.c.deleted_at.is_(None),
@@ -176,10 +176,10 @@ def read_time_range(
             .where(_calls_filter(room_id, agent_id))
         ).one(),
     )
-    known = [(first, last) for first, last in spans if first is not None]
-    if not known:
+    ranges = [(first, last) for first, last in spans if first is not None]
+    if not ranges:
         return None
-    return min(first for first, _ in known), max(last for _, last in known)
+    return min(first for first, _ in ranges), max(last for _, last in ranges)
 
 
 def _usage_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:

@@ -72,11 +72,11 @@ class Change:
         The last one is remembered between units, because only the writer appends; a failing unit
         clears it.
         """
-        last = self._last_seq.get(room_id)
-        if last is None:
-            last = read_last(self.conn, room_id)
-        self._last_seq[room_id] = last + 1
-        return last + 1
+        last_seq = self._last_seq.get(room_id)
+        if last_seq is None:
+            last_seq = read_last(self.conn, room_id)
+        self._last_seq[room_id] = last_seq + 1
+        return last_seq + 1
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class Store:
         self, connection: Connection, batch: list[_WriteJob[Any]], last_seq: dict[str, int]
     ) -> None:
         driver = _driver_connection(connection)
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             driver.execute("BEGIN IMMEDIATE")
             for job in batch:
@@ -246,7 +246,7 @@ class Store:
         else:
             self.counts.commits += 1
             self.counts.units += len(batch)
-            self.counts.commit_seconds += time.perf_counter() - started
+            self.counts.commit_seconds += time.perf_counter() - start
 
     def _run(
         self,
@@ -285,8 +285,8 @@ class Store:
 
         A crowded room makes a batch expensive to publish.
         """
-        until = time.perf_counter() + MAX_PUBLISH_SECONDS
-        while self._unpublished and time.perf_counter() < until:
+        deadline = time.perf_counter() + MAX_PUBLISH_SECONDS
+        while self._unpublished and time.perf_counter() < deadline:
             job = self._unpublished[0]
             if job.error is None:
                 for happened in job.events:

@@ -83,8 +83,8 @@ def thing_from_row(row: RowMapping) -> Thing:
 
 def get_thing(conn: Connection, thing_id: str) -> Thing | None:
     """Return the thing with that id, deleted or not."""
-    found = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
-    return thing_from_row(found) if found else None
+    row = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
+    return thing_from_row(row) if row else None
 
 
 def get_things(conn: Connection, thing_ids: Collection[str]) -> dict[str, Thing]:
@@ -99,10 +99,10 @@ def get_live_thing(conn: Connection, thing_id: str) -> Thing:
     Raises:
         NotFound: if it does not exist, or was deleted.
     """
-    found = get_thing(conn, thing_id)
-    if found is None or found.deleted_at is not None:
+    thing = get_thing(conn, thing_id)
+    if thing is None or thing.deleted_at is not None:
         raise NotFound("That thing was deleted.")
-    return found
+    return thing
 
 
 def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
@@ -110,8 +110,8 @@ def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | Non
     query = select(things).where(
         things.c.qualified_name == qualified_name, things.c.deleted_at.is_(None)
     )
-    found = conn.execute(query).mappings().first()
-    return thing_from_row(found) if found else None
+    row = conn.execute(query).mappings().first()
+    return thing_from_row(row) if row else None
 
 
 def read_children(
@@ -132,19 +132,19 @@ def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thin
     )
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
-    found = [thing_from_row(row) for row in conn.execute(query).mappings()]
-    return min(found, key=lambda thing: thing.kind != "data", default=None)
+    children = [thing_from_row(row) for row in conn.execute(query).mappings()]
+    return min(children, key=lambda thing: thing.kind != "data", default=None)
 
 
 def read_ancestors(conn: Connection, thing_id: str) -> list[Thing]:
     """Return the ancestors of a thing, from its parent up to the root."""
-    found: dict[str, Thing] = {}
+    ancestors: dict[str, Thing] = {}
     thing = get_thing(conn, thing_id)
-    while thing is not None and thing.parent_id is not None and thing.parent_id not in found:
+    while thing is not None and thing.parent_id is not None and thing.parent_id not in ancestors:
         thing = get_thing(conn, thing.parent_id)
         if thing is not None:
-            found[thing.id] = thing
-    return list(found.values())
+            ancestors[thing.id] = thing
+    return list(ancestors.values())
 
 
 def create_thing(  # noqa: PLR0913 - one keyword for each column
@@ -215,7 +215,7 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
         NotFound: if it was deleted.
         Conflict: if its new name, place or qualified name is taken.
     """
-    before = get_live_thing(tx.conn, thing_id)
+    old_thing = get_live_thing(tx.conn, thing_id)
     if "metadata" in columns:
         columns["metadata"] = dump_metadata(columns["metadata"])
     try:
@@ -223,18 +223,20 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
             update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
         )
     except IntegrityError as error:
-        raise Conflict(f"A {before.kind} with that name already exists there.") from error
+        raise Conflict(f"A {old_thing.kind} with that name already exists there.") from error
     if structural:
         # A change of a room concerns that room; of anything else, its parent.
-        tx.publish_on_commit(WorldChanged(thing_id if before.kind == "room" else before.parent_id))
+        tx.publish_on_commit(
+            WorldChanged(thing_id if old_thing.kind == "room" else old_thing.parent_id)
+        )
     return get_live_thing(tx.conn, thing_id)
 
 
 def set_metadata(tx: Change, thing_id: str, *, structural: bool = True, **values: Any) -> Thing:
     """Set keys of a thing's metadata; None removes one."""
     merged = get_live_thing(tx.conn, thing_id).metadata | values
-    kept = {key: value for key, value in merged.items() if value is not None}
-    return update_thing(tx, thing_id, structural=structural, metadata=kept)
+    metadata = {key: value for key, value in merged.items() if value is not None}
+    return update_thing(tx, thing_id, structural=structural, metadata=metadata)
 
 
 def delete_thing(tx: Change, thing: Thing) -> None:
@@ -273,7 +275,9 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
         NotFound: if either was deleted.
     """
     target = get_live_thing(tx.conn, to_id)
-    if to_id == thing_id or any(above.id == thing_id for above in read_ancestors(tx.conn, to_id)):
+    if to_id == thing_id or any(
+        ancestor.id == thing_id for ancestor in read_ancestors(tx.conn, to_id)
+    ):
         raise Invalid(
             f"A thing cannot contain itself: {target.label} is the thing or lies inside it."
         )
@@ -292,8 +296,8 @@ def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) ->
         .order_by(things.c.deleted_at.desc())
         .limit(1)
     )
-    found = conn.execute(query).mappings().first()
-    return thing_from_row(found) if found else None
+    row = conn.execute(query).mappings().first()
+    return thing_from_row(row) if row else None
 
 
 def dump_metadata(value: dict[str, Any] | None) -> str | None:

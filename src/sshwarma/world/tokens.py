@@ -94,8 +94,8 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
-    found = [_token_from_row(row) for row in conn.execute(query)]
-    return [token for token in found if not token.expired]
+    all_tokens = [_token_from_row(row) for row in conn.execute(query)]
+    return [token for token in all_tokens if not token.expired]
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
@@ -117,22 +117,22 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         Invalid: if the id is empty.
         NotFound: if no live token matches, or several do.
     """
-    found = [
+    matches = [
         token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
     ]
     lists = "/token lists yours." if agent_id else "sshwarma token list NAME lists them."
     if not token_id:
         raise Invalid("The id of a token must not be empty.", hint=lists)
-    if not found:
+    if not matches:
         raise unknown_name_error("token", token_id, hint=lists)
-    if len(found) > 1:
+    if len(matches) > 1:
         raise NotFound(
             f"{token_id[:40]} is ambiguous: several tokens begin with it.",
             hint="Give more of the id.",
         )
-    tx.conn.execute(update(tokens).where(tokens.c.id == found[0].id).values(deleted_at=tx.now))
-    tx.publish_on_commit(AgentsChanged(found[0].agent_id))
-    return found[0]
+    tx.conn.execute(update(tokens).where(tokens.c.id == matches[0].id).values(deleted_at=tx.now))
+    tx.publish_on_commit(AgentsChanged(matches[0].agent_id))
+    return matches[0]
 
 
 def _token_from_row(row: Any) -> Token:

@@ -133,16 +133,16 @@ def cancel_open_turns(tx: Change) -> int:
     Each keeps the known part of its answer, and its room gets a notice.
     """
     query = select(turns).where(turns.c.status == "open").order_by(turns.c.id)
-    left = [_turn_from_row(row) for row in tx.conn.execute(query).mappings()]
-    for turn in left:
+    open_turns = [_turn_from_row(row) for row in tx.conn.execute(query).mappings()]
+    for turn in open_turns:
         close_turn(tx, turn.id, "cancelled")
-        shown = drafts.pop_draft(tx, turn.id)
-        if shown:
+        draft = drafts.pop_draft(tx, turn.id)
+        if draft:
             rows.append_row(
                 tx,
                 turn.room_id,
                 "chat",
-                shown,
+                draft,
                 author_id=turn.agent_id,
                 turn_id=turn.id,
                 parent_row_id=turn.request_row_id,
@@ -150,7 +150,7 @@ def cancel_open_turns(tx: Change) -> int:
             )
         text = "was cut off when the server stopped"
         rows.append_row(tx, turn.room_id, "notice", text, author_id=turn.agent_id, turn_id=turn.id)
-    return len(left)
+    return len(open_turns)
 
 
 # The conversation.
@@ -159,8 +159,8 @@ def cancel_open_turns(tx: Change) -> int:
 def read_head(conn: Connection, room_id: str) -> str | None:
     """Return the id of the room's newest turn that counts; None before the first turn."""
     room = things.get_thing(conn, room_id)
-    known = room.metadata.get(HEAD_KEY) if room else None
-    return str(known) if known else None
+    head = room.metadata.get(HEAD_KEY) if room else None
+    return str(head) if head else None
 
 
 def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
@@ -175,27 +175,27 @@ def read_path(
 
     Dropped turns are included only on request.
     """
-    found: list[Turn] = []
-    at = read_head(conn, room_id)
-    while at is not None and (limit is None or len(found) < limit):
-        some = _read_ancestors(
-            conn, at, PATH_BATCH_TURNS if limit is None else min(limit, PATH_BATCH_TURNS)
+    path: list[Turn] = []
+    turn_id = read_head(conn, room_id)
+    while turn_id is not None and (limit is None or len(path) < limit):
+        batch = _read_ancestors(
+            conn, turn_id, PATH_BATCH_TURNS if limit is None else min(limit, PATH_BATCH_TURNS)
         )
-        if not some:
+        if not batch:
             break
-        found += [turn for turn in some if with_dropped or turn.status != "dropped"]
-        at = some[-1].parent_turn_id
-    return found[:limit][::-1]
+        path += [turn for turn in batch if with_dropped or turn.status != "dropped"]
+        turn_id = batch[-1].parent_turn_id
+    return path[:limit][::-1]
 
 
 def _build_ancestors_query() -> Select[Any]:
-    first = select(turns, literal_column("1").label("depth")).where(turns.c.id == bindparam("leaf"))
-    above = first.cte("above", recursive=True)
-    following = select(turns, above.c.depth + 1).where(
-        turns.c.id == above.c.parent_turn_id, above.c.depth < bindparam("most")
+    leaf = select(turns, literal_column("1").label("depth")).where(turns.c.id == bindparam("leaf"))
+    chain = leaf.cte("above", recursive=True)
+    parents = select(turns, chain.c.depth + 1).where(
+        turns.c.id == chain.c.parent_turn_id, chain.c.depth < bindparam("most")
     )
-    whole = above.union_all(following)
-    return select(whole).order_by(whole.c.depth)
+    union = chain.union_all(parents)
+    return select(union).order_by(union.c.depth)
 
 
 _ANCESTORS_QUERY: Final = _build_ancestors_query()
@@ -204,8 +204,8 @@ _ANCESTORS_QUERY: Final = _build_ancestors_query()
 
 def _read_ancestors(conn: Connection, turn_id: str, limit: int) -> list[Turn]:
     """Return a turn and its predecessors, nearest first, up to `limit`."""
-    found = conn.execute(_ANCESTORS_QUERY, {"leaf": turn_id, "most": limit})
-    return [_turn_from_row(row) for row in found.mappings()]
+    result = conn.execute(_ANCESTORS_QUERY, {"leaf": turn_id, "most": limit})
+    return [_turn_from_row(row) for row in result.mappings()]
 
 
 def read_newest_turns(conn: Connection, room_id: str, limit: int) -> list[Turn]:
@@ -228,28 +228,30 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     query = select(turns).where(
         turns.c.room_id == room_id, turns.c.id.endswith(name.lower(), autoescape=True)
     )
-    found = [_turn_from_row(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
-    if not found:
+    matches = (
+        [_turn_from_row(row) for row in conn.execute(query.limit(2)).mappings()] if name else []
+    )
+    if not matches:
         raise unknown_name_error(
             "turn", name, where="in this room", hint="/message list lists them."
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise NotFound(
             f"{name[:40]} is ambiguous: several turns end in it.", hint="Give more of the id."
         )
-    return found[0]
+    return matches[0]
 
 
 def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
     """Return the turns with the same predecessor, this one among them, in order of opening."""
-    same = (
+    condition = (
         turns.c.parent_turn_id.is_(None)
         if turn.parent_turn_id is None
         else turns.c.parent_turn_id == turn.parent_turn_id
     )
     query = (
         select(turns)
-        .where(turns.c.room_id == turn.room_id, same)
+        .where(turns.c.room_id == turn.room_id, condition)
         .order_by(turns.c.created_at, turns.c.id)
     )
     return [_turn_from_row(row) for row in conn.execute(query).mappings()]
@@ -260,13 +262,15 @@ def find_leaf(conn: Connection, turn: Turn) -> Turn:
 
     Dropped turns are passed through.
     """
-    first = select(turns).where(turns.c.id == turn.id)
-    below = first.cte("below", recursive=True)
-    below = below.union_all(select(turns).where(turns.c.parent_turn_id == below.c.id))
+    root = select(turns).where(turns.c.id == turn.id)
+    descendants = root.cte("below", recursive=True)
+    descendants = descendants.union_all(
+        select(turns).where(turns.c.parent_turn_id == descendants.c.id)
+    )
     query = (
-        select(below)
-        .where(or_(below.c.id == turn.id, below.c.status != "dropped"))
-        .order_by(below.c.created_at.desc(), below.c.id.desc())
+        select(descendants)
+        .where(or_(descendants.c.id == turn.id, descendants.c.status != "dropped"))
+        .order_by(descendants.c.created_at.desc(), descendants.c.id.desc())
         .limit(1)
     )
     return _turn_from_row(conn.execute(query).mappings().one())
@@ -294,10 +298,10 @@ def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
 
 def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
     """Return the rows of a turn in order, its request first even if another turn owns it."""
-    found = rows.read_turn_rows(conn, turn.id)
-    if turn.request_row_id and all(row.id != turn.request_row_id for row in found):
-        found = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *found]
-    return found
+    turn_rows = rows.read_turn_rows(conn, turn.id)
+    if turn.request_row_id and all(row.id != turn.request_row_id for row in turn_rows):
+        turn_rows = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *turn_rows]
+    return turn_rows
 
 
 def read_last_seqs(
@@ -355,19 +359,19 @@ def restore_turn(tx: Change, turn: Turn) -> int:
 
 def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
     """Set the status of a turn's rows. The request row changes with the last of its turns."""
-    other = select(turns.c.id).where(
+    query = select(turns.c.id).where(
         turns.c.request_row_id == turn.request_row_id,
         turns.c.id != turn.id,
         turns.c.status != "dropped",
     )
-    mine = rows_table.c.turn_id == turn.id
+    condition = rows_table.c.turn_id == turn.id
     if turn.request_row_id is not None:
-        shared = tx.conn.execute(other).first() is not None
-        asks = rows_table.c.id == turn.request_row_id
+        shared = tx.conn.execute(query).first() is not None
+        is_request = rows_table.c.id == turn.request_row_id
         keep = shared and status == "dropped"
-        mine = and_(mine, ~asks) if keep else or_(mine, asks)
-    done = tx.conn.execute(update(rows_table).where(mine).values(status=status))
-    return done.rowcount
+        condition = and_(condition, ~is_request) if keep else or_(condition, is_request)
+    result = tx.conn.execute(update(rows_table).where(condition).values(status=status))
+    return result.rowcount
 
 
 def _turn_from_row(row: RowMapping) -> Turn:

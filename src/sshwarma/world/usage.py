@@ -33,7 +33,7 @@ def record_usage(
     spent: TokenUsage,
 ) -> None:
     """Record the usage of one step."""
-    at = datetime.fromtimestamp(tx.now / 1000, UTC)
+    time = datetime.fromtimestamp(tx.now / 1000, UTC)
     tx.conn.execute(
         insert(usage).values(
             room_id=room_id,
@@ -44,7 +44,7 @@ def record_usage(
             completion_tokens=spent.completion_tokens,
             estimated=int(spent.estimated),
             cost=spent.cost,
-            created_at=at.isoformat(timespec="milliseconds"),
+            created_at=time.isoformat(timespec="milliseconds"),
         )
     )
 
@@ -54,11 +54,13 @@ def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, fl
 
     The day is written `2026-11-21`. Rows are in order of time, so only later ones are read.
     """
-    before = select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)
+    last_id = (
+        select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)
+    )
     query = select(
         func.coalesce(func.sum(usage.c.total_tokens), 0),
         func.coalesce(func.sum(usage.c.cost), 0.0),
         func.count() - func.count(usage.c.cost),
-    ).where(usage.c.id > func.coalesce(before.scalar_subquery(), 0), usage.c.agent_id == agent_id)
+    ).where(usage.c.id > func.coalesce(last_id.scalar_subquery(), 0), usage.c.agent_id == agent_id)
     tokens, cost, unpriced = conn.execute(query).one()
     return tokens, cost, unpriced

@@ -88,20 +88,20 @@ class World:
     async def open(cls, path: Path, tools: Sequence[BuiltinToolSpec]) -> World:
         """Open a world's database, creating or migrating it as needed."""
         loop = asyncio.get_running_loop()
-        before, after = await loop.run_in_executor(None, migrate_database, path)
-        if before != after:
-            log.info("schema migrated", before=before, after=after)
+        old_revision, new_revision = await loop.run_in_executor(None, migrate_database, path)
+        if old_revision != new_revision:
+            log.info("schema migrated", before=old_revision, after=new_revision)
         world = cls()
         world.store = Store(path, world.publish)
         world.reports = Reports(path)
         try:
             await world.store.write(turns.cancel_open_turns)
             await world.store.write(lambda tx: bootstrap_world(tx, tools))
-            found, keys = await world.store.read(agents.read_agents)
+            agent_list, keys = await world.store.read(agents.read_agents)
         except BaseException:
             await world.store.close()
             raise
-        world.agents.load(found, keys)
+        world.agents.load(agent_list, keys)
         world._schedule_indexing()
         return world
 
@@ -148,9 +148,9 @@ class World:
         Raises:
             NotFound: if there is no such room.
         """
-        wanted = name.lower()
+        lower_name = name.lower()
         room_id = await self.memoized(
-            ("room id", wanted), lambda conn: rooms.find_room_id(conn, wanted)
+            ("room id", lower_name), lambda conn: rooms.find_room_id(conn, lower_name)
         )
         if room_id is None:
             raise unknown_name_error("room", name, hint="/rooms lists them.")
@@ -158,11 +158,11 @@ class World:
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
         """Return the things an agent can see and use in a room."""
-        found = self.detected_states(room_id or "")
+        states = self.detected_states(room_id or "")
         agent = self.agents.get(agent_id)
 
         def work(conn: Connection) -> Loadout:
-            load, now = loadout.compute_loadout(conn, room_id, agent_id, found), now_ms()
+            load, now = loadout.compute_loadout(conn, room_id, agent_id, states), now_ms()
             if agent is None or not any(
                 item.source == "agent" for item in (*load.tools, *load.data)
             ):
@@ -183,23 +183,23 @@ class World:
 
     def set_detected_states(self, states: Mapping[str, frozenset[str]]) -> None:
         """Replace the detected states, by room id, and publish the rooms that changed."""
-        before, self._detected_states = self._detected_states, states
-        for room_id in before.keys() | states.keys():
-            if before.get(room_id) != states.get(room_id):
+        old_states, self._detected_states = self._detected_states, states
+        for room_id in old_states.keys() | states.keys():
+            if old_states.get(room_id) != states.get(room_id):
                 self.publish(WorldChanged(room_id))
 
     async def states(self, room_id: str) -> frozenset[str]:
         """Return the states that hold in a room."""
-        found = self.detected_states(room_id)
+        detected_states = self.detected_states(room_id)
         return await self.memoized(
-            ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | found
+            ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | detected_states
         )
 
     async def memoized(self, key: Hashable, query: Callable[[Connection], T]) -> T:
         """Return a cached query about structure, valid until the next structural change."""
-        known = self._memos.get(key)
-        if known is not None and known[0] == self.version:
-            return known[1]  # type: ignore[no-any-return]
+        entry = self._memos.get(key)
+        if entry is not None and entry[0] == self.version:
+            return entry[1]  # type: ignore[no-any-return]
         version = self.version  # before the read: a change in the meantime makes the result stale
         result = await self.store.read(query)
         self._memos[key] = (version, result)
@@ -211,38 +211,38 @@ class World:
         Values older than `seconds` expire: they hold idle times, which have no event.
         """
         now = time.monotonic()
-        known = self._cached_values.get(key)
-        if known is not None and known[0] == version and now - known[1] < seconds:
-            return known[2]  # type: ignore[no-any-return]
-        made = make()
-        self._cached_values[key] = (version, now, made)
-        return made
+        entry = self._cached_values.get(key)
+        if entry is not None and entry[0] == version and now - entry[1] < seconds:
+            return entry[2]  # type: ignore[no-any-return]
+        value = make()
+        self._cached_values[key] = (version, now, value)
+        return value
 
     async def last_rows(self, room_id: str, limit: int) -> list[Row]:
         """Return the last rows of a log, oldest first; TAIL_ROWS of them come from memory."""
         if limit > TAIL_ROWS:
             return await self.store.read(lambda conn: rows.read_tail(conn, room_id, limit))
-        known = self._tails.get(room_id)
-        if known is None:
+        tail = self._tails.get(room_id)
+        if tail is None:
             return (await self._read_tail(room_id))[-limit:] if limit else []
-        return list(known)[-limit:] if limit else []
+        return list(tail)[-limit:] if limit else []
 
     async def _read_tail(self, room_id: str) -> list[Row]:
-        arrived: list[Row] = []
+        new_rows: list[Row] = []
 
         def heard(happened: Event) -> None:
             if isinstance(happened, RowAppended):
-                arrived.append(happened.row)
+                new_rows.append(happened.row)
 
         stop = self.bus.on_room(room_id, heard)
         try:
-            read = await self.store.read(lambda conn: rows.read_tail(conn, room_id, TAIL_ROWS))
+            tail = await self.store.read(lambda conn: rows.read_tail(conn, room_id, TAIL_ROWS))
         finally:
             stop()
-        newest = read[-1].seq if read else 0
-        read += [row for row in arrived if row.seq > newest]
-        self._tails[room_id] = deque(read, maxlen=TAIL_ROWS)
-        return read
+        newest_seq = tail[-1].seq if tail else 0
+        tail += [row for row in new_rows if row.seq > newest_seq]
+        self._tails[room_id] = deque(tail, maxlen=TAIL_ROWS)
+        return tail
 
     async def index_rows(self) -> None:
         """Bring the search index up to date."""
@@ -292,8 +292,8 @@ class World:
             self.bus.publish(AgentsChanged(agent_id))
 
     async def _read_token_ids(self, agent_id: str) -> frozenset[str]:
-        live = await self.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
-        return frozenset(token.id for token in live)
+        live_tokens = await self.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
+        return frozenset(token.id for token in live_tokens)
 
     def _schedule_indexing(self) -> None:
         loop = asyncio.get_running_loop()

@@ -50,44 +50,46 @@ class CompactedLog:
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
     """Return the rows as messages of at most about `budget` tokens, as far as possible."""
-    rendered = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
+    entries = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
     costs: dict[str | None, int] = {}
-    for turn, _, line in rendered:
+    for turn, _, line in entries:
         costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
     total = sum(costs.values())
     if total <= budget:
-        return CompactedLog(tuple(line for _, _, line in rendered if line))
+        return CompactedLog(tuple(line for _, _, line in entries if line))
     order = [turn for turn in dict.fromkeys(_order_by_last_row(rows)) if turn]
-    wanted = math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
-    cut: set[str] = set()
-    gone = 0.0
+    target_tokens = (
+        math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
+    )
+    cut_turns: set[str] = set()
+    cut_tokens = 0.0
     for turn in order[:-1]:
-        if gone >= wanted:
+        if cut_tokens >= target_tokens:
             break
-        cut.add(turn)
-        gone += costs[turn]
-    kept = [row for turn, row, _ in rendered if turn not in cut]
-    away = [row for turn, row, _ in rendered if turn in cut]
-    summary = _summarize_turns(away, [turn for turn in order if turn in cut], transcript)
-    lines = transcript.render_rows(kept)
-    note = f"{len(cut)} older turns summarized" if cut else ""
+        cut_turns.add(turn)
+        cut_tokens += costs[turn]
+    kept_rows = [row for turn, row, _ in entries if turn not in cut_turns]
+    cut_rows = [row for turn, row, _ in entries if turn in cut_turns]
+    summary = _summarize_turns(cut_rows, [turn for turn in order if turn in cut_turns], transcript)
+    lines = transcript.render_rows(kept_rows)
+    note = f"{len(cut_turns)} older turns summarized" if cut_turns else ""
     for results, texts in CUT_TIERS:
         if _count_tokens(lines) <= budget:
             break
         lines = replace(
             transcript, max_result_characters=results, max_text_characters=texts
-        ).render_rows(kept)
+        ).render_rows(kept_rows)
         note = f"{note}, results cut to {results} characters".lstrip(", ")
     if _count_tokens(lines) > budget:
-        lines, left = _newest_that_fit(lines, budget)
-        note = f"{note}, {left} older lines omitted".lstrip(", ")
-    return CompactedLog(lines, summary, frozenset(cut), note)
+        lines, omitted_count = _newest_that_fit(lines, budget)
+        note = f"{note}, {omitted_count} older lines omitted".lstrip(", ")
+    return CompactedLog(lines, summary, frozenset(cut_turns), note)
 
 
 def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
     """Return the turns of a log, in order of their last row."""
-    last = {row.turn_id: row.seq for row in rows}
-    return sorted(last, key=lambda turn: last[turn])
+    last_seqs = {row.turn_id: row.seq for row in rows}
+    return sorted(last_seqs, key=lambda turn: last_seqs[turn])
 
 
 def _count_tokens(lines: Sequence[ContextMessage]) -> int:
@@ -115,29 +117,28 @@ def _newest_that_fit(
 def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Transcript) -> str:
     if not order:
         return ""
-    shown = order[-MAX_SUMMARY_TURNS:]
-    before = len(order) - len(shown)
+    turns = order[-MAX_SUMMARY_TURNS:]
+    older_count = len(order) - len(turns)
     head = "Earlier turns, summarized; use expand to read a row in full:"
-    more = [f"- {before} earlier turns"] if before else []
-    rendered = (
-        _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in shown
+    older_lines = [f"- {older_count} earlier turns"] if older_count else []
+    summaries = (
+        _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in turns
     )
-    return "\n".join([head, *more, *rendered])
+    return "\n".join([head, *older_lines, *summaries])
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return one turn in a line: the question, the tools, the last message."""
-    spoken = [row for row in rows if row.kind in ("chat", "emote")]
+    messages = [row for row in rows if row.kind in ("chat", "emote")]
     tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
     parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
-    if spoken:
-        parts.append(
-            f"{transcript.agents.name_of(spoken[0].author_id)}: {_shorten_text(spoken[0].content)}"
-        )
+    if messages:
+        author = transcript.agents.name_of(messages[0].author_id)
+        parts.append(f"{author}: {_shorten_text(messages[0].content)}")
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
-    if len(spoken) > 1:
-        last = spoken[-1]
+    if len(messages) > 1:
+        last = messages[-1]
         parts.append(
             f"→ {transcript.agents.name_of(last.author_id)}: {_shorten_text(last.content)}"
         )
@@ -145,9 +146,9 @@ def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
 
 
 def _shorten_text(text: str) -> str:
-    flat = " ".join(text.split())
+    line = " ".join(text.split())
     return (
-        flat
-        if len(flat) <= MAX_ROW_SUMMARY_CHARACTERS
-        else flat[: MAX_ROW_SUMMARY_CHARACTERS - 1] + "…"
+        line
+        if len(line) <= MAX_ROW_SUMMARY_CHARACTERS
+        else line[: MAX_ROW_SUMMARY_CHARACTERS - 1] + "…"
     )

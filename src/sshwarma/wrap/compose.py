@@ -100,12 +100,12 @@ class ModelContext:
             return 0
         if self.system != other.system:
             return self.tool_tokens
-        same = 0
-        for mine, theirs in zip(self.messages, other.messages, strict=False):
-            if mine != theirs:
+        tokens = 0
+        for message, other_message in zip(self.messages, other.messages, strict=False):
+            if message != other_message:
                 break
-            same += estimate_tokens(mine.text)
-        return self.tool_tokens + estimate_tokens(self.system) + same
+            tokens += estimate_tokens(message.text)
+        return self.tool_tokens + estimate_tokens(self.system) + tokens
 
 
 class ContextComposer:
@@ -150,36 +150,38 @@ class ContextComposer:
         world, agent = caller.world, caller.agent
         room = await caller.room()
         load = await world.loadout(room.id, agent.id)
-        held = await world.states(room.id)
+        states = await world.states(room.id)
         unloaded = await world.memoized(
-            ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, held)
+            ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, states)
         )
 
         def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
-            seen = window.read_window(conn, room.id, room.context_size, before)
+            log_window = window.read_window(conn, room.id, room.context_size, before)
             state = notes.read_notes(conn, room.id, agent.name)
-            return seen, state, _read_policies(conn, seen.rows)
+            return log_window, state, _read_policies(conn, log_window.rows)
 
-        seen, state, policies = await world.store.read(read)
-        snapshot = build_snapshot(caller, room, load, seen.rows, question, asker) | {
+        log_window, state, policies = await world.store.read(read)
+        snapshot = build_snapshot(caller, room, load, log_window.rows, question, asker) | {
             "prompts": self._prompts,
             "state": state,
             "namespaces": unloaded,
         }
         notices: list[str] = []
-        found = await self._make_layers(load, snapshot, notices)
+        all_layers = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
         for_tools = estimate_tokens(tools)
-        taken = sum(layer.tokens for layer in found) + for_tools
+        used_tokens = sum(layer.tokens for layer in all_layers) + for_tools
         transcript = Transcript(agent.id, world.agents, policies)
-        left = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - taken)
-        layers, in_short = await _fit_log_layers(found, seen.rows, transcript, left)
+        log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
+        layers, summarized_ids = await _fit_log_layers(
+            all_layers, log_window.rows, transcript, log_budget
+        )
         return ModelContext(
             layers=sort_layers(layers),
             notices=tuple(notices),
-            turns=seen.turns,
-            summarized_turn_ids=in_short,
-            window_size=seen.size,
+            turns=log_window.turns,
+            summarized_turn_ids=summarized_ids,
+            window_size=log_window.size,
             tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
             tool_tokens=for_tools,
         )
@@ -188,15 +190,15 @@ class ContextComposer:
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
     ) -> list[Layer]:
         """Return the layers of all scripts; an invalid one is omitted and adds a notice."""
-        made = await self._run_wrap_script(load, snapshot, notices)
-        made += await self._run_hooks(load, snapshot, notices)
-        found: list[Layer] = []
-        for by, described in made:
+        results = await self._run_wrap_script(load, snapshot, notices)
+        results += await self._run_hooks(load, snapshot, notices)
+        layers: list[Layer] = []
+        for source, table in results:
             try:
-                found.append(parse_layer(described))
+                layers.append(parse_layer(table))
             except InvalidLayer as error:
-                notices.append(f"a layer of {by} was omitted: {error}")
-        return found
+                notices.append(f"a layer of {source} was omitted: {error}")
+        return layers
 
     async def _run_wrap_script(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
@@ -225,7 +227,7 @@ class ContextComposer:
         A failing hook costs its own layer and adds a notice; one that returns nil or no text adds
         none.
         """
-        made: list[tuple[str, Any]] = []
+        results: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
             if (
@@ -235,18 +237,18 @@ class ContextComposer:
                 continue
             script = LuaScript(thing.name, thing.content)
             try:
-                found = await self._host.run([script, *self._libraries], "layer", snapshot)
+                value = await self._host.run([script, *self._libraries], "layer", snapshot)
             except LuaError as error:
                 notices.append(f"{thing.name} failed and was omitted: {error}")
                 continue
-            if found is None or found == "":
+            if value is None or value == "":
                 continue
-            if isinstance(found, str):
-                found = {"text": found}
-            if isinstance(found, dict):
-                found = {**_HOOK_LAYER_DEFAULTS, "name": thing.name, **found}
-            made.append((thing.name, found))
-        return made
+            if isinstance(value, str):
+                value = {"text": value}
+            if isinstance(value, dict):
+                value = {**_HOOK_LAYER_DEFAULTS, "name": thing.name, **value}
+            results.append((thing.name, value))
+        return results
 
 
 def _tools_text(load: Loadout) -> str:
@@ -267,22 +269,22 @@ async def _fit_log_layers(
     Returns them with the ids of the turns that are summarized in a line.
     """
     layers: list[Layer] = []
-    in_short: frozenset[str] = frozenset()
+    summarized_ids: frozenset[str] = frozenset()
     for layer in found:
         if layer.rows is None:
             layers.append(layer)
             continue
         first, last = layer.rows
-        chosen = [row for row in rows if first <= row.seq <= last]
+        layer_rows = [row for row in rows if first <= row.seq <= last]
         # Thousands of rows take tens of milliseconds: not on the event loop.
-        fitted = (
-            compact_log(chosen, transcript, budget)
-            if len(chosen) <= MAX_INLINE_ROWS
-            else await asyncio.to_thread(compact_log, chosen, transcript, budget)
+        short_log = (
+            compact_log(layer_rows, transcript, budget)
+            if len(layer_rows) <= MAX_INLINE_ROWS
+            else await asyncio.to_thread(compact_log, layer_rows, transcript, budget)
         )
-        in_short |= fitted.cut_turn_ids
-        layers += _log_layers(layer, fitted)
-    return layers, in_short
+        summarized_ids |= short_log.cut_turn_ids
+        layers += _log_layers(layer, short_log)
+    return layers, summarized_ids
 
 
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
@@ -295,11 +297,11 @@ def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
 
 def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
     """Return the retention policy of each tool that rows name."""
-    named = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
-    known = ((name, things.find_by_qualified_name(conn, name)) for name in named)
+    names = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
+    tools = ((name, things.find_by_qualified_name(conn, name)) for name in names)
     return {
         name: RetentionPolicy.from_metadata(tool.metadata)
-        for name, tool in known
+        for name, tool in tools
         if tool is not None
     }
 

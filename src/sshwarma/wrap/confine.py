@@ -51,11 +51,11 @@ def confine_process(memory: int) -> None:
 
 def extend_cpu_limit(seconds: float) -> None:
     """Allow `seconds` more of CPU time from now; then the process is killed (SIGXCPU)."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    until = math.ceil(used.ru_utime + used.ru_stime + seconds) + CPU_GRACE_SECONDS
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_seconds = math.ceil(usage.ru_utime + usage.ru_stime + seconds) + CPU_GRACE_SECONDS
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, hard))
 
 
 def release_free_memory() -> None:

@@ -147,13 +147,16 @@ class LuaHost:
     ) -> tuple[bytes, dict[str, Any]]:
         """Exchange frames until the last one, VALUE or ERROR, and return its content."""
         kind, calls = protocol.RUN, 0
-        running, ends = self.limits.run_seconds, time.monotonic() + self.limits.total_seconds
+        seconds_left, deadline = (
+            self.limits.run_seconds,
+            time.monotonic() + self.limits.total_seconds,
+        )
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
             kind, body = await self._exchange_with_timeout(
-                worker, kind, body, min(running, ends - began)
+                worker, kind, body, min(seconds_left, deadline - start)
             )
-            running -= time.monotonic() - began
+            seconds_left -= time.monotonic() - start
             payload = _parse_frame(kind, body)
             if kind != protocol.CALL:
                 return kind, payload
@@ -161,7 +164,7 @@ class LuaHost:
             if calls > self.limits.max_calls:
                 raise LuaWorkerError("The script's process exceeded the limit of calls.")
             name, arguments = payload
-            kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, ends)
+            kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, deadline)
 
     async def _exchange_with_timeout(
         self, worker: WorkerProcess, kind: bytes, body: bytes, seconds: float

@@ -79,10 +79,11 @@ def cut_to_budget(layer: Layer) -> Layer:
     """Return the layer cut to its own budget, with a mark at the cut. Never within a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
-    kept = int(layer.budget * CHARACTERS_PER_TOKEN)
-    left = len(layer.text) - kept
-    text = f"{layer.text[:kept]}\n[{left} more characters of {layer.name} are not shown]"
-    return replace(layer, text=text, note=f"cut by {left} characters")
+    character_limit = int(layer.budget * CHARACTERS_PER_TOKEN)
+    omitted_count = len(layer.text) - character_limit
+    mark = f"[{omitted_count} more characters of {layer.name} are not shown]"
+    text = f"{layer.text[:character_limit]}\n{mark}"
+    return replace(layer, text=text, note=f"cut by {omitted_count} characters")
 
 
 def join_system_text(layers: Iterable[Layer]) -> str:
@@ -115,8 +116,8 @@ def parse_layer(described: Any) -> Layer:
     match described.get("rows"):
         case [int(first), int(last)]:
             return Layer(name, stability, side, rows=(first, last))
-    given = described.get("budget")
-    budget = given if isinstance(given, int) and given > 0 else 0
+    value = described.get("budget")
+    budget = value if isinstance(value, int) and value > 0 else 0
     layer = cut_to_budget(
         Layer(name, stability, side, text=str(described.get("text", "")), budget=budget)
     )

@@ -138,18 +138,18 @@ class WorkerProcess:
         except TimeoutError:
             self.kill()
             return LuaWorkerError("The Lua worker closed its stream.")
-        words = self._stderr_tail.decode("utf-8", "replace").strip()
-        if status == protocol.OUT_OF_MEMORY_STATUS or "not enough memory" in words:
+        stderr = self._stderr_tail.decode("utf-8", "replace").strip()
+        if status == protocol.OUT_OF_MEMORY_STATUS or "not enough memory" in stderr:
             return LuaOutOfMemory(memory_error_text(self._limits))
         if status == -signal.SIGXCPU:
             return LuaTimeout(timeout_error_text(self._limits))
-        log.warning("a lua worker ended", status=status, stderr=words)
-        how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return LuaWorkerError(f"The process that ran the script ended ({how}).")
+        log.warning("a lua worker ended", status=status, stderr=stderr)
+        reason = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return LuaWorkerError(f"The process that ran the script ended ({reason}).")
 
     async def _read_stderr(self, stream: asyncio.StreamReader) -> None:
-        while part := await stream.read(MAX_STDERR_BYTES):
-            self._stderr_tail += part
+        while chunk := await stream.read(MAX_STDERR_BYTES):
+            self._stderr_tail += chunk
             del self._stderr_tail[:-MAX_STDERR_BYTES]
 
 

@@ -37,7 +37,7 @@ def build_snapshot(
     """
     world, agent = caller.world, caller.agent
     data = [item.thing for item in load.data if _is_context_data(item.thing)]
-    here = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
+    agent_names = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
     return {
         "agent": _agent_snapshot(agent),
         "room": _room_snapshot(room),
@@ -47,7 +47,7 @@ def build_snapshot(
             "first": shown[0].seq if shown else 0,
             "last": shown[-1].seq if shown else 0,
         },
-        "here": sorted(here),
+        "here": sorted(agent_names),
         "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
         "asker": asker,
         "question": question,
@@ -65,14 +65,14 @@ def unloaded_namespaces(
     unloaded = []
     for space in namespaces.read_namespaces(conn):
         if space.tools and space.thing.enabled and space.thing.id not in loaded_ids:
-            about = space.thing.description or space.title
-            missing = namespaces.missing_states(space.required_states, held)
-            needs = f" (needs {', '.join(missing)})" if missing else ""
-            unloaded.append({"name": space.id, "description": about + needs})
+            description = space.thing.description or space.title
+            states = namespaces.missing_states(space.required_states, held)
+            suffix = f" (needs {', '.join(states)})" if states else ""
+            unloaded.append({"name": space.id, "description": description + suffix})
     if len(unloaded) > MAX_CONTEXT_NAMESPACES:
-        more = f"{len(unloaded) - MAX_CONTEXT_NAMESPACES} more"
+        note = f"{len(unloaded) - MAX_CONTEXT_NAMESPACES} more"
         unloaded[MAX_CONTEXT_NAMESPACES:] = [
-            {"name": more, "description": "search them with find_rooms"}
+            {"name": note, "description": "search them with find_rooms"}
         ]
     return unloaded
 

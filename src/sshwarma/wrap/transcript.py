@@ -111,7 +111,8 @@ def clip_text(text: str, characters: int, seq: int) -> str:
 
     Never cut within a code point.
     """
-    left = len(text) - characters
-    if left <= 0:
+    omitted_count = len(text) - characters
+    if omitted_count <= 0:
         return text
-    return f"{text[:characters]}… ({left} more characters: expand row {seq} start {characters})"
+    call = f"expand row {seq} start {characters}"
+    return f"{text[:characters]}… ({omitted_count} more characters: {call})"

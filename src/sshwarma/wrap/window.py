@@ -49,20 +49,22 @@ def read_window(
     count = DEFAULT_WINDOW_TURNS if size is None else size
     limit = MAX_CONTEXT_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
     path = turns.read_path(conn, room_id, limit + 1)
-    last = turns.read_last_seqs(conn, path, before)
-    path = [turn for turn in path if turn.id in last]
-    path.sort(key=lambda turn: last[turn.id])
-    kept = path if count == 0 else path[-count:] if count > 0 else []
-    left = path[: len(path) - len(kept)]
-    loose_after = max((last[turn.id] for turn in left), default=0)
-    newest = log_rows.read_last_seq(conn, room_id)
-    if newest - loose_after > MAX_CONTEXT_TALK_ROWS:
-        loose_after = (newest - MAX_CONTEXT_TALK_ROWS) // TALK_STEP_ROWS * TALK_STEP_ROWS
-    read = log_rows.read_window_rows(conn, room_id, [turn.id for turn in kept], loose_after, before)
-    asked = {turn.request_row_id for turn in kept} - {row.id for row in read}
-    shared = log_rows.read_rows_by_id(conn, [row_id for row_id in asked if row_id])
-    found = [row for row in [*read, *shared] if is_model_row(row)]
-    return Window(count, tuple(kept), tuple(sorted(found, key=lambda row: row.seq)))
+    last_seqs = turns.read_last_seqs(conn, path, before)
+    path = [turn for turn in path if turn.id in last_seqs]
+    path.sort(key=lambda turn: last_seqs[turn.id])
+    kept_turns = path if count == 0 else path[-count:] if count > 0 else []
+    omitted_turns = path[: len(path) - len(kept_turns)]
+    loose_after = max((last_seqs[turn.id] for turn in omitted_turns), default=0)
+    newest_seq = log_rows.read_last_seq(conn, room_id)
+    if newest_seq - loose_after > MAX_CONTEXT_TALK_ROWS:
+        loose_after = (newest_seq - MAX_CONTEXT_TALK_ROWS) // TALK_STEP_ROWS * TALK_STEP_ROWS
+    turn_rows = log_rows.read_window_rows(
+        conn, room_id, [turn.id for turn in kept_turns], loose_after, before
+    )
+    request_ids = {turn.request_row_id for turn in kept_turns} - {row.id for row in turn_rows}
+    shared = log_rows.read_rows_by_id(conn, [row_id for row_id in request_ids if row_id])
+    model_rows = [row for row in [*turn_rows, *shared] if is_model_row(row)]
+    return Window(count, tuple(kept_turns), tuple(sorted(model_rows, key=lambda row: row.seq)))
 
 
 def is_model_row(row: Row) -> bool:
@@ -76,9 +78,9 @@ def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
 
     None for talk after the last turn.
     """
-    found: list[tuple[str | None, Row]] = []
+    pairs: list[tuple[str | None, Row]] = []
     next_turn: str | None = None
     for row in reversed(rows):
         next_turn = row.turn_id or next_turn
-        found.append((row.turn_id or next_turn, row))
-    return found[::-1]
+        pairs.append((row.turn_id or next_turn, row))
+    return pairs[::-1]

@@ -44,9 +44,9 @@ class LuaState:
             max_memory=0,
         )
         wire = self._lua.execute(ENCODE_SOURCE, name="=encode")
-        driver = self._lua.execute(SANDBOX_SOURCE, wire, name="=sandbox")
-        self._prepare, self._step = driver["prepare"], driver["step"]
-        self._inbox, self._null, self._empty = driver["inbox"], driver["null"], driver["empty"]
+        sandbox = self._lua.execute(SANDBOX_SOURCE, wire, name="=sandbox")
+        self._prepare, self._step = sandbox["prepare"], sandbox["step"]
+        self._inbox, self._null, self._empty = sandbox["inbox"], sandbox["null"], sandbox["empty"]
         names = self._lua.globals()
         for name in REMOVED_GLOBALS:
             names[name] = None
@@ -134,26 +134,26 @@ def receive_frame() -> tuple[bytes, bytes] | None:
 
 def send_frame(kind: bytes, body: bytes) -> None:
     """Write a frame to stdout whole."""
-    left = memoryview(protocol.encode_frame(kind, body))
-    while left:
-        left = left[os.write(1, left) :]
+    view = memoryview(protocol.encode_frame(kind, body))
+    while view:
+        view = view[os.write(1, view) :]
 
 
 def _read_exactly(size: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < size:
-        part = os.read(0, min(size - len(parts), protocol.MIB))
-        if not part:
+    data = bytearray()
+    while len(data) < size:
+        chunk = os.read(0, min(size - len(data), protocol.MIB))
+        if not chunk:
             return None
-        parts += part
-    return bytes(parts)
+        data += chunk
+    return bytes(data)
 
 
 def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
     """Execute one run; returns its last frame, or None when the server has closed the stream."""
-    asked = json.loads(body)
-    state.prepare_run(asked["scripts"], asked["entry"], asked["snapshot"])
-    del asked
+    request = json.loads(body)
+    state.prepare_run(request["scripts"], request["entry"], request["snapshot"])
+    del request
     while True:
         kind, payload = state.step()
         if kind == "value":
@@ -161,10 +161,10 @@ def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
         if kind == "error":
             return protocol.ERROR, payload.encode()
         send_frame(protocol.CALL, payload.encode())
-        answered = receive_frame()
-        if answered is None:
+        frame = receive_frame()
+        if frame is None:
             return None
-        answer = json.loads(answered[1])
+        answer = json.loads(frame[1])
         state.answer(answer["ok"], answer["value"])
 
 
@@ -177,17 +177,17 @@ def serve_requests() -> None:
     state: LuaState | None = LuaState(limits)
     confine_process(limits.max_memory_bytes)
     send_frame(protocol.READY, b"")
-    while (asked := receive_frame()) is not None:
+    while (frame := receive_frame()) is not None:
         extend_cpu_limit(limits.run_seconds)
         state = state or LuaState(limits)
-        last = run_script(state, asked[1])
+        reply = run_script(state, frame[1])
         large = state.memory > LARGE_STATE_BYTES
         state = None  # closed before the answer, so that the next run does not pay for it
         if large:
             release_free_memory()
-        if last is None:
+        if reply is None:
             return
-        send_frame(*last)
+        send_frame(*reply)
         state = LuaState(limits)
 
 

@@ -33,9 +33,9 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
             ssl_context=context, max_connections=connections, network_backend=backend
         )
         pools = [
-            held
-            for held in vars(self).values()
-            if isinstance(held, httpcore2.AsyncConnectionPool) and held is not self._pool
+            pool
+            for pool in vars(self).values()
+            if isinstance(pool, httpcore2.AsyncConnectionPool) and pool is not self._pool
         ]
         if pools:
             raise GuardNotInstalled("this httpx2 version keeps a second connection pool")

@@ -65,8 +65,8 @@ async def resolve_host(host: str, port: int) -> list[str]:
     Raises:
         OSError: if the name does not resolve.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 async def resolve_allowed(
@@ -80,12 +80,12 @@ async def resolve_allowed(
     """
     addresses = await resolve(host.strip("[]"), port)
     for text in addresses:
-        wrong = refusal_reason(text, allow_private=allow_private)
-        if wrong:
-            named = "" if text == host else f"{host} resolves to a blocked address: "
+        reason = refusal_reason(text, allow_private=allow_private)
+        if reason:
+            prefix = "" if text == host else f"{host} resolves to a blocked address: "
             raise BlockedAddress(
-                f"{named}{text} is {wrong}.",
-                hint="" if wrong == FORBIDDEN_REASON else "Allow it with --allow-private.",
+                f"{prefix}{text} is {reason}.",
+                hint="" if reason == FORBIDDEN_REASON else "Allow it with --allow-private.",
             )
     if not addresses:
         raise OSError(f"{host} has no address")
@@ -105,10 +105,10 @@ def refusal_reason(text: str, *, allow_private: bool) -> str:
     for address in (outer, *_embedded_ipv4(outer)):
         if address.is_multicast or address.is_link_local or address.is_unspecified:
             return FORBIDDEN_REASON  # clouds serve machine credentials at link-local addresses
-        public = (
+        is_public = (
             address.is_global and not address.is_reserved and address not in _PROTOCOL_ASSIGNMENTS
         )
-        if not public and not allow_private:
+        if not is_public and not allow_private:
             return PRIVATE_REASON
     return ""
 
@@ -117,13 +117,13 @@ def _embedded_ipv4(address: IpAddress) -> list[IpAddress]:
     """Return the IPv4 addresses that an IPv6 address embeds and so may reach."""
     if not isinstance(address, ipaddress.IPv6Address):
         return []
-    found: list[IpAddress] = []
+    addresses: list[IpAddress] = []
     for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
         if inner is not None:
-            found.append(inner)
+            addresses.append(inner)
     embeds = any(address in network for network in _NAT64) or (
         address in _IPV4_COMPATIBLE and int(address) > 1
     )
     if embeds:
-        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return found
+        addresses.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return addresses

@@ -115,8 +115,8 @@ class BearerAuth(httpx2.Auth):
             LinkLost: if the authorization server failed.
         """
         if self.refusal_reason:
-            required = KeyRequired if self.is_machine else SignInRequired
-            raise required(self.refusal_reason) from cause
+            error_type = KeyRequired if self.is_machine else SignInRequired
+            raise error_type(self.refusal_reason) from cause
         if self.outage_reason:
             raise LinkLost(self.outage_reason) from cause
 
@@ -128,13 +128,15 @@ class BearerAuth(httpx2.Auth):
 
     def _mark_refused(self) -> None:
         if not self.refusal_reason:
-            ended = self._credentials.stored.ended
+            end_reason = self._credentials.stored.ended
             if self.is_machine:
                 self.refusal_reason = (
-                    f"its authorization server issued no token: {ended or 'no reason'}"
+                    f"its authorization server issued no token: {end_reason or 'no reason'}"
                 )
             else:
-                reason = f"its sign-in expired ({ended})" if ended else "it requires a sign-in"
+                reason = (
+                    f"its sign-in expired ({end_reason})" if end_reason else "it requires a sign-in"
+                )
                 self.refusal_reason = f"{reason}: /mcp login {self._settings.name}"
             self._on_lost(self.refusal_reason)
 
@@ -151,8 +153,8 @@ class BearerAuth(httpx2.Auth):
     async def _renew(self, token: str) -> None:
         credentials = self._credentials
         async with credentials.lock:
-            able = credentials.has_refresh_token or self._settings.oauth_machine
-            if credentials.token != token or not able or time.monotonic() < self._retry_at:
+            can_renew = credentials.has_refresh_token or self._settings.oauth_machine
+            if credentials.token != token or not can_renew or time.monotonic() < self._retry_at:
                 return
             try:
                 async with asyncio.timeout(2 * OAUTH_REQUEST_TIMEOUT_SECONDS):
@@ -160,9 +162,9 @@ class BearerAuth(httpx2.Auth):
                 self.outage_reason = ""
             except SignInEnded as ended:
                 self.outage_reason = ""
-                kept = credentials.stored
+                stored = credentials.stored
                 await credentials.store(
-                    replace(kept, tokens=None, expires_at=None, ended=str(ended))
+                    replace(stored, tokens=None, expires_at=None, ended=str(ended))
                 )
             except (AuthorizationServerError, TimeoutError) as error:
                 self.outage_reason = f"its authorization server failed: {describe_error(error)}"

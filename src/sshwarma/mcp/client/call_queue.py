@@ -45,9 +45,9 @@ class _RunningCall:
 
     def pause_clock(self) -> None:
         self.open_questions += 1
-        when = self.clock.when()
-        if self.open_questions == 1 and when is not None:
-            self.seconds_left = when - asyncio.get_running_loop().time()
+        deadline = self.clock.when()
+        if self.open_questions == 1 and deadline is not None:
+            self.seconds_left = deadline - asyncio.get_running_loop().time()
             self.clock.reschedule(None)
 
     def resume_clock(self) -> None:
@@ -94,12 +94,12 @@ class CallQueue:
         async with asyncio.timeout(seconds) as clock:
             await self._wait_for_turn()
             mark = object()
-            working = self._running[mark] = _RunningCall(person_id, clock)
+            call = self._running[mark] = _RunningCall(person_id, clock)
             try:
                 yield mark
             finally:
                 del self._running[mark]
-                working.ended.set()
+                call.ended.set()
                 self._free.release()
 
     async def ask(self, question: ElicitationRequest, mark: object | None) -> dict[str, Any] | None:
@@ -108,25 +108,25 @@ class CallQueue:
         The older protocol does not say which call a question belongs to (`mark` is None). Then the
         question is asked only if all running calls are for the same person.
         """
-        known = self._running.get(mark) if mark is not None else None
-        concerned = [known] if known is not None else list(self._running.values())
-        people = {working.person_id for working in concerned}
+        own_call = self._running.get(mark) if mark is not None else None
+        calls = [own_call] if own_call is not None else list(self._running.values())
+        people = {call.person_id for call in calls}
         if len(people) != 1 or (person_id := people.pop()) is None:
             self._decline(question, people)
             return None
-        asking = asyncio.create_task(self._asker.ask(person_id, question))
-        over = asyncio.create_task(_wait_for_calls(concerned))
-        for working in concerned:
-            working.pause_clock()
+        answer_task = asyncio.create_task(self._asker.ask(person_id, question))
+        end_task = asyncio.create_task(_wait_for_calls(calls))
+        for call in calls:
+            call.pause_clock()
         try:
-            await asyncio.wait({asking, over}, return_when=asyncio.FIRST_COMPLETED)
-            return asking.result() if asking.done() else None
+            await asyncio.wait({answer_task, end_task}, return_when=asyncio.FIRST_COMPLETED)
+            return answer_task.result() if answer_task.done() else None
         finally:
-            for working in concerned:
-                working.resume_clock()
-            for task in (asking, over):
+            for call in calls:
+                call.resume_clock()
+            for task in (answer_task, end_task):
                 task.cancel()
-            await asyncio.gather(asking, over, return_exceptions=True)
+            await asyncio.gather(answer_task, end_task, return_exceptions=True)
 
     def _decline(self, question: ElicitationRequest, people: Iterable[str | None]) -> None:
         self._log.append(f"a question was declined, no one person to ask: {question.message}")
@@ -144,5 +144,5 @@ class CallQueue:
 
 async def _wait_for_calls(concerned: list[_RunningCall]) -> None:
     """Return when all of these calls have ended and nobody needs the answer."""
-    for working in concerned:
-        await working.ended.wait()
+    for call in concerned:
+        await call.ended.wait()

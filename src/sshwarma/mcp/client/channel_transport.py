@@ -32,8 +32,8 @@ async def channel_transport(
         ring: Receives notes on invalid lines.
         ended: Called with the reason when the channel has no more lines.
     """
-    heard, read = anyio.create_memory_object_stream[IncomingMessage](0)
-    write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+    read_stream_writer, read_stream = anyio.create_memory_object_stream[IncomingMessage](0)
+    write_stream, write_stream_reader = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def come() -> AsyncIterator[bytes]:
         while (line := await lines.read_line(MAX_SERVER_MESSAGE_BYTES)) is not None:
@@ -41,15 +41,15 @@ async def channel_transport(
 
     async def listen() -> None:
         try:
-            why = await forward_messages(come(), heard, ring, Throttle())
+            reason = await forward_messages(come(), read_stream_writer, ring, Throttle())
         except ValueError as error:
-            why = str(error)
-        ended(why or "the channel closed")
-        heard.close()
+            reason = str(error)
+        ended(reason or "the channel closed")
+        read_stream_writer.close()
 
     async def speak() -> None:
-        async for sent in to_send:
-            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+        async for message in write_stream_reader:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             try:
                 await lines.write(text.encode() + b"\n")
             except ConnectionError:
@@ -61,10 +61,10 @@ async def channel_transport(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in (heard, read, write, to_send):
+        for stream in (read_stream_writer, read_stream, write_stream, write_stream_reader):
             stream.close()
 
     try:
-        yield read, write
+        yield read_stream, write_stream
     finally:
         await finish(leave())

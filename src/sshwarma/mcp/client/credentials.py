@@ -92,8 +92,8 @@ class CredentialStore:
         text = json.dumps({k: v for k, v in asdict(credentials).items() if v})
         # Shielded: a used refresh token is worthless, so the new one must reach the disk even if
         # the caller is cancelled.
-        writing = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)
-        await asyncio.shield(writing)
+        future = asyncio.get_running_loop().run_in_executor(None, _write_file, self._path, text)
+        await asyncio.shield(future)
 
     async def delete(self) -> None:
         """Delete the credentials and their file."""
@@ -110,8 +110,8 @@ class CredentialStore:
 
     def is_expired(self, early: float = 0.0) -> bool:
         """Return whether the access token expires within `early` seconds."""
-        at = self.stored.expires_at
-        return at is not None and time.time() >= at - early
+        expiry = self.stored.expires_at
+        return expiry is not None and time.time() >= expiry - early
 
     @property
     def has_refresh_token(self) -> bool:
@@ -127,21 +127,23 @@ def _read_file(path: Path, url: str) -> StoredCredentials:
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise Unavailable(f"{path} is not a regular file.")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise Unavailable(
                 f"Other users can access {path}.", hint="Set its mode to 600, then sign in again."
             )
         text = file.read(MAX_FILE_BYTES)
     try:
         data = json.loads(text)
-        known = {one.name for one in fields(StoredCredentials)}
-        kept = StoredCredentials(**{name: value for name, value in data.items() if name in known})
+        names = {entry.name for entry in fields(StoredCredentials)}
+        credentials = StoredCredentials(
+            **{name: value for name, value in data.items() if name in names}
+        )
     except (ValueError, TypeError, AttributeError) as error:
         raise Unavailable(f"{path} is damaged.", hint="Remove it and sign in again.") from error
-    return kept if kept.url == url else StoredCredentials(url)
+    return credentials if credentials.url == url else StoredCredentials(url)
 
 
 def _write_file(path: Path, text: str) -> None:

@@ -164,8 +164,8 @@ async def _connect(
     async def on_elicitation(context: ClientRequestContext, params: Any) -> types.ElicitResult:
         return await ask_user(hooks, params)
 
-    async with AsyncExitStack() as entered:
-        transport = await _open_transport(entered, request, end)
+    async with AsyncExitStack() as inner_stack:
+        transport = await _open_transport(inner_stack, request, end)
         client = Client(
             transport.streams,
             mode=era,
@@ -175,11 +175,11 @@ async def _connect(
             elicitation_callback=on_elicitation,
         )
         try:
-            await entered.enter_async_context(client)
+            await inner_stack.enter_async_context(client)
         except Exception as error:
             _check_connection_error(transport, end, error)
             raise
-        stack.push_async_exit(entered.pop_all())
+        stack.push_async_exit(inner_stack.pop_all())
         end.on_greeting()
         return client, transport.bearer
 
@@ -255,8 +255,8 @@ def _check_connection_error(transport: _Transport, end: _EndListener, error: Exc
     if end.reasons:
         raise LinkLost(end.reasons[0]) from error
     if sender is not None and sender.error_status:
-        words = f"it responded with HTTP {sender.error_status}; check the path of the URL"
-        raise LinkLost(words) from error
+        text = f"it responded with HTTP {sender.error_status}; check the path of the URL"
+        raise LinkLost(text) from error
 
 
 def _may_need_handshake(error: BaseException) -> bool:

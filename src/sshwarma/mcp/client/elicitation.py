@@ -43,17 +43,17 @@ class Elicitation:
             NotFound: if no question is pending.
             Invalid: if the answer is over MAX_ELICITATION_ANSWER_CHARACTERS.
         """
-        waiting = self._waiting.get(agent_id)
-        if not waiting:
+        queue = self._waiting.get(agent_id)
+        if not queue:
             raise NotFound("No question is waiting for your answer.")
         if text is not None and len(text) > MAX_ELICITATION_ANSWER_CHARACTERS:
             raise Invalid(
                 f"An answer must have at most {MAX_ELICITATION_ANSWER_CHARACTERS} characters"
                 f" (got {len(text)})."
             )
-        asked = waiting.popleft()
-        if not asked.done():
-            asked.set_result(text)
+        future = queue.popleft()
+        if not future.done():
+            future.set_result(text)
 
     async def ask(
         self, agent_id: str, name: str, question: ElicitationRequest
@@ -72,9 +72,9 @@ class Elicitation:
         except asyncio.CancelledError:
             self.notify(agent_id, name, "The call ended; no answer is needed.")
             raise
-        except ElicitationDeclined as declined:
-            if str(declined):
-                self.notify(agent_id, name, str(declined))
+        except ElicitationDeclined as error:
+            if str(error):
+                self.notify(agent_id, name, str(error))
             return None
         finally:
             if not lock.locked() and not self._waiting.get(agent_id):
@@ -93,7 +93,7 @@ class Elicitation:
             if reply.strip().lower() not in ("yes", "y", "done", "ok"):
                 raise ElicitationDeclined
             return {}
-        if any(word in _field_words(asked) for asked in question.fields for word in _SECRET_WORDS):
+        if any(word in _field_words(field) for field in question.fields for word in _SECRET_WORDS):
             raise ElicitationDeclined(
                 f"{name} asked for a secret; questions for secrets are always declined."
             )
@@ -105,18 +105,18 @@ class Elicitation:
             return {}
         answers: dict[str, Any] = {}
         message = question.message
-        for asked in question.fields:
-            given = await self._ask_field(agent_id, name, message, asked)
+        for field in question.fields:
+            value = await self._ask_field(agent_id, name, message, field)
             message = ""
-            if given is not None:
-                answers[asked.name] = given
+            if value is not None:
+                answers[field.name] = value
         return answers
 
     async def _ask_field(
         self, agent_id: str, name: str, message: str, field: ElicitationField
     ) -> Any:
-        described = _describe_field(field)
-        text = f"{message}\n{described}" if message else described
+        description = _describe_field(field)
+        text = f"{message}\n{description}" if message else description
         hint = "/answer TEXT, or /answer --decline"
         if field.default is not None:
             default = _format_default(field.default)
@@ -131,27 +131,27 @@ class Elicitation:
                 return None
             try:
                 return parse_field_value(field, reply)
-            except Invalid as wrong:
-                text = f"{wrong} {_describe_field(field)}"
+            except Invalid as error:
+                text = f"{error} {_describe_field(field)}"
         raise ElicitationDeclined(
             f"{MAX_ELICITATION_TRIES} invalid answers; the question was declined."
         )
 
     async def _ask_once(self, agent_id: str, name: str, text: str, hint: str) -> str:
-        waiting = self._waiting.setdefault(agent_id, deque())
-        asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        waiting.append(asked)
+        queue = self._waiting.setdefault(agent_id, deque())
+        future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        queue.append(future)
         self.notify(agent_id, name, text, hint)
         try:
             async with asyncio.timeout(ELICITATION_TIMEOUT_SECONDS):
-                reply = await asked
+                reply = await future
         except TimeoutError:
             raise ElicitationDeclined(
                 f"No answer in {ELICITATION_TIMEOUT_SECONDS:.0f} s; the question was declined."
             ) from None
         finally:
-            if asked in waiting:
-                waiting.remove(asked)
+            if future in queue:
+                queue.remove(future)
         if reply is None:
             raise ElicitationDeclined
         return reply
@@ -184,16 +184,16 @@ def parse_field_value(field: ElicitationField, reply: str) -> Any:
             try:
                 number = int(reply) if field.kind == "integer" else float(reply)
             except ValueError:
-                whole = "a whole number" if field.kind == "integer" else "a number"
-                raise Invalid(f"Must be {whole}.") from None
+                kind_name = "a whole number" if field.kind == "integer" else "a number"
+                raise Invalid(f"Must be {kind_name}.") from None
             _check_range(field, number, "minimum", "maximum", "")
             return number
         case "choices":
-            chosen = [
+            choices = [
                 _parse_choice(field, part.strip()) for part in reply.split(",") if part.strip()
             ]
-            _check_range(field, len(chosen), "minItems", "maxItems", " choices")
-            return chosen
+            _check_range(field, len(choices), "minItems", "maxItems", " choices")
+            return choices
         case _ if field.options:
             return _parse_choice(field, reply)
         case _:
@@ -225,9 +225,9 @@ def _check_range(field: ElicitationField, number: float, least: str, limit: str,
 def _describe_field(field: ElicitationField) -> str:
     title = field.title if field.title == field.name else f"{field.name} ({field.title})"
     if field.options:
-        many = "some of " if field.kind == "choices" else ""
+        prefix = "some of " if field.kind == "choices" else ""
         titles = (f"{v} ({t})" if v != t else v for v, t in field.options)
-        return f"{title}: {many}{', '.join(titles)}"
+        return f"{title}: {prefix}{', '.join(titles)}"
     kinds = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
     return f"{title}: {kinds[field.kind]}" if field.kind in kinds else f"{title}:"
 

@@ -26,22 +26,22 @@ async def ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
 
     Declines what cannot be asked: a form with unsupported fields, or a page without a web address.
     """
-    declined = types.ElicitResult(action="decline")
+    decline = types.ElicitResult(action="decline")
     message = strip_invisible(params.message)[:MAX_SERVER_TEXT_CHARACTERS]
     if isinstance(params, types.ElicitRequestURLParams):
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            return declined
+            return decline
         answer = await hooks.on_elicitation(
             ElicitationRequest(message, url=strip_invisible(params.url)[:1_000]),
             current_call.get(),
         )
-        return declined if answer is None else types.ElicitResult(action="accept")
+        return decline if answer is None else types.ElicitResult(action="accept")
     fields = _parse_form(params.requested_schema)
     if fields is None:
-        return declined
+        return decline
     answer = await hooks.on_elicitation(ElicitationRequest(message, fields), current_call.get())
-    return declined if answer is None else types.ElicitResult(action="accept", content=answer)
+    return decline if answer is None else types.ElicitResult(action="accept", content=answer)
 
 
 def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
@@ -50,7 +50,7 @@ def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
     if not isinstance(properties, dict) or len(properties) > MAX_ELICITATION_FIELDS:
         return None
     required = schema.get("required")
-    made = []
+    fields = []
     for name, field in properties.items():
         if not isinstance(field, dict):
             return None
@@ -64,7 +64,7 @@ def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
         limits = {
             key: field[key] for key in _LIMIT_KEYWORDS if isinstance(field.get(key), (int, float))
         }
-        made.append(
+        fields.append(
             ElicitationField(
                 name=str(name),
                 kind=kind,
@@ -75,16 +75,16 @@ def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
                 limits=limits,
             )
         )
-    return tuple(made)
+    return tuple(fields)
 
 
 def _parse_options(schema: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    titled = schema.get("oneOf") or schema.get("anyOf")
-    if isinstance(titled, list):
+    options = schema.get("oneOf") or schema.get("anyOf")
+    if isinstance(options, list):
         return tuple(
-            (str(one["const"]), strip_invisible(str(one.get("title", one["const"]))))
-            for one in titled
-            if isinstance(one, dict) and "const" in one
+            (str(option["const"]), strip_invisible(str(option.get("title", option["const"]))))
+            for option in options
+            if isinstance(option, dict) and "const" in option
         )
     values = schema.get("enum")
     if not isinstance(values, list):

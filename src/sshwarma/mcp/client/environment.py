@@ -23,10 +23,10 @@ def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> d
     """
 
     def value_of(match: re.Match[str]) -> str:
-        found = environ.get(match[1])
-        if not found:
+        text = environ.get(match[1])
+        if not text:
             raise Unavailable(f"The environment variable {match[1]} is not set.")
-        return found
+        return text
 
     return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
 
@@ -37,5 +37,5 @@ def program_environment(variables: Mapping[str, str], environ: Mapping[str, str]
     Raises:
         Unavailable: if a variable is not set; see `expand_variables`.
     """
-    ours = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
-    return {"PATH": os.defpath, **ours, **expand_variables(variables, environ)}
+    inherited = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
+    return {"PATH": os.defpath, **inherited, **expand_variables(variables, environ)}

@@ -58,16 +58,16 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
             )
         except OSError as error:
             raise httpcore2.ConnectError(f"{host}: {error.strerror or error}") from error
-        failed = httpcore2.ConnectError(f"{host} has no address")
+        failure = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses[:MAX_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failed = httpcore2.ConnectError(f"cannot connect to {host} port {port}")
-                failed.__cause__ = error
-        raise failed
+                failure = httpcore2.ConnectError(f"cannot connect to {host} port {port}")
+                failure.__cause__ = error
+        raise failure
 
     @override
     async def sleep(self, seconds: float) -> None:
@@ -122,24 +122,24 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._most = (MAX_STREAM_BYTES if events else MAX_SERVER_MESSAGE_BYTES) if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = parts = 0
-        async for part in self._inner:
-            seen += len(part)
-            if self._events and (b"\n\n" in part or b"\r\n\r\n" in part):
-                parts = 0  # a new event begins
-            parts += count_quotes(part)
-            if self._most is not None and parts > MAX_SERVER_MESSAGE_QUOTES:
+        size = quotes = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            if self._events and (b"\n\n" in chunk or b"\r\n\r\n" in chunk):
+                quotes = 0  # a new event begins
+            quotes += count_quotes(chunk)
+            if self._most is not None and quotes > MAX_SERVER_MESSAGE_QUOTES:
                 raise ResponseTooLong(
                     f"The response has a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes,"
                     " the limit."
                 )
-            if self._most is not None and seen > self._most:
+            if self._most is not None and size > self._most:
                 raise ResponseTooLong(
                     f"The response is over {self._most // (1024 * 1024)} MiB, the limit."
                 )
             if self._events:
-                await self._flow.acquire(_count_events(part), len(part))
-            yield part
+                await self._flow.acquire(_count_events(chunk), len(chunk))
+            yield chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -69,8 +69,8 @@ class Hub(ToolProvider):
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings and connect to all enabled servers."""
-        known = await self.world.change(lambda tx: _declare_servers(tx, configured))
-        for server in known:
+        servers = await self.world.change(lambda tx: _declare_servers(tx, configured))
+        for server in servers:
             if server.enabled:
                 self.pool.supervise(server)
 
@@ -109,9 +109,9 @@ class Hub(ToolProvider):
             )
 
         async with self.pool.lock_for(settings.name):
-            made = await caller.change(work, notice=f"added the MCP server {settings.name}")
-            self.pool.supervise(made)
-        return made
+            server = await caller.change(work, notice=f"added the MCP server {settings.name}")
+            self.pool.supervise(server)
+        return server
 
     async def remove(self, caller: Caller, name: str) -> None:
         """Disconnect and remove a server and its tools; keep their equipment.
@@ -144,10 +144,10 @@ class Hub(ToolProvider):
         The room gets a notice only if this changes anything.
         """
         async with self.pool.lock_for(name):
-            changed = server = await self.find(name)
+            result = server = await self.find(name)
             word = "enabled" if wanted else "disabled"
             if server.enabled != wanted:
-                changed = await caller.change(
+                result = await caller.change(
                     lambda tx: things.update_thing(tx, server.id, enabled=int(wanted)),
                     notice=f"{word} the MCP server {name}",
                 )
@@ -155,8 +155,8 @@ class Hub(ToolProvider):
                 await self.oauth_logins.cancel(server)
                 await self.pool.end(server.id)
             elif self.pool.get(server.id) is None:
-                self.pool.supervise(changed)
-        return changed
+                self.pool.supervise(result)
+        return result
 
     async def wait_until_settled(self, name: str, seconds: float) -> ServerStatus:
         """Return a server's status when it is up or an attempt failed.
@@ -164,9 +164,9 @@ class Hub(ToolProvider):
         Waits at most `seconds`.
         """
         server = await self.find(name)
-        running = self.pool.get(server.id)
-        if running is not None and not running.is_up and not running.reason:
-            await running.wait_until_settled(seconds)
+        supervisor = self.pool.get(server.id)
+        if supervisor is not None and not supervisor.is_up and not supervisor.reason:
+            await supervisor.wait_until_settled(seconds)
         return self.status_of(server)
 
     async def refresh(self, name: str, seconds: float) -> None:
@@ -176,12 +176,12 @@ class Hub(ToolProvider):
             Unavailable: if it is disabled, or the connection fails.
         """
         server = await self.find(name)
-        running = self.pool.get(server.id)
-        if running is None:
+        supervisor = self.pool.get(server.id)
+        if supervisor is None:
             raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name} enables it.")
-        await running.refresh(seconds)
-        if not running.is_up:
-            reason = f": {running.reason}" if running.reason else ""
+        await supervisor.refresh(seconds)
+        if not supervisor.is_up:
+            reason = f": {supervisor.reason}" if supervisor.reason else ""
             raise Unavailable(f"{name} is not connected{reason}.")
 
     async def approve(self, caller: Caller, name: str, tool: str | None) -> list[str]:
@@ -197,11 +197,11 @@ class Hub(ToolProvider):
 
         def work(tx: Change) -> list[str]:
             server = server_records.find_server(tx.conn, name)
-            read = self._read.get((caller.agent.id, server.id), {})
-            return tool_approval.approve_tools(tx, server, tool, read)
+            fingerprints = self._read.get((caller.agent.id, server.id), {})
+            return tool_approval.approve_tools(tx, server, tool, fingerprints)
 
-        approved = f"{tool} of {name}" if tool else f"the tools of {name}"
-        return await caller.change(work, notice=f"approved {approved}")
+        target = f"{tool} of {name}" if tool else f"the tools of {name}"
+        return await caller.change(work, notice=f"approved {target}")
 
     def mark_read(self, caller: Caller, server: Thing, tools: Sequence[Thing]) -> None:
         """Record that the caller was shown the current text of these tools."""
@@ -218,17 +218,21 @@ class Hub(ToolProvider):
 
     def status_of(self, server: Thing) -> ServerStatus:
         """Return the current status of a server."""
-        running = self.pool.get(server.id)
-        if running is None:
+        supervisor = self.pool.get(server.id)
+        if supervisor is None:
             return ServerStatus("disabled", "", 0.0, None, 0)
         return ServerStatus(
-            running.state, running.reason, running.since, running.retry_at, running.in_flight
+            supervisor.state,
+            supervisor.reason,
+            supervisor.since,
+            supervisor.retry_at,
+            supervisor.in_flight,
         )
 
     @override
     def why_unavailable(self, tool: Thing) -> str:
-        running = self.pool.get(tool.parent_id)
-        return running.why_down if running is not None else ""
+        supervisor = self.pool.get(tool.parent_id)
+        return supervisor.why_down if supervisor is not None else ""
 
     @override
     def unavailable_hint(self, tool: Thing) -> str:
@@ -236,35 +240,37 @@ class Hub(ToolProvider):
 
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""
-        running = self.pool.get(server.id)
-        return running.log_buffer.last_lines() if running else []
+        supervisor = self.pool.get(server.id)
+        return supervisor.log_buffer.last_lines() if supervisor else []
 
     # Provider of their tools.
 
     @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        running = self.pool.get(tool.parent_id)
-        if running is None:
+        supervisor = self.pool.get(tool.parent_id)
+        if supervisor is None:
             raise Unavailable(f"{tool.label} has no running server.")
-        asker = self.world.agents.get(caller.person_id or caller.agent.id)
-        person_id = asker.id if asker is not None and asker.kind != "model" else None
+        person = self.world.agents.get(caller.person_id or caller.agent.id)
+        person_id = person.id if person is not None and person.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
-        return await running.call(remote, arguments, person_id=person_id, report=caller.on_progress)
+        return await supervisor.call(
+            remote, arguments, person_id=person_id, report=caller.on_progress
+        )
 
 
 def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
     """Declare the servers of the settings; return all servers, marked unavailable."""
-    wanted = {settings.name for settings in configured}
+    names = {settings.name for settings in configured}
     for settings in configured:
         try:
             server_records.declare_server(tx, settings, created_by=None, from_settings=True)
-        except (Conflict, NotFound) as refused:
-            log.warning("an mcp server was skipped", server=settings.name, reason=str(refused))
+        except (Conflict, NotFound) as error:
+            log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
     server_records.remove_offers(tx)
     for server in server_records.list_servers(tx.conn):
-        if server.metadata.get("origin") == "settings" and server.name not in wanted:
+        if server.metadata.get("origin") == "settings" and server.name not in names:
             server_records.remove_server(tx, server)
-    known = server_records.list_servers(tx.conn)
-    if known:
-        server_records.mark_unavailable(tx, [server.id for server in known])
-    return known
+    servers = server_records.list_servers(tx.conn)
+    if servers:
+        server_records.mark_unavailable(tx, [server.id for server in servers])
+    return servers

@@ -49,17 +49,17 @@ def publish_listing(
     """
     server = things.get_live_thing(tx.conn, server_id)
     approve = trust or not server.metadata.get("listed")
-    before = {thing.id: thing for thing in list_all_tools(tx.conn, server.id)}
-    wanted, refused = _choose_tools(tx.conn, server, listing)
-    changes = _compare_tools(tx, server, wanted, before, approve=approve)
-    gone = [t for t in before.values() if t.id not in wanted and t.deleted_at is None]
+    old_tools = {thing.id: thing for thing in list_all_tools(tx.conn, server.id)}
+    tools, refusals = _choose_tools(tx.conn, server, listing)
+    changes = _compare_tools(tx, server, tools, old_tools, approve=approve)
+    gone_tools = [t for t in old_tools.values() if t.id not in tools and t.deleted_at is None]
     _store_tools(tx, changes.created, changes.changed)
-    _mark_tools_gone(tx, gone)
-    updated = _update_server(tx, server, greeting, refused)
-    if updated or changes.created or changes.changed or gone:
+    _mark_tools_gone(tx, gone_tools)
+    updated = _update_server(tx, server, greeting, refusals)
+    if updated or changes.created or changes.changed or gone_tools:
         tx.publish_on_commit(WorldChanged(SERVERS_PARENT_ID))
     return ListingChanges(
-        tuple(changes.added), tuple(changes.pending), tuple(tool.name for tool in gone)
+        tuple(changes.added), tuple(changes.pending), tuple(tool.name for tool in gone_tools)
     )
 
 
@@ -67,15 +67,15 @@ def _choose_tools(
     conn: Connection, server: Thing, listing: ToolListing
 ) -> tuple[dict[str, SanitizedTool], list[tuple[str, str]]]:
     """Return the accepted tools by thing id, and the refused ones by name with the reason."""
-    refused = list(listing.refused)
-    wanted: dict[str, SanitizedTool] = {}
-    taken = _taken_names(conn, server, listing)
+    refusals = list(listing.refused)
+    tools: dict[str, SanitizedTool] = {}
+    used_names = _taken_names(conn, server, listing)
     for tool in listing.tools:
-        if tool.name in taken:
-            refused.append((tool.name, "this name is already in use here"))
+        if tool.name in used_names:
+            refusals.append((tool.name, "this name is already in use here"))
         else:
-            wanted[tool_thing_id(server, tool.name)] = tool
-    return wanted, refused
+            tools[tool_thing_id(server, tool.name)] = tool
+    return tools, refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +99,12 @@ def _compare_tools(
     """Compare listed tools with the stored ones."""
     changes = _ToolChanges()
     for thing_id, tool in tools.items():
-        known = before.get(thing_id)
-        description, metadata = merge_tool(known, tool, approve=approve)
+        thing = before.get(thing_id)
+        description, metadata = merge_tool(thing, tool, approve=approve)
         is_pending = bool(metadata.get("pending"))
-        if is_pending and not (known and known.metadata.get("pending") == metadata["pending"]):
+        if is_pending and not (thing and thing.metadata.get("pending") == metadata["pending"]):
             changes.pending.append(tool.name)
-        if known is None or known.deleted_at is not None:
+        if thing is None or thing.deleted_at is not None:
             changes.added.append(tool.name)
         columns = {
             "description": description or None,
@@ -112,7 +112,7 @@ def _compare_tools(
             "qualified_name": f"{server.name}:{tool.name}",
             "updated_at": tx.now,
         }
-        if known is None:
+        if thing is None:
             identity = {
                 "id": thing_id,
                 "parent_id": server.id,
@@ -122,9 +122,9 @@ def _compare_tools(
                 "created_at": tx.now,
             }
             changes.created.append(columns | identity)
-        elif _differs(known, description, metadata):
+        elif _differs(thing, description, metadata):
             changes.changed.append(
-                {f"b_{name}": value for name, value in columns.items()} | {"b_id": known.id}
+                {f"b_{name}": value for name, value in columns.items()} | {"b_id": thing.id}
             )
     return changes
 
@@ -133,27 +133,29 @@ def _update_server(
     tx: Change, server: Thing, greeting: ServerInfo, refused: Sequence[tuple[str, str]]
 ) -> bool:
     """Store the name and version that a server reports; return whether something changed."""
-    reported = {
+    values = {
         "listed": True,
         "version": greeting.version,
         "server": greeting.server,
         "era": greeting.era if greeting.era == "legacy" else None,
         "refused": [list(entry) for entry in refused] or None,
     }
-    kept = {key: value for key, value in (server.metadata | reported).items() if value is not None}
+    metadata = {
+        key: value for key, value in (server.metadata | values).items() if value is not None
+    }
     # The server's own name is better than its URL; a description by people is better than both.
     is_ours = not server.description or server.description.startswith(DESCRIPTION_PREFIX)
     description = server.description
     if is_ours and greeting.server:
         description = f"{DESCRIPTION_PREFIX}{greeting.server}"
-    if kept == server.metadata and server.available and description == server.description:
+    if metadata == server.metadata and server.available and description == server.description:
         return False
     tx.conn.execute(
         update(things_table)
         .where(things_table.c.id == server.id)
         .values(
             available=1,
-            metadata=things.dump_metadata(kept),
+            metadata=things.dump_metadata(metadata),
             description=description,
             updated_at=tx.now,
         )
@@ -209,9 +211,9 @@ def _taken_names(conn: Connection, server: Thing, listing: ToolListing) -> set[s
             things_table.c.deleted_at.is_(None),
         )
     )
-    held = {row.qualified_name.removeprefix(prefix): row.id for row in rows}
+    ids_by_name = {row.qualified_name.removeprefix(prefix): row.id for row in rows}
     return {
         tool.name
         for tool in listing.tools
-        if tool.name in held and held[tool.name] != tool_thing_id(server, tool.name)
+        if tool.name in ids_by_name and ids_by_name[tool.name] != tool_thing_id(server, tool.name)
     }

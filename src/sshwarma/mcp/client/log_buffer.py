@@ -31,12 +31,12 @@ class LogBuffer:
 
     def feed(self, data: bytes) -> None:
         """Add bytes of the server's stderr, with lines of any length."""
-        *whole, part = (self._partial_line + data).split(b"\n")
-        for line in whole[-MAX_LINES:]:
+        *lines, tail = (self._partial_line + data).split(b"\n")
+        for line in lines[-MAX_LINES:]:
             text = line.decode("utf-8", "replace")
             self.append(text)
             self._last_line = text.strip()[:MAX_LINE_CHARACTERS] or self._last_line
-        self._partial_line = part[-MAX_LINE_CHARACTERS:]
+        self._partial_line = tail[-MAX_LINE_CHARACTERS:]
 
     def append(self, text: str) -> None:
         """Add one line of text."""

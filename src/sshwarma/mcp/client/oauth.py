@@ -87,8 +87,8 @@ async def sign_in(
         ) as error:
             if "invalid_client" in str(error):  # the server has forgotten our registration
                 await credentials.store(replace(credentials.stored, client=None))
-            why = _no_way(provider, error) or describe_error(error)
-            raise Unavailable(f"The sign-in to {settings.name} failed: {why}.") from error
+            reason = _no_way(provider, error) or describe_error(error)
+            raise Unavailable(f"The sign-in to {settings.name} failed: {reason}.") from error
     credentials.challenge, credentials.wanted_scope = None, ""
 
 
@@ -116,7 +116,7 @@ async def renew_tokens(
         SignInEnded: if the authorization server refuses.
         AuthorizationServerError: if the authorization server fails or cannot be reached.
     """
-    kept = credentials.stored
+    stored = credentials.stored
     request, answer = _make_ping_request(settings), None
     provider: UserOAuthProvider | MachineOAuthProvider
     if settings.oauth_machine:
@@ -125,39 +125,41 @@ async def renew_tokens(
         answer = make_challenge_response(challenge, request)
     else:
         provider = UserOAuthProvider(settings, credentials, None)
-        if kept.issuer is not None:
-            metadata = OAuthMetadata.model_validate(kept.issuer)
+        if stored.issuer is not None:
+            metadata = OAuthMetadata.model_validate(stored.issuer)
             if settings.oauth_issuer and not issuers_match(
                 str(metadata.issuer), settings.oauth_issuer
             ):
                 raise SignInEnded("the settings name another authorization server")
             provider.context.oauth_metadata = metadata
-        if kept.resource is not None:
-            prm = ProtectedResourceMetadata.model_validate(kept.resource)
+        if stored.resource is not None:
+            prm = ProtectedResourceMetadata.model_validate(stored.resource)
             provider.context.protected_resource_metadata = prm
         provider.expire_token()
-    refused: list[str] = []
+    error_codes: list[str] = []
     async with _open_sender(settings, resolve) as send:
 
         async def send_and_check(outgoing: httpx2.Request) -> httpx2.Response:
             response = await send(outgoing)
             if outgoing.method == "POST" and response.status_code not in (200, 201, 307, 308):
-                why = _read_error_code(response)
-                if response.status_code not in (400, 401) or why in TRANSIENT_ERRORS:
-                    raise AuthorizationServerError(f"it responded with {why}")
-                refused.append(why)
+                code = _read_error_code(response)
+                if response.status_code not in (400, 401) or code in TRANSIENT_ERRORS:
+                    raise AuthorizationServerError(f"it responded with {code}")
+                error_codes.append(code)
             return response
 
         try:
             await _drive_flow(provider, request, answer, send_and_check)
         except SignInEnded as ended:
-            raise SignInEnded(refused[0] if refused else str(ended)) from ended
+            raise SignInEnded(error_codes[0] if error_codes else str(ended)) from ended
         except (OAuthFlowError, ValidationError) as error:
-            raise SignInEnded(refused[0] if refused else describe_error(error)) from error
+            raise SignInEnded(error_codes[0] if error_codes else describe_error(error)) from error
         except (httpx2.HTTPError, WorldError, OSError) as error:
             raise AuthorizationServerError(describe_error(error)) from error
-    if refused or "Authorization" not in request.headers:
-        raise SignInEnded(refused[0] if refused else "its response violates the OAuth protocol")
+    if error_codes or "Authorization" not in request.headers:
+        raise SignInEnded(
+            error_codes[0] if error_codes else "its response violates the OAuth protocol"
+        )
 
 
 async def revoke(

@@ -60,11 +60,11 @@ class OAuthLogins:
         settings = server_records.read_settings(server)
         if settings.url is None or settings.has_key:
             return None
-        known = self._stores.get(server.id)
-        if known is None:
-            known = CredentialStore(self._folder / f"{server.name}.json", settings.url)
-            self._stores[server.id] = known
-        return known
+        store = self._stores.get(server.id)
+        if store is None:
+            store = CredentialStore(self._folder / f"{server.name}.json", settings.url)
+            self._stores[server.id] = store
+        return store
 
     async def login(self, caller: Caller, server: Thing) -> SignInPage:
         """Start a sign-in to a server and return its page; cancel one in progress.
@@ -93,22 +93,22 @@ class OAuthLogins:
         await self.cancel(server)
         await credentials.load()
         flow = await asyncio.get_running_loop().run_in_executor(None, _load_sign_in)
-        under_way = PendingSignIn(server.name, self.client_metadata)
+        pending = PendingSignIn(server.name, self.client_metadata)
         work = self._run_sign_in(
             caller,
             server=server,
             settings=settings,
             credentials=credentials,
             flow=flow,
-            under_way=under_way,
+            under_way=pending,
         )
-        under_way.task = asyncio.create_task(work, name=f"sign-in {server.name}")
-        under_way.task.add_done_callback(lambda _: self._on_ended(server, under_way))
-        self._pending[server.id] = under_way
+        pending.task = asyncio.create_task(work, name=f"sign-in {server.name}")
+        pending.task.add_done_callback(lambda _: self._on_ended(server, pending))
+        self._pending[server.id] = pending
         try:
-            return await under_way.wait_for_page()
+            return await pending.wait_for_page()
         except BaseException:
-            under_way.task.cancel()
+            pending.task.cancel()
             raise
 
     async def submit_address(self, server: Thing, address: str, seconds: float) -> bool:
@@ -120,26 +120,26 @@ class OAuthLogins:
             NotFound: if no sign-in is in progress.
             WorldError: if the URL belongs to another sign-in, or the sign-in fails.
         """
-        under_way = self._pending.get(server.id)
-        if under_way is None or under_way.page is None:
+        pending = self._pending.get(server.id)
+        if pending is None or pending.page is None:
             raise NotFound(
                 f"No sign-in to {server.name} is in progress.",
                 hint=f"Start one with /mcp login {server.name}.",
             )
         query = _parse_query(address)
-        if not _matches_state(query.get("state", ""), under_way.page.state):
+        if not _matches_state(query.get("state", ""), pending.page.state):
             raise Invalid(
                 "That URL does not belong to this sign-in.",
                 hint="Paste the whole URL that your browser shows last; it begins with"
-                f" {under_way.page.redirect}",
+                f" {pending.page.redirect}",
             )
-        under_way.pasted = True
-        under_way.accept_redirect(query)
-        done, _ = await asyncio.wait({under_way.task}, timeout=seconds)
-        if done and under_way.task.cancelled():
+        pending.pasted = True
+        pending.accept_redirect(query)
+        done, _ = await asyncio.wait({pending.task}, timeout=seconds)
+        if done and pending.task.cancelled():
             raise Unavailable(f"The sign-in to {server.name} was cancelled.")
         if done:
-            under_way.task.result()
+            pending.task.result()
         return bool(done)
 
     def accept_callback(self, query: Mapping[str, str]) -> str:
@@ -148,11 +148,11 @@ class OAuthLogins:
         Raises:
             NotFound: if no sign-in waits for it.
         """
-        for under_way in self._pending.values():
-            page = under_way.page
+        for pending in self._pending.values():
+            page = pending.page
             if page is not None and _matches_state(query.get("state", ""), page.state):
-                under_way.accept_redirect(query)
-                return under_way.name
+                pending.accept_redirect(query)
+                return pending.name
         raise NotFound("No sign-in is waiting for this page: it finished or was cancelled.")
 
     async def logout(self, caller: Caller, server: Thing) -> None:
@@ -162,8 +162,8 @@ class OAuthLogins:
             NotFound: if nobody is signed in.
         """
         credentials = self.credentials(server)
-        kept = await credentials.load() if credentials is not None else None
-        if credentials is None or kept is None or not (kept.tokens or kept.client):
+        stored = await credentials.load() if credentials is not None else None
+        if credentials is None or stored is None or not (stored.tokens or stored.client):
             raise NotFound(f"Nobody is signed in to {server.name}.")
         await self.cancel(server)
         revoke = await asyncio.get_running_loop().run_in_executor(None, _load_revoke)
@@ -171,7 +171,7 @@ class OAuthLogins:
         async with credentials.lock:
             # Delete before revoking: deletion must not depend on another server.
             await credentials.delete()
-        await revoke(settings, kept)
+        await revoke(settings, stored)
         await caller.change(lambda _: None, notice=f"signed out of the MCP server {server.name}")
         await self._redial(server)
 
@@ -185,14 +185,14 @@ class OAuthLogins:
 
     async def cancel(self, server: Thing) -> None:
         """Cancel the sign-in to a server, if one is in progress."""
-        under_way = self._pending.pop(server.id, None)
-        if under_way is not None:
-            under_way.task.cancel()
-            await asyncio.gather(under_way.task, return_exceptions=True)
+        pending = self._pending.pop(server.id, None)
+        if pending is not None:
+            pending.task.cancel()
+            await asyncio.gather(pending.task, return_exceptions=True)
 
     async def close(self) -> None:
         """Cancel all sign-ins in progress."""
-        tasks = [under_way.task for under_way in self._pending.values()]
+        tasks = [pending.task for pending in self._pending.values()]
         self._pending.clear()
         for task in tasks:
             task.cancel()
@@ -203,9 +203,9 @@ class OAuthLogins:
         credentials = self._stores.get(server.id)
         if credentials is None:
             return ""
-        under_way = self._pending.get(server.id)
-        if under_way is not None and under_way.page is not None:
-            return f"in progress at {under_way.page.host}"
+        pending = self._pending.get(server.id)
+        if pending is not None and pending.page is not None:
+            return f"in progress at {pending.page.host}"
         if credentials.wanted_scope:
             return (
                 f"a tool needs more scopes ({credentials.wanted_scope}): /mcp login {server.name}"
@@ -235,12 +235,12 @@ class OAuthLogins:
             async with asyncio.timeout(SIGN_IN_TIMEOUT_SECONDS):
                 await flow(settings, credentials, under_way)
         except TimeoutError:
-            late = f"The sign-in timed out after {SIGN_IN_TIMEOUT_SECONDS / 60:.0f} minutes."
-            self._notify(caller.agent.id, server.name, late)
-            raise Unavailable(late) from None
-        except WorldError as refused:
+            text = f"The sign-in timed out after {SIGN_IN_TIMEOUT_SECONDS / 60:.0f} minutes."
+            self._notify(caller.agent.id, server.name, text)
+            raise Unavailable(text) from None
+        except WorldError as error:
             if under_way.page is not None and not under_way.pasted:
-                self._notify(caller.agent.id, server.name, str(refused))
+                self._notify(caller.agent.id, server.name, str(error))
             raise
         await _redact_caller(caller, server).change(
             lambda _: None, notice=f"signed in to the MCP server {server.name}"

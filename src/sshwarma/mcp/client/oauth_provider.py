@@ -59,10 +59,10 @@ class OAuthStorage(TokenStorage):
 
     @override
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        context, kept = self.context, self._credentials.stored
+        context, stored = self.context, self._credentials.stored
         assert context is not None  # noqa: S101 - it is set where this is made
-        new = replace(
-            kept,
+        credentials = replace(
+            stored,
             tokens=dump_model(tokens),
             expires_at=calculate_token_expiry(tokens.expires_in),
             issuer=dump_model(context.oauth_metadata),
@@ -70,34 +70,38 @@ class OAuthStorage(TokenStorage):
             client=dump_model(context.client_info),
             ended="",
         )
-        if self._settings.oauth_client_secret and new.client is not None:
-            new.client.pop("client_secret", None)  # it is read from the environment each time
+        if self._settings.oauth_client_secret and credentials.client is not None:
+            credentials.client.pop(
+                "client_secret", None
+            )  # it is read from the environment each time
         if self._client_metadata is None:
-            await self._credentials.store(new)
+            await self._credentials.store(credentials)
             return
         async with self._credentials.lock:  # a renewal of the old tokens must not overwrite these
-            await self._credentials.store(new)
+            await self._credentials.store(credentials)
 
     @override
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        settings, kept = self._settings, self._credentials.stored
+        settings, stored = self._settings, self._credentials.stored
         if settings.oauth_client_id:
             return make_registered_client(settings, self._client_metadata)
-        if kept.client is None:
+        if stored.client is None:
             return None
-        client = OAuthClientInformationFull.model_validate(kept.client)
+        client = OAuthClientInformationFull.model_validate(stored.client)
         if self._client_metadata is None:
             return client
-        elsewhere = client.redirect_uris and self._client_metadata.redirect not in map(
+        has_other_redirect = client.redirect_uris and self._client_metadata.redirect not in map(
             str, client.redirect_uris
         )
-        over = client.client_secret_expires_at and client.client_secret_expires_at <= time.time()
-        return None if elsewhere or over else client
+        is_expired = (
+            client.client_secret_expires_at and client.client_secret_expires_at <= time.time()
+        )
+        return None if has_other_redirect or is_expired else client
 
     @override
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        kept = self._credentials.stored
-        await self._credentials.store(replace(kept, client=dump_model(client_info)))
+        stored = self._credentials.stored
+        await self._credentials.store(replace(stored, client=dump_model(client_info)))
 
 
 class UserOAuthProvider(AuthorizationSteps):
@@ -106,13 +110,13 @@ class UserOAuthProvider(AuthorizationSteps):
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, under_way: PendingSignIn | None
     ) -> None:
-        ours = under_way.ours if under_way is not None else ClientMetadata()
-        local = urlsplit(ours.redirect).scheme == "http"
-        storage = OAuthStorage(settings, credentials, ours if under_way is not None else None)
+        client = under_way.ours if under_way is not None else ClientMetadata()
+        local = urlsplit(client.redirect).scheme == "http"
+        storage = OAuthStorage(settings, credentials, client if under_way is not None else None)
         super().__init__(
             settings.url or "",
             OAuthClientMetadata(
-                redirect_uris=[AnyUrl(ours.redirect)],
+                redirect_uris=[AnyUrl(client.redirect)],
                 client_name="sshwarma",
                 application_type="native" if local else "web",
                 software_id="sshwarma",
@@ -121,7 +125,7 @@ class UserOAuthProvider(AuthorizationSteps):
             storage,
             self._open_page,
             self._wait_for_response,
-            client_metadata_url=ours.document or None,
+            client_metadata_url=client.document or None,
         )
         storage.context = self.context
         self._settings = settings
@@ -156,8 +160,8 @@ class UserOAuthProvider(AuthorizationSteps):
         if challenged is not None:
             scope = extract_scope_from_www_auth(make_challenge_response(challenged, None))
         if self._settings.oauth_scope:
-            more = scope if challenged is not None and challenged.status == 403 else None
-            return union_scopes(self._settings.oauth_scope, more)
+            extra_scope = scope if challenged is not None and challenged.status == 403 else None
+            return union_scopes(self._settings.oauth_scope, extra_scope)
         if scope or (prm is not None and prm.scopes_supported is not None):
             return context.client_metadata.scope
         offline = metadata is not None and "offline_access" in (metadata.scopes_supported or ())
@@ -179,8 +183,10 @@ class UserOAuthProvider(AuthorizationSteps):
 
     async def _wait_for_response(self) -> AuthorizationCodeResult:
         assert self._pending is not None  # noqa: S101 - `_open_page` has checked it
-        came = await self._pending.wait_for_redirect()
-        return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.issuer)
+        response = await self._pending.wait_for_redirect()
+        return AuthorizationCodeResult(
+            code=response.code, state=response.state, iss=response.issuer
+        )
 
 
 class MachineOAuthProvider(ClientCredentialsSteps):
@@ -243,8 +249,8 @@ def _read_client_secret(settings: McpSettings) -> str:
 
 def _choose_auth_method(metadata: OAuthMetadata | None) -> str:
     """Return how to send the client secret, as the authorization server supports."""
-    known = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
-    only_post = known and "client_secret_basic" not in known and "client_secret_post" in known
+    methods = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
+    only_post = methods and "client_secret_basic" not in methods and "client_secret_post" in methods
     return "client_secret_post" if only_post else "client_secret_basic"
 
 
@@ -260,8 +266,8 @@ def _choose_authorization_server(advertised: list[str], issuer: str) -> str:
 
 def _check_issuer(metadata: OAuthMetadata | None, issuer: str) -> None:
     if metadata is None or not issuers_match(str(metadata.issuer), issuer):
-        found = metadata.issuer if metadata is not None else "an unknown authorization server"
-        raise OAuthFlowError(f"its authorization server is {found}, not {issuer}")
+        server = metadata.issuer if metadata is not None else "an unknown authorization server"
+        raise OAuthFlowError(f"its authorization server is {server}, not {issuer}")
 
 
 def check_oauth_url(url: str, settings: McpSettings) -> None:
@@ -282,5 +288,5 @@ def dump_model(model: Any) -> dict[str, Any] | None:
     """Return a model of the SDK as a JSON object; None for None."""
     if model is None:
         return None
-    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
-    return dumped
+    data: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    return data

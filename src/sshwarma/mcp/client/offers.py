@@ -61,13 +61,13 @@ class Offers:
                     tx, settings, caller.room_id, caller.agent.id
                 )
             )
-            running = self._pool.supervise(server, dial)
+            supervisor = self._pool.supervise(server, dial)
             self._open[server.id] = offer
         try:
-            await running.wait_until_settled(settings.start_seconds)
-            if not running.is_up:
+            await supervisor.wait_until_settled(settings.start_seconds)
+            if not supervisor.is_up:
                 raise Unavailable(
-                    f"{name} is not a working MCP server: {running.reason or 'no response'}."
+                    f"{name} is not a working MCP server: {supervisor.reason or 'no response'}."
                 )
             await self._world.change(lambda tx: _announce_tools(tx, caller, server))
             await self._wait_until_ended(caller, offer)
@@ -101,15 +101,15 @@ class Offers:
 
     async def _watch_right(self, caller: Caller, offer: _OfferedLines) -> None:
         """End an offer when the caller loses the build right in the room."""
-        changed = asyncio.Event()
+        change_event = asyncio.Event()
         stops = (
-            self._world.bus.on_agent(caller.agent.id, lambda event: changed.set()),
-            self._world.bus.on_event(WorldChanged, lambda event: changed.set()),
+            self._world.bus.on_agent(caller.agent.id, lambda event: change_event.set()),
+            self._world.bus.on_event(WorldChanged, lambda event: change_event.set()),
         )
         try:
             while await self._may_offer(caller):
-                await changed.wait()
-                changed.clear()
+                await change_event.wait()
+                change_event.clear()
             offer.reason = "You no longer have the build right there."
             offer.ended.set()
         finally:
@@ -132,9 +132,9 @@ class Offers:
         await self._pool.end(server.id)
 
         def work(tx: Change) -> None:
-            known = things.get_thing(tx.conn, server.id)
-            if known is not None and known.deleted_at is None:
-                server_records.remove_server(tx, known)
+            thing = things.get_thing(tx.conn, server.id)
+            if thing is not None and thing.deleted_at is None:
+                server_records.remove_server(tx, thing)
                 caller.append_notice(tx, f"disconnected; the tools of {server.name} are gone")
                 record_change(
                     tx,

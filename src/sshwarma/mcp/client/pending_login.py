@@ -95,9 +95,9 @@ class PendingSignIn:
         Raises:
             WorldError: if the sign-in ends first, or the time is over.
         """
-        waiting: set[asyncio.Future[Any]] = {self._page, self.task}
+        futures: set[asyncio.Future[Any]] = {self._page, self.task}
         await asyncio.wait(
-            waiting, timeout=SIGN_IN_PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            futures, timeout=SIGN_IN_PAGE_TIMEOUT_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         if self._page.done():
             return self._page.result()
@@ -117,8 +117,8 @@ class PendingSignIn:
         if self._answer.done():
             raise Conflict("This sign-in already has its answer.")
         if query.get("error") or not query.get("code"):
-            why = query.get("error_description") or query.get("error") or "the URL has no code"
-            self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(why)}."))
+            reason = query.get("error_description") or query.get("error") or "the URL has no code"
+            self._answer.set_exception(Unavailable(f"You were not signed in: {_plain(reason)}."))
             return
         self._answer.set_result(
             AuthorizationResponse(query["code"], query["state"], query.get("iss"))

@@ -18,12 +18,14 @@ def convert_result(answer: types.CallToolResult) -> ToolResult:
 
     A line such as `[image: ...]` stands in the text for each block that is not text.
     """
-    given: list[Attachment] = []
-    text = "\n".join(_block_texts(answer, given))
+    attachments: list[Attachment] = []
+    text = "\n".join(_block_texts(answer, attachments))
     structured = answer.structured_content
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False, indent=2)
-    return ToolResult(text, structured, is_error=bool(answer.is_error), attachments=tuple(given))
+    return ToolResult(
+        text, structured, is_error=bool(answer.is_error), attachments=tuple(attachments)
+    )
 
 
 def _block_texts(answer: types.CallToolResult, attachments: list[Attachment]) -> Iterator[str]:
@@ -36,12 +38,14 @@ def _block_texts(answer: types.CallToolResult, attachments: list[Attachment]) ->
             case types.AudioContent():
                 yield _keep_attachment("audio", block.mime_type, block.data, attachments)
             case types.ResourceLink():
-                about = f": {block.description}" if block.description else ""
-                yield f"[link {block.name} <{block.uri}>{about}]"
-            case types.EmbeddedResource(resource=types.TextResourceContents() as inside):
-                yield f"[{inside.uri}]\n{inside.text}"
-            case types.EmbeddedResource(resource=types.BlobResourceContents() as inside):
-                yield _keep_attachment(str(inside.uri), inside.mime_type, inside.blob, attachments)
+                description = f": {block.description}" if block.description else ""
+                yield f"[link {block.name} <{block.uri}>{description}]"
+            case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+                yield f"[{resource.uri}]\n{resource.text}"
+            case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
+                yield _keep_attachment(
+                    str(resource.uri), resource.mime_type, resource.blob, attachments
+                )
 
 
 def _keep_attachment(

@@ -84,26 +84,28 @@ def sanitize_listing(
         previous: Already sanitized tools by fingerprint, because most listings repeat the last one.
     """
     tools: list[SanitizedTool] = []
-    refused: list[tuple[str, str]] = []
-    taken: dict[str, str] = {}
+    refusals: list[tuple[str, str]] = []
+    remote_names: dict[str, str] = {}
     for entry in raw:
         try:
             if len(tools) >= limit:
                 raise UnusableTool(f"over the limit of {limit} tools")
             tool = _sanitize_tool(entry, previous or {})
             # Models see `a.b` and `a_b` as the same name.
-            alike = tool.name.replace(".", "_")
-            if alike in taken:
-                raise UnusableTool(f"its name collides with {strip_invisible(taken[alike])[:80]}")
-            taken[alike] = tool.remote
+            model_name = tool.name.replace(".", "_")
+            if model_name in remote_names:
+                raise UnusableTool(
+                    f"its name collides with {strip_invisible(remote_names[model_name])[:80]}"
+                )
+            remote_names[model_name] = tool.remote
         except UnusableTool as error:
-            refused.append((_display_name(entry), str(error)))
+            refusals.append((_display_name(entry), str(error)))
         else:
             tools.append(tool)
-    shown = refused[:MAX_REFUSED_TOOLS]
-    if len(refused) > len(shown):
-        shown.append(("…", f"and {len(refused) - len(shown)} more"))
-    return ToolListing(tuple(tools), tuple(shown))
+    report = refusals[:MAX_REFUSED_TOOLS]
+    if len(refusals) > len(report):
+        report.append(("…", f"and {len(refusals) - len(report)} more"))
+    return ToolListing(tuple(tools), tuple(report))
 
 
 def strip_invisible(text: str) -> str:
@@ -175,14 +177,14 @@ def _sanitize_text(text: Any, what: str, notes: list[str]) -> str:
         if text is not None:
             notes.append(f"{what} was not text and was dropped")
         return ""
-    seen = strip_invisible(text)
-    if seen != text:
-        notes.append(f"{what} had {len(text) - len(seen)} invisible characters")
-    kept = seen.strip().encode()
-    if len(kept) > MAX_SERVER_DESCRIPTION_BYTES:
-        notes.append(f"{what} was cut from {len(kept)} to {MAX_SERVER_DESCRIPTION_BYTES} bytes")
-        return kept[:MAX_SERVER_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
-    return seen.strip()
+    clean_text = strip_invisible(text)
+    if clean_text != text:
+        notes.append(f"{what} had {len(text) - len(clean_text)} invisible characters")
+    data = clean_text.strip().encode()
+    if len(data) > MAX_SERVER_DESCRIPTION_BYTES:
+        notes.append(f"{what} was cut from {len(data)} to {MAX_SERVER_DESCRIPTION_BYTES} bytes")
+        return data[:MAX_SERVER_DESCRIPTION_BYTES].decode("utf-8", "ignore") + "…"
+    return clean_text.strip()
 
 
 def _sanitize_input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
@@ -240,48 +242,48 @@ def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> di
         raise UnusableTool(
             f"its {which} schema is invalid: {strip_invisible(error.message)[:120]}"
         ) from error
-    seen = _strip_schema_text(schema)
-    if seen != schema:
+    clean_schema = _strip_schema_text(schema)
+    if clean_schema != schema:
         notes.append(f"descriptions in its {which} schema had invisible characters")
-    return seen if isinstance(seen, dict) else schema
+    return clean_schema if isinstance(clean_schema, dict) else schema
 
 
 def _walk_keys(value: Any) -> Iterator[tuple[int, str, Any]]:
     """Yield the depth, key and value of every key in nested objects."""
-    waiting: list[tuple[int, Any]] = [(1, value)]
-    while waiting:
-        depth, here = waiting.pop()
-        if isinstance(here, dict):
-            for key, below in here.items():
-                yield depth, str(key), below
-                waiting.append((depth + 1, below))
-        elif isinstance(here, list):
-            waiting += [(depth + 1, below) for below in here]
+    stack: list[tuple[int, Any]] = [(1, value)]
+    while stack:
+        depth, node = stack.pop()
+        if isinstance(node, dict):
+            for key, child in node.items():
+                yield depth, str(key), child
+                stack.append((depth + 1, child))
+        elif isinstance(node, list):
+            stack += [(depth + 1, child) for child in node]
 
 
 def _strip_schema_text(value: Any) -> Any:
     """Return a schema without invisible characters in its descriptions and titles."""
     if isinstance(value, dict):
         return {
-            key: strip_invisible(below)
-            if key in _PROSE_KEYWORDS and isinstance(below, str)
-            else _strip_schema_text(below)
-            for key, below in value.items()
+            key: strip_invisible(child)
+            if key in _PROSE_KEYWORDS and isinstance(child, str)
+            else _strip_schema_text(child)
+            for key, child in value.items()
         }
-    return [_strip_schema_text(below) for below in value] if isinstance(value, list) else value
+    return [_strip_schema_text(child) for child in value] if isinstance(value, list) else value
 
 
 def _fingerprint_tool(entry: dict[str, Any]) -> str:
     """Hash everything that describes a tool to people and models."""
     hints = entry.get("annotations")
-    known = (
+    known_hints = (
         {hint: hints.get(hint) for hint in ANNOTATION_HINTS} if isinstance(hints, dict) else None
     )
-    listed = {
+    fields = {
         key: entry.get(key) for key in ("title", "description", "inputSchema", "outputSchema")
     }
     try:
-        text = canonical_json({**listed, "name": entry.get("name"), "annotations": known})
+        text = canonical_json({**fields, "name": entry.get("name"), "annotations": known_hints})
     except (ValueError, RecursionError) as error:
         raise UnusableTool("it is nested too deeply") from error
     return hashlib.sha256(text.encode()).hexdigest()

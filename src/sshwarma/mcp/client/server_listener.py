@@ -46,28 +46,28 @@ class ServerListener(SupervisorListener):
     @override
     async def on_up(self, greeting: ServerInfo, listing: ToolListing) -> None:
         self._last_reason, self._was_up = "", True
-        published = await self._world.change(
+        changes = await self._world.change(
             lambda tx: listing_records.publish_listing(
                 tx, self._id, greeting, listing, trust=self._settings.trust
             )
         )
-        if published.pending:
+        if changes.pending:
             log.warning(
                 "tools of an mcp server wait for approval",
                 server=self._settings.name,
-                tools=list(published.pending)[:20],
+                tools=list(changes.pending)[:20],
             )
-            self._notify_admins(published.pending)
+            self._notify_admins(changes.pending)
 
     @override
     async def on_down(self) -> None:
         try:
             await self._world.change(lambda tx: server_records.mark_unavailable(tx, [self._id]))
-        except WorldError as refused:  # the disk is full, or the world is closing
+        except WorldError as error:  # the disk is full, or the world is closing
             log.warning(
                 "an mcp server's state could not be stored",
                 server=self._settings.name,
-                reason=str(refused),
+                reason=str(error),
             )
 
     @override
@@ -89,13 +89,13 @@ class ServerListener(SupervisorListener):
         """Notify connected owners and admins of pending tools; others see them in /mcp."""
         name = self._settings.name
         names = format_tool_names(pending, ", …")
-        words = f"Tools to approve: {names}. Read /mcp show {name}, then /mcp approve {name}."
+        text = f"Tools to approve: {names}. Read /mcp show {name}, then /mcp approve {name}."
         for agent in self._world.agents:
             if agent.role in ("owner", "admin"):
-                self.notify(agent.id, words)
+                self.notify(agent.id, text)
 
 
 def format_tool_names(names: Sequence[str], more: str) -> str:
     """Join the first MAX_SERVER_TOOL_NAMES names with commas; append `more` if there are others."""
-    shown = ", ".join(names[:MAX_SERVER_TOOL_NAMES])
-    return shown + more if len(names) > MAX_SERVER_TOOL_NAMES else shown
+    text = ", ".join(names[:MAX_SERVER_TOOL_NAMES])
+    return text + more if len(names) > MAX_SERVER_TOOL_NAMES else text

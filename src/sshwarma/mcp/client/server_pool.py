@@ -79,7 +79,7 @@ class ServerPool:
         """
         settings = server_records.read_settings(server)
         era: ProtocolEra = "legacy" if server.metadata.get("era") == "legacy" else "auto"
-        running = Supervisor(
+        supervisor = Supervisor(
             settings=settings,
             folder=self._folder / server.name,
             era=era,
@@ -90,38 +90,38 @@ class ServerPool:
             timing=self._timing,
             slots=self._slots,
         )
-        self.running[server.id] = running
-        running.start()
-        return running
+        self.running[server.id] = supervisor
+        supervisor.start()
+        return supervisor
 
     async def end(self, server_id: str) -> None:
         """Disconnect a server and mark its tools as unavailable."""
-        running = self.running.pop(server_id, None)
-        if running is not None:
-            await running.stop()
+        supervisor = self.running.pop(server_id, None)
+        if supervisor is not None:
+            await supervisor.stop()
         await self._world.change(lambda tx: server_records.mark_unavailable(tx, [server_id]))
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
         await self.oauth_logins.close()
-        stopping = [asyncio.create_task(server.stop()) for server in self.running.values()]
+        tasks = [asyncio.create_task(server.stop()) for server in self.running.values()]
         self.running.clear()
-        if stopping:
-            _, late = await asyncio.wait(stopping, timeout=SERVER_STOP_TIMEOUT_SECONDS)
-            for task in late:
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=SERVER_STOP_TIMEOUT_SECONDS)
+            for task in pending:
                 log.error("an mcp server did not stop in time", seconds=SERVER_STOP_TIMEOUT_SECONDS)
                 task.cancel()
 
     async def _reconnect(self, server: Thing) -> None:
         """Reconnect a server after a sign-in or sign-out."""
-        running = self.running.get(server.id)
+        supervisor = self.running.get(server.id)
         credentials = self.oauth_logins.credentials(server)
-        if running is None or credentials is None:
+        if supervisor is None or credentials is None:
             return
         if credentials.token:
-            await running.refresh(SIGN_IN_CONNECT_SECONDS)
+            await supervisor.refresh(SIGN_IN_CONNECT_SECONDS)
         else:
-            running.redial("signed out")
+            supervisor.redial("signed out")
 
     async def _dial(self, server: Thing) -> Dialer:
         """Return the dialer of the SDK, which is imported at the first use."""

@@ -81,13 +81,13 @@ def find_server(conn: Connection, name: str) -> Thing:
     Raises:
         NotFound: if no server has it.
     """
-    known = things.get_thing(conn, server_thing_id(name))
-    if known is None or known.deleted_at is not None:
-        known = things.find_by_qualified_name(conn, name)
-    if known is None or known.kind != "mcp":
+    thing = things.get_thing(conn, server_thing_id(name))
+    if thing is None or thing.deleted_at is not None:
+        thing = things.find_by_qualified_name(conn, name)
+    if thing is None or thing.kind != "mcp":
         servers = [server.name for server in list_servers(conn)]
         raise unknown_name_error("MCP server", name, known=servers, hint="/mcp lists them.")
-    return known
+    return thing
 
 
 def declare_server(
@@ -102,9 +102,9 @@ def declare_server(
     """
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
-    known = things.get_thing(tx.conn, server_thing_id(settings.name))
+    thing = things.get_thing(tx.conn, server_thing_id(settings.name))
     _check_name_free(tx.conn, settings.name, server_thing_id(settings.name))
-    if known is None:
+    if thing is None:
         return things.create_thing(
             tx,
             SERVERS_PARENT_ID,
@@ -116,24 +116,26 @@ def declare_server(
             metadata=metadata,
             created_by=created_by,
         )
-    live = known.deleted_at is None
-    if live and not from_settings:
+    is_live = thing.deleted_at is None
+    if is_live and not from_settings:
         raise Conflict(
             f"An MCP server named {settings.name} already exists.",
             hint=f"Remove it first with /mcp remove {settings.name}.",
         )
-    if live and {**known.metadata, **metadata} == known.metadata:
-        return known
-    if not live:
-        things.restore_thing(tx, known)
-    kept = {key: value for key, value in known.metadata.items() if key in _PRESERVED_METADATA}
+    if is_live and {**thing.metadata, **metadata} == thing.metadata:
+        return thing
+    if not is_live:
+        things.restore_thing(tx, thing)
+    old_metadata = {
+        key: value for key, value in thing.metadata.items() if key in _PRESERVED_METADATA
+    }
     return things.update_thing(
         tx,
-        known.id,
+        thing.id,
         description=_describe_server(settings),
-        metadata=kept | metadata,
+        metadata=old_metadata | metadata,
         available=0,
-        enabled=int(known.enabled) if live else 1,
+        enabled=int(thing.enabled) if is_live else 1,
     )
 
 
@@ -149,8 +151,8 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
     _check_name_free(tx.conn, settings.name, own_id)
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
     metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED_ORIGIN, "load_with_parent": True}
-    known = things.get_thing(tx.conn, own_id)
-    if known is None:
+    thing = things.get_thing(tx.conn, own_id)
+    if thing is None:
         return things.create_thing(
             tx,
             room_id,
@@ -162,9 +164,9 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
             metadata=metadata,
             created_by=created_by,
         )
-    if known.deleted_at is None:
+    if thing.deleted_at is None:
         raise Conflict(f"{settings.name} is already offered here.")
-    things.restore_thing(tx, known)
+    things.restore_thing(tx, thing)
     return things.update_thing(
         tx, own_id, metadata=metadata, available=0, enabled=1, created_by=created_by
     )

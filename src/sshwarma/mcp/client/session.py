@@ -125,9 +125,9 @@ class McpSession(ServerLink):
         except MCPError as error:
             return self._handle_call_error(error, scope_refusals)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            text = f"The server's response violates the MCP protocol: {where}: {first['msg']}."
+            detail = error.errors(include_url=False, include_input=False)[0]
+            location = ".".join(map(str, detail["loc"]))
+            text = f"The server's response violates the MCP protocol: {location}: {detail['msg']}."
             return ToolResult(strip_invisible(text)[:MAX_SERVER_TEXT_CHARACTERS], is_error=True)
         except RuntimeError as error:  # its result violates its schema, or it asks without end
             text = strip_invisible(str(error).partition("\n")[0])[:MAX_SERVER_TEXT_CHARACTERS]
@@ -191,10 +191,10 @@ async def _fetch_raw_tools(session: ClientSession) -> list[Any]:
         answer = await request_tool_page(session, cursor)
         page = answer.get("tools")
         raw += page if isinstance(page, list) else []
-        following = answer.get("nextCursor")
-        if not isinstance(following, str) or not following or len(raw) >= MAX_LISTING_ENTRIES:
+        next_cursor = answer.get("nextCursor")
+        if not isinstance(next_cursor, str) or not next_cursor or len(raw) >= MAX_LISTING_ENTRIES:
             break
-        cursor = following
+        cursor = next_cursor
     return raw[:MAX_LISTING_ENTRIES]
 
 
@@ -220,5 +220,5 @@ def _remember_listing(session: ClientSession, listing: ToolListing) -> None:
 
 def _format_progress(progress: float, total: float | None, message: str | None) -> str:
     share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-    words = " ".join(strip_invisible(message or "").split())
-    return f"{share} {words}".strip()[:MAX_PROGRESS_CHARACTERS]
+    text = " ".join(strip_invisible(message or "").split())
+    return f"{share} {text}".strip()[:MAX_PROGRESS_CHARACTERS]

@@ -28,19 +28,19 @@ GRACE_SECONDS = 2.0
 def main() -> int:
     """Run the program and return its exit status as a shell reports it."""
     parent, memory, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    watched = {signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    signals = {signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT}
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     _die_with_parent(signal.SIGTERM)
     if os.getppid() != parent:
         return 1
     child = os.fork()
     if child == 0:
-        _exec_program(command, memory, before)
+        _exec_program(command, memory, old_mask)
     with contextlib.suppress(OSError):  # parent and child both try; the second one fails
         os.setpgid(child, child)
     for end in (0, 1):
         os.close(end)  # otherwise the pipes would stay open after the program closes its ends
-    return _wait_for_child(parent, child, watched)
+    return _wait_for_child(parent, child, signals)
 
 
 def _exec_program(command: list[str], memory: int, mask: Iterable[int]) -> None:
@@ -65,30 +65,30 @@ def _set_limits(memory: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MAX_SERVER_OPEN_FILES}
-    for what, most in {**limits, resource.RLIMIT_DATA: memory}.items():
+    for limit, value in {**limits, resource.RLIMIT_DATA: memory}.items():
         with contextlib.suppress(ValueError, OSError):  # the current limit is already lower
-            resource.setrlimit(what, (most, most))
+            resource.setrlimit(limit, (value, value))
 
 
 def _wait_for_child(parent: int, child: int, watched: set[signal.Signals]) -> int:
     kill_at = None
     while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
             _signal_group(child, signal.SIGKILL)
             return _shell_status(status)
         if os.getppid() != parent:
             _signal_group(child, signal.SIGKILL)
             return 1
         if kill_at is None:
-            heard: int | None = signal.sigwait(watched)
+            signal_number: int | None = signal.sigwait(watched)
         else:
             info = signal.sigtimedwait(watched, max(0.0, kill_at - time.monotonic()))
-            heard = info.si_signo if info else None
-        if heard is None:
+            signal_number = info.si_signo if info else None
+        if signal_number is None:
             _signal_group(child, signal.SIGKILL)
             kill_at = time.monotonic() + GRACE_SECONDS
-        elif heard != signal.SIGCHLD and kill_at is None:
+        elif signal_number != signal.SIGCHLD and kill_at is None:
             kill_at = time.monotonic() + GRACE_SECONDS
             _signal_group(child, signal.SIGTERM)
 

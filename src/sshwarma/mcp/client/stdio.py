@@ -132,9 +132,9 @@ class _RunningProgram:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         # Drain its stdout: a program that blocks on writing would not exit.
-        draining = asyncio.create_task(_drain_stdout(self._stdout))
+        drain_task = asyncio.create_task(_drain_stdout(self._stdout))
         await _stop_program(self._process)
-        tasks = [self._reading, self._watching, self._logging, self._writing, draining]
+        tasks = [self._reading, self._watching, self._logging, self._writing, drain_task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -153,16 +153,16 @@ async def finish(work: Coroutine[Any, Any, None]) -> None:
         CancelledError: after the end, if the task was cancelled meanwhile.
     """
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    cancellation: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancellation = error
     task.result()
-    if cancelled is not None:
-        raise cancelled
+    if cancellation is not None:
+        raise cancellation
 
 
 async def _start_program(
@@ -195,16 +195,16 @@ async def _wait_until_gone(
     process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: LogBuffer
 ) -> str:
     """Wait until the program exits or closes its stdout, and return the reason."""
-    leaving = asyncio.create_task(process.wait())
+    exit_task = asyncio.create_task(process.wait())
     try:
-        await asyncio.wait({leaving, reading}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({leaving, reading, listening}, timeout=LAST_OUTPUT_SECONDS)
+        await asyncio.wait({exit_task, reading}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({exit_task, reading, listening}, timeout=LAST_OUTPUT_SECONDS)
     finally:
-        leaving.cancel()
-    if reading.done() and not reading.cancelled() and (why := reading.result()):
-        return why
-    last = f": {ring.last_line[:200]}" if ring.last_line else ""
-    return f"it {_describe_exit(process.returncode)}{last}"
+        exit_task.cancel()
+    if reading.done() and not reading.cancelled() and (reason := reading.result()):
+        return reason
+    detail = f": {ring.last_line[:200]}" if ring.last_line else ""
+    return f"it {_describe_exit(process.returncode)}{detail}"
 
 
 def _describe_exit(status: int | None) -> str:
@@ -246,8 +246,8 @@ async def forward_messages(
             elif isinstance(line, tuple) or line.strip():
                 junk += 1
             if junk >= MAX_JUNK_LINES:
-                shown = line if isinstance(line, bytes) else line[0]
-                return f"its output is not MCP: {shown[:80].decode('utf-8', 'replace')}"
+                sample = line if isinstance(line, bytes) else line[0]
+                return f"its output is not MCP: {sample[:80].decode('utf-8', 'replace')}"
     return ""
 
 
@@ -257,14 +257,14 @@ async def _read_lines(
     """Yield lines; of a line over MAX_SERVER_MESSAGE_BYTES, its first and last bytes."""
     line = bytearray()
     head = b""
-    while piece := await stdout.read(READ_BYTES):
-        await flow.acquire(0, len(piece))
+    while chunk := await stdout.read(READ_BYTES):
+        await flow.acquire(0, len(chunk))
         start = 0
-        while (end := piece.find(b"\n", start)) >= 0:
-            line += piece[start:end]
+        while (end := chunk.find(b"\n", start)) >= 0:
+            line += chunk[start:end]
             yield (head, bytes(line[-EDGE_BYTES:])) if head else bytes(line)
             line, head, start = bytearray(), b"", end + 1
-        line += piece[start:]
+        line += chunk[start:]
         if len(line) > MAX_SERVER_MESSAGE_BYTES:
             head = head or bytes(line[:EDGE_BYTES])
             del line[:-EDGE_BYTES]
@@ -309,8 +309,8 @@ def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> Se
 async def _write_stdin(
     stdin: asyncio.StreamWriter, to_send: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
-    async for sent in to_send:
-        text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+    async for message in to_send:
+        text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         stdin.write(text.encode() + b"\n")
         try:
             await stdin.drain()
@@ -319,25 +319,25 @@ async def _write_stdin(
 
 
 async def _log_stderr(stderr: asyncio.StreamReader, ring: LogBuffer) -> None:
-    while piece := await stderr.read(READ_BYTES):
-        ring.feed(piece)
-        await asyncio.sleep(len(piece) / MAX_STDERR_BYTES_PER_SECOND)
+    while chunk := await stderr.read(READ_BYTES):
+        ring.feed(chunk)
+        await asyncio.sleep(len(chunk) / MAX_STDERR_BYTES_PER_SECOND)
 
 
 async def _drain_stdout(stdout: asyncio.StreamReader) -> None:
-    while piece := await stdout.read(READ_BYTES):  # noqa: ASYNC110 - the loop waits on the read
-        await asyncio.sleep(len(piece) / MAX_DRAIN_BYTES_PER_SECOND)
+    while chunk := await stdout.read(READ_BYTES):  # noqa: ASYNC110 - the loop waits on the read
+        await asyncio.sleep(len(chunk) / MAX_DRAIN_BYTES_PER_SECOND)
 
 
 async def _stop_program(process: Process) -> None:
     """Close the program's stdin and wait; then let the launcher end its group."""
     assert process.stdin  # noqa: S101 - for mypy
     process.stdin.close()
-    leaving = asyncio.create_task(process.wait())
-    await asyncio.wait({leaving}, timeout=EXIT_TIMEOUT_SECONDS)
+    exit_task = asyncio.create_task(process.wait())
+    await asyncio.wait({exit_task}, timeout=EXIT_TIMEOUT_SECONDS)
     for ask in (process.terminate, process.kill):
-        if not leaving.done():
+        if not exit_task.done():
             with contextlib.suppress(ProcessLookupError):
                 ask()
-            await asyncio.wait({leaving}, timeout=TERMINATE_TIMEOUT_SECONDS)
-    leaving.cancel()
+            await asyncio.wait({exit_task}, timeout=TERMINATE_TIMEOUT_SECONDS)
+    exit_task.cancel()

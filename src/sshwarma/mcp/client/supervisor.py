@@ -119,9 +119,9 @@ class Supervisor:
 
     async def wait_until_settled(self, seconds: float) -> None:
         """Wait until the server is up or an attempt failed, at most `seconds`."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._unsettled.append(done)
-        await asyncio.wait({done}, timeout=seconds)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unsettled.append(future)
+        await asyncio.wait({future}, timeout=seconds)
 
     async def refresh(self, seconds: float) -> None:
         """Read the listing now, or connect now with full protocol discovery."""
@@ -247,8 +247,8 @@ class Supervisor:
                 raise
             reason = self._broken or "the connection broke"
         except Exception as error:  # noqa: BLE001 - any error of a server ends only its link
-            known = self._broken and not isinstance(first_error(error), KeyRequired)
-            reason = self._broken if known else self._handle_connection_error(error)
+            is_known = self._broken and not isinstance(first_error(error), KeyRequired)
+            reason = self._broken if is_known else self._handle_connection_error(error)
         else:
             reason = self._broken
         self._lose_connection(down_tasks)
@@ -292,10 +292,10 @@ class Supervisor:
         now = time.monotonic()
         probe_at, refresh_at = now + timing.probe, now + timing.refresh
         while True:
-            due = min(probe_at, refresh_at, self._relist_at)
+            wake_at = min(probe_at, refresh_at, self._relist_at)
             self._wake.clear()
             if not self._doubtful and not self._broken:
-                await self._wait_for_wake(due - time.monotonic())
+                await self._wait_for_wake(wake_at - time.monotonic())
             if self._broken:
                 return
             now = time.monotonic()
@@ -347,13 +347,13 @@ class Supervisor:
 
         The wait ends early when a closed port opens again or a person asks for a refresh.
         """
-        until = time.monotonic() + seconds
-        self.retry_at = until
+        deadline = time.monotonic() + seconds
+        self.retry_at = deadline
         self._wake.clear()
-        while (left := until - time.monotonic()) > 0:
+        while (seconds_left := deadline - time.monotonic()) > 0:
             check_port = self._unreachable and self.settings.url is not None
             if await self._wait_for_wake(
-                min(left, self._timing.port_check_seconds) if check_port else left
+                min(seconds_left, self._timing.port_check_seconds) if check_port else seconds_left
             ):
                 break
             if check_port and await is_port_open(self.settings, self._timing.port_check_seconds):
@@ -383,10 +383,10 @@ class Supervisor:
             self.reason = reason
 
     def _resolve_settled(self) -> None:
-        waiting, self._unsettled = self._unsettled, []
-        for done in waiting:
-            if not done.done():
-                done.set_result(None)
+        futures, self._unsettled = self._unsettled, []
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
 
     def _handle_connection_error(self, error: BaseException) -> str:
         """Set the state that an error leads to, and return the reason for people."""

@@ -55,31 +55,31 @@ def approve_tools(
         Conflict: if a description differs from the one that was read; nothing is approved then.
     """
     pending_tools = list_pending_tools(tx.conn, server.name)
-    chosen = [thing for thing in pending_tools if tool in (None, thing.name, thing.qualified_name)]
-    if not chosen:
-        which = (
+    tools = [thing for thing in pending_tools if tool in (None, thing.name, thing.qualified_name)]
+    if not tools:
+        subject = (
             f"{tool} of {server.name} is not waiting"
             if tool
             else f"No tool of {server.name} is waiting"
         )
-        raise NotFound(f"{which} for approval.", hint=f"See /mcp show {server.name}.")
+        raise NotFound(f"{subject} for approval.", hint=f"See /mcp show {server.name}.")
     unread = [
-        t.name for t in chosen if read is not None and read.get(t.id) != current_fingerprint(t)
+        t.name for t in tools if read is not None and read.get(t.id) != current_fingerprint(t)
     ]
     if unread:
         raise Conflict(
             f"You have not read the current text of {', '.join(unread[:10])} from {server.name}.",
             hint=f"Read /mcp show {server.name}, then approve.",
         )
-    for thing in chosen:
+    for thing in tools:
         pending = thing.metadata["pending"]
         rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
-        listed = {key: pending[key] for key in TOOL_FIELDS if pending.get(key) is not None}
-        metadata = {k: v for k, v in rest.items() if k not in TOOL_FIELDS} | listed
+        new_fields = {key: pending[key] for key in TOOL_FIELDS if pending.get(key) is not None}
+        metadata = {k: v for k, v in rest.items() if k not in TOOL_FIELDS} | new_fields
         things.update_thing(
             tx, thing.id, description=pending["description"] or None, metadata=metadata
         )
-    return [thing.name for thing in chosen]
+    return [thing.name for thing in tools]
 
 
 def merge_tool(
@@ -93,19 +93,23 @@ def merge_tool(
         approve: Whether the new text needs no approval.
     """
     fields = asdict(tool) | {"mended": list(tool.repairs)}
-    listed = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
-    listed["input_schema"] = tool.input_schema
-    old = known.metadata if known else {}
-    rest = {k: v for k, v in old.items() if k not in (*TOOL_FIELDS, "pending", "obstacle", "runs")}
+    new_fields = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
+    new_fields["input_schema"] = tool.input_schema
+    old_metadata = known.metadata if known else {}
+    rest = {
+        k: v
+        for k, v in old_metadata.items()
+        if k not in (*TOOL_FIELDS, "pending", "obstacle", "runs")
+    }
     rest["runs"] = MCP_PROVIDER
-    if approve or old.get("fingerprint") == tool.fingerprint:
-        return tool.description, rest | listed
-    pending = listed | {"description": tool.description}
-    in_use = {key: old[key] for key in TOOL_FIELDS if key in old}
-    obstacle = CHANGED_OBSTACLE if "fingerprint" in old else NEW_OBSTACLE
+    if approve or old_metadata.get("fingerprint") == tool.fingerprint:
+        return tool.description, rest | new_fields
+    pending = new_fields | {"description": tool.description}
+    old_fields = {key: old_metadata[key] for key in TOOL_FIELDS if key in old_metadata}
+    obstacle = CHANGED_OBSTACLE if "fingerprint" in old_metadata else NEW_OBSTACLE
     # Models never see a text that no person has approved, not even a description.
-    description = known.description if known and "fingerprint" in old else ""
-    return description, rest | in_use | {"remote": tool.remote} | {
+    description = known.description if known and "fingerprint" in old_metadata else ""
+    return description, rest | old_fields | {"remote": tool.remote} | {
         "pending": pending,
         "obstacle": obstacle,
     }

@@ -92,8 +92,10 @@ _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
 def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     """Return the built-in tools by name."""
-    found = {name: _make_verb_tool(name, _require_verb(verb)) for name, verb in _VERB_TOOLS.items()}
-    found["use_tool"] = BuiltinTool(
+    tools_by_name = {
+        name: _make_verb_tool(name, _require_verb(verb)) for name, verb in _VERB_TOOLS.items()
+    }
+    tools_by_name["use_tool"] = BuiltinTool(
         Tool(
             name="use_tool",
             title="Call an equipped tool",
@@ -105,7 +107,7 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         TokenScope.ACT,
         partial(_use_tool, tools),
     )
-    found["wait_events"] = BuiltinTool(
+    tools_by_name["wait_events"] = BuiltinTool(
         Tool(
             name="wait_events",
             title="Wait for events",
@@ -119,7 +121,7 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         TokenScope.READ,
         _wait_events,
     )
-    return found
+    return tools_by_name
 
 
 def _require_verb(name: str) -> Verb:
@@ -166,8 +168,8 @@ async def _use_tool(
     arguments: dict[str, Any],
     report: OptionalProgressCallback,
 ) -> ToolResult:
-    asked = _validate_arguments("use_tool", UseToolArguments, arguments)
-    outcome = await tools.call(connection.make_caller(report), asked.name, asked.arguments)
+    request = _validate_arguments("use_tool", UseToolArguments, arguments)
+    outcome = await tools.call(connection.make_caller(report), request.name, request.arguments)
     return ToolResult(
         outcome.text,
         outcome.structured,
@@ -179,11 +181,11 @@ async def _use_tool(
 async def _wait_events(
     connection: McpConnection, arguments: dict[str, Any], report: OptionalProgressCallback
 ) -> ToolResult:
-    asked = _validate_arguments("wait_events", WaitEventsArguments, arguments)
-    happened, text = await wait_events(
-        partial(connection.make_caller, report), connection.client, asked.cursor, asked.timeout
+    request = _validate_arguments("wait_events", WaitEventsArguments, arguments)
+    batch, text = await wait_events(
+        partial(connection.make_caller, report), connection.client, request.cursor, request.timeout
     )
-    return ToolResult(text, _BATCH_ADAPTER.dump_python(happened, mode="json"))
+    return ToolResult(text, _BATCH_ADAPTER.dump_python(batch, mode="json"))
 
 
 def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -170,8 +170,8 @@ class ConnectedAgent:
         """Remove a connection. After a request the agent stays present for some seconds."""
         self.connections.discard(connection)
         if connection.lingers and connection.token is not None and not connection.ended.is_set():
-            stays = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(connection.token))
-            self._stay_until[connection.token.id] = time.monotonic() + stays
+            seconds = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(connection.token))
+            self._stay_until[connection.token.id] = time.monotonic() + seconds
         self.leave_when_done()
 
     def forget_tokens(self, token_ids: set[str]) -> None:
@@ -313,10 +313,10 @@ class ConnectedAgents:
     def _make_listener(self, client: ConnectedAgent) -> Callable[[Any], None]:
         def on_event(event: Any) -> None:
             if isinstance(event, AgentEvicted):
-                here = client.link.room_id if client.link is not None else ""
-                if event.ends_connection(here):
+                room_id = client.link.room_id if client.link is not None else ""
+                if event.ends_connection(room_id):
                     client.end_connections(event.reason)
-                elif event.moves_connection(here):
+                elif event.moves_connection(room_id):
                     self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)
@@ -340,9 +340,9 @@ class ConnectedAgents:
             self._background.spawn(self._end_revoked(client))
 
     async def _end_revoked(self, client: ConnectedAgent) -> None:
-        known = await self.world.store.read(
+        live_tokens = await self.world.store.read(
             lambda conn: tokens.read_live_tokens(conn, client.agent_id)
         )
-        revoked = client.token_ids - {token.id for token in known}
+        revoked = client.token_ids - {token.id for token in live_tokens}
         if revoked:
             client.end_connections("The token was revoked.", revoked)

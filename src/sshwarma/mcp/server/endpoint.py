@@ -111,7 +111,7 @@ class McpEndpoint:
         connection = await self._clients.open_connection(agent_id, None)
         messages = MessageStream(lines, agent_id, self._request_rate)
         server = self.handlers.server
-        serving = asyncio.get_running_loop().create_task(
+        serve_task = asyncio.get_running_loop().create_task(
             serve_dual_era_loop(
                 server,
                 messages,
@@ -120,19 +120,19 @@ class McpEndpoint:
                 init_options=server.create_initialization_options(),
             )
         )
-        ended = asyncio.get_running_loop().create_task(connection.ended.wait())
+        end_task = asyncio.get_running_loop().create_task(connection.ended.wait())
         try:
-            await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not serving.done():
+            await asyncio.wait({serve_task, end_task}, return_when=asyncio.FIRST_COMPLETED)
+            if not serve_task.done():
                 raise Forbidden(connection.reason)
-            serving.result()
+            serve_task.result()
         finally:
-            ended.cancel()
-            serving.cancel()
+            end_task.cancel()
+            serve_task.cancel()
             try:
                 # Retrieve the error of the cancelled task, or asyncio would report it; `gather`
                 # does so even if this coroutine is cancelled.
-                await asyncio.gather(serving, return_exceptions=True)
+                await asyncio.gather(serve_task, return_exceptions=True)
             finally:
                 connection.close()
 
@@ -162,8 +162,8 @@ class McpEndpoint:
                 _opens_session(scope)
                 and connection.client.session_count >= MAX_MCP_SESSIONS_PER_AGENT
             ):
-                words = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
-                await _send_refusal(send, 429, words)
+                text = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
+                await _send_refusal(send, 429, text)
                 return
             if scope["method"] == "POST" and not await self._read_body(scope, answer):
                 return
@@ -197,8 +197,8 @@ class McpEndpoint:
 
     async def _find_token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""
-        words = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        bearer = await authenticate_bearer(self._clients.world, words.decode("latin-1"))
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        bearer = await authenticate_bearer(self._clients.world, header.decode("latin-1"))
         return None if bearer is None else bearer[1]
 
 
@@ -241,14 +241,14 @@ class _HttpExchange:
 
     async def _receive_or_end(self) -> Message:
         loop = asyncio.get_running_loop()
-        ended = loop.create_task(self._connection.ended.wait())
-        asking = loop.create_task(self._receive_once())
+        end_task = loop.create_task(self._connection.ended.wait())
+        receive_task = loop.create_task(self._receive_once())
         try:
-            await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
-            return asking.result() if asking.done() else {"type": "http.disconnect"}
+            await asyncio.wait({receive_task, end_task}, return_when=asyncio.FIRST_COMPLETED)
+            return receive_task.result() if receive_task.done() else {"type": "http.disconnect"}
         finally:
-            ended.cancel()
-            asking.cancel()
+            end_task.cancel()
+            receive_task.cancel()
 
     async def _receive_once(self) -> Message:
         return await self._receive()
@@ -319,8 +319,8 @@ async def _send_error(send: Send, start: Message, body: bytes) -> None:
     status = start["status"]
     code, text, request_id = INVALID_REQUEST, body.decode(errors="replace"), None
     try:
-        known = json.loads(body)
-        code, text, request_id = known["error"]["code"], known["error"]["message"], known.get("id")
+        data = json.loads(body)
+        code, text, request_id = data["error"]["code"], data["error"]["message"], data.get("id")
     except (ValueError, RecursionError, LookupError, TypeError):
         pass
     else:
@@ -334,17 +334,17 @@ async def _send_error(send: Send, start: Message, body: bytes) -> None:
         # The SDK calls it invalid params, but the message itself is malformed.
         code, text = INVALID_REQUEST, "The request body is not a JSON-RPC 2.0 message."
     else:
-        first = text.partition("\n")[0].strip() or HTTPStatus(status).phrase
-        text = f"{first.removesuffix('.')}."
+        sentence = text.partition("\n")[0].strip() or HTTPStatus(status).phrase
+        text = f"{sentence.removesuffix('.')}."
     error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
     content = json.dumps(error, ensure_ascii=False).encode()
-    kept = [
+    other_headers = [
         (name, value)
         for name, value in start.get("headers", ())
         if name.lower() not in (b"content-type", b"content-length")
     ]
     headers = [
-        *kept,
+        *other_headers,
         (b"content-type", b"application/json"),
         (b"content-length", str(len(content)).encode()),
     ]

@@ -44,12 +44,12 @@ class LegacySessions:
             WorldError: if the agent may not connect, or has too many requests open.
         """
         sdk_connection = connection_of(ctx.session)
-        opening: asyncio.Task[LegacySession] | None = sdk_connection.state.get("session")
-        if opening is None:
+        task: asyncio.Task[LegacySession] | None = sdk_connection.state.get("session")
+        if task is None:
             work = self._open(mcp_connection_of(ctx), sdk_connection, _make_sender(ctx))
-            opening = sdk_connection.state["session"] = asyncio.get_running_loop().create_task(work)
-            opening.add_done_callback(ignore_outcome)
-        return await asyncio.shield(opening)
+            task = sdk_connection.state["session"] = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(ignore_outcome)
+        return await asyncio.shield(task)
 
     async def _open(
         self, opened: McpConnection, sdk_connection: Any, send: SendEvent

@@ -156,13 +156,13 @@ class ChangeNotifier:
     async def _notify_listeners(self) -> None:
         while True:
             self._is_stale = False
-            changed, self._changed_room_ids = self._changed_room_ids, set()
-            spoken, self._spoken_room_ids = self._spoken_room_ids, set()
+            changed_ids, self._changed_room_ids = self._changed_room_ids, set()
+            spoken_ids, self._spoken_room_ids = self._spoken_room_ids, set()
             for listener in list(self._listeners):
                 try:
-                    await self._compare(listener, changed, spoken)
-                except WorldError as refused:
-                    log.debug("a listener was skipped", reason=str(refused))
+                    await self._compare(listener, changed_ids, spoken_ids)
+                except WorldError as error:
+                    log.debug("a listener was skipped", reason=str(error))
             if not self._is_stale:
                 return
 
@@ -173,12 +173,12 @@ class ChangeNotifier:
             if signature != listener.last_signatures[kind]:
                 listener.last_signatures[kind] = signature
                 self._send(listener, kind())
-        for uri, before in list(listener.uris.items()):
+        for uri, old_signature in list(listener.uris.items()):
             try:
                 signature = await resources.resource_signature(caller, uri, changed, spoken)
             except WorldError:
                 continue  # not readable now, so not notified either
-            if signature is not None and signature != before and uri in listener.uris:
+            if signature is not None and signature != old_signature and uri in listener.uris:
                 listener.uris[uri] = signature
                 self._send(listener, ResourceUpdated(uri))
 

@@ -21,24 +21,24 @@ async def progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str]
         yield None
         return
     latest: list[str] = []
-    news = asyncio.Event()
+    event = asyncio.Event()
 
     def report(text: str) -> None:
         latest[:] = [text]
-        news.set()
+        event.set()
 
     async def send() -> None:
-        sent = 0
+        count = 0
         while True:
-            await news.wait()
-            news.clear()
-            sent += 1
-            await ctx.session.report_progress(sent, None, latest[0])
+            await event.wait()
+            event.clear()
+            count += 1
+            await ctx.session.report_progress(count, None, latest[0])
 
-    sending = asyncio.get_running_loop().create_task(send())
+    task = asyncio.get_running_loop().create_task(send())
     try:
         yield report
     finally:
-        sending.cancel()
+        task.cancel()
         # Retrieve the error of a disconnected client, or asyncio would report it.
-        await asyncio.gather(sending, return_exceptions=True)
+        await asyncio.gather(task, return_exceptions=True)

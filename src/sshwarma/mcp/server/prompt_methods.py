@@ -22,9 +22,11 @@ class PromptMethods:
         self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """Return a page of the prompts."""
-        listed = await with_mcp_errors(prompts.list_prompts(caller_of(ctx)))
-        shown, following = paginate(listed, params.cursor if params else None, lambda one: one.name)
-        return ListPromptsResult(prompts=shown, next_cursor=following)
+        entries = await with_mcp_errors(prompts.list_prompts(caller_of(ctx)))
+        page, next_cursor = paginate(
+            entries, params.cursor if params else None, lambda one: one.name
+        )
+        return ListPromptsResult(prompts=page, next_cursor=next_cursor)
 
     async def get_prompt(
         self, ctx: RequestContext, params: GetPromptRequestParams

@@ -43,9 +43,9 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
             f"Prompt {name[:60]} is not equipped here.",
             hint="prompts/list has those that are.",
         )
-    missing = [word for word in _argument_names(thing) if word not in arguments]
-    if missing:
-        raise Invalid(f"The prompt {name} needs {', '.join(missing)}.")
+    missing_names = [word for word in _argument_names(thing) if word not in arguments]
+    if missing_names:
+        raise Invalid(f"The prompt {name} needs {', '.join(missing_names)}.")
     text = _ARGUMENT_PATTERN.sub(lambda found: arguments[found[1]], thing.content or "")
     message = PromptMessage(role="user", content=TextContent(text=text))
     return GetPromptResult(description=_describe_prompt(thing), messages=[message])
@@ -53,8 +53,8 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
 
 async def prompts_signature(caller: Caller) -> object:
     """Return a value that changes when the caller's prompts do."""
-    found = await _read_equipped_prompts(caller)
-    return tuple((name, thing.id, thing.updated_at) for name, thing in sorted(found.items()))
+    prompts = await _read_equipped_prompts(caller)
+    return tuple((name, thing.id, thing.updated_at) for name, thing in sorted(prompts.items()))
 
 
 async def _read_equipped_prompts(caller: Caller) -> dict[str, Thing]:
@@ -75,8 +75,10 @@ def _make_prompt(name: str, thing: Thing) -> Prompt:
 
 
 def _describe_prompt(thing: Thing) -> str:
-    first = (thing.content or "").strip().partition("\n")[0][:MAX_PROMPT_DESCRIPTION_CHARACTERS]
-    return thing.description or first or thing.name
+    first_line = (
+        (thing.content or "").strip().partition("\n")[0][:MAX_PROMPT_DESCRIPTION_CHARACTERS]
+    )
+    return thing.description or first_line or thing.name
 
 
 def _argument_names(thing: Thing) -> list[str]:

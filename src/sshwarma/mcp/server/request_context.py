@@ -45,8 +45,8 @@ def caller_of(ctx: RequestContext) -> Caller:
     """
     try:
         return mcp_connection_of(ctx).make_caller()
-    except WorldError as refused:
-        raise to_mcp_error(refused) from refused
+    except WorldError as error:
+        raise to_mcp_error(error) from error
 
 
 def to_mcp_error(refused: WorldError) -> MCPError:
@@ -58,5 +58,5 @@ async def with_mcp_errors(work: Awaitable[T]) -> T:
     """Await `work`; raise its WorldError as an MCPError with the same text."""
     try:
         return await work
-    except WorldError as refused:
-        raise to_mcp_error(refused) from refused
+    except WorldError as error:
+        raise to_mcp_error(error) from error

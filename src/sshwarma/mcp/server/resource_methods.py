@@ -26,9 +26,11 @@ class ResourceMethods:
         self, ctx: RequestContext, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """Return a page of the resources."""
-        listed = await with_mcp_errors(resources.list_resources(caller_of(ctx)))
-        shown, following = paginate(listed, params.cursor if params else None, lambda one: one.uri)
-        return ListResourcesResult(resources=shown, next_cursor=following)
+        entries = await with_mcp_errors(resources.list_resources(caller_of(ctx)))
+        page, next_cursor = paginate(
+            entries, params.cursor if params else None, lambda one: one.uri
+        )
+        return ListResourcesResult(resources=page, next_cursor=next_cursor)
 
     async def list_resource_templates(
         self, ctx: RequestContext, params: PaginatedRequestParams | None
@@ -46,6 +48,6 @@ class ResourceMethods:
         """
         try:
             contents = await resources.read_resource(caller_of(ctx), params.uri)
-        except WorldError as refused:
-            raise MCPError(INVALID_PARAMS, refused.program_text, {"uri": params.uri}) from refused
+        except WorldError as error:
+            raise MCPError(INVALID_PARAMS, error.program_text, {"uri": params.uri}) from error
         return ReadResourceResult(contents=list(contents))

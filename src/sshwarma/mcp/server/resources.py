@@ -120,7 +120,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
     These are the rooms it may enter, namespaces, and texts and links in its room's bag and its own.
     """
     world, now = caller.world, now_ms()
-    found = [
+    resources = [
         Resource(
             uri=make_uri("room", room.name),
             name=room.name,
@@ -130,8 +130,8 @@ async def list_resources(caller: Caller) -> list[Resource]:
         for room in await world.rooms()
         if Right.ENTER in room.rights_of(caller.agent, now)
     ]
-    taken = {resource.name for resource in found}
-    found += [
+    names = {resource.name for resource in resources}
+    resources += [
         Resource(
             uri=make_uri("room", space.id),
             name=space.name,
@@ -140,12 +140,12 @@ async def list_resources(caller: Caller) -> list[Resource]:
             _meta=_namespace_meta(space),
         )
         for space in await namespaces.all_listed(caller)
-        if space.id not in taken
+        if space.id not in names
     ]
     room = await caller.room()
     for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
-        inside = await world.memoized(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
-        found += [
+        texts = await world.memoized(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
+        resources += [
             Resource(
                 uri=make_uri("thing", bag, thing.name),
                 name=thing.name,
@@ -153,10 +153,10 @@ async def list_resources(caller: Caller) -> list[Resource]:
                 mime_type="text/plain",
                 size=len(_thing_text(thing).encode()),
             )
-            for thing in inside
+            for thing in texts
             if thing.metadata.get("role") not in ("state", "memory")
         ]
-    return sorted(found, key=lambda resource: resource.uri)
+    return sorted(resources, key=lambda resource: resource.uri)
 
 
 def _count_tools(tools: int) -> str:
@@ -182,29 +182,31 @@ async def read_resource(
     match place.kind:
         case "room":
             try:
-                there = await caller.in_room(place.bag)
+                room_caller = await caller.in_room(place.bag)
             except NotFound:
                 space = await _find_namespace(caller, place.bag)
                 return _make_contents(address, render_for(TOOL_CALLER, space), dump_json(space))
-            seen = await read_room_details(there)
-            return _make_contents(address, render_for(TOOL_CALLER, seen), dump_json(seen))
+            details = await read_room_details(room_caller)
+            return _make_contents(address, render_for(TOOL_CALLER, details), dump_json(details))
         case "log":
-            there = await caller.in_room(place.bag)
-            found = await caller.world.last_rows(there.room_id, MAX_RESOURCE_LOG_ROWS)
-            return _make_contents(address, *_render_rows(caller, found))
+            room_caller = await caller.in_room(place.bag)
+            log_rows = await caller.world.last_rows(room_caller.room_id, MAX_RESOURCE_LOG_ROWS)
+            return _make_contents(address, *_render_rows(caller, log_rows))
         case "row":
-            there = await caller.in_room(place.bag)
+            room_caller = await caller.in_room(place.bag)
             seq = int(place.name)
-            found = await caller.world.store.read(
-                lambda conn: rows.read_tail(conn, there.room_id, 1, before=seq + 1)
+            log_rows = await caller.world.store.read(
+                lambda conn: rows.read_tail(conn, room_caller.room_id, 1, before=seq + 1)
             )
-            if not found or found[0].seq != seq:
+            if not log_rows or log_rows[0].seq != seq:
                 raise NotFound(f"Unknown row {seq} in {place.bag[:40]}.")
-            return _make_contents(address, *_render_rows(caller, found))
+            return _make_contents(address, *_render_rows(caller, log_rows))
         case "attachment":
-            there = await caller.in_room(place.bag)
-            kept = await read_attachment(there, int(place.name), place.number)
-            return [BlobResourceContents(uri=address, mime_type=kept.kind, blob=kept.data)]
+            room_caller = await caller.in_room(place.bag)
+            attachment = await read_attachment(room_caller, int(place.name), place.number)
+            return [
+                BlobResourceContents(uri=address, mime_type=attachment.kind, blob=attachment.data)
+            ]
         case "thing":
             thing = await _find_thing(caller, place)
             return [
@@ -275,19 +277,19 @@ async def complete_room_names(caller: Caller, start: str) -> list[str]:
 async def complete_thing_names(caller: Caller, bag: str, start: str) -> list[str]:
     """Return the texts and links of a bag with this prefix."""
     bag_id = await _find_bag_id(caller, bag)
-    inside = await caller.world.store.read(partial(_list_texts, bag_id=bag_id))
-    return [thing.name for thing in inside if thing.name.startswith(start)]
+    texts = await caller.world.store.read(partial(_list_texts, bag_id=bag_id))
+    return [thing.name for thing in texts if thing.name.startswith(start)]
 
 
 async def _find_thing(caller: Caller, place: ResourceAddress) -> Thing:
     bag_id = await _find_bag_id(caller, place.bag)
-    found = await caller.world.store.read(
+    thing = await caller.world.store.read(
         lambda conn: things.find_child(conn, bag_id, place.name, "data", "reference")
     )
-    if found is None:
-        where = f"in the bag of {place.bag[:MAX_SHOWN_NAME_CHARACTERS]}"
-        raise unknown_name_error("thing", place.name, where=where)
-    return found
+    if thing is None:
+        location = f"in the bag of {place.bag[:MAX_SHOWN_NAME_CHARACTERS]}"
+        raise unknown_name_error("thing", place.name, where=location)
+    return thing
 
 
 async def _find_bag_id(caller: Caller, bag: str) -> str:

@@ -58,13 +58,13 @@ class McpServer:
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request (ASGI)."""
         try:
-            serving = await self._wait_until_loaded()
+            endpoint = await self._wait_until_loaded()
         except Unavailable as unavailable:
             headers = [(b"content-type", b"text/plain"), (b"retry-after", b"5")]
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": str(unavailable).encode()})
             return
-        await serving.serve_http(scope, receive, send)
+        await endpoint.serve_http(scope, receive, send)
 
     async def lines(self, agent_id: str, lines: LineStream) -> None:
         """Serve an agent over a channel until it ends.
@@ -75,11 +75,11 @@ class McpServer:
         await (await self._wait_until_loaded()).serve_lines(agent_id, lines)
 
     async def _load(self) -> McpEndpoint:
-        serving = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
-        await serving.start()
-        self._service = serving
+        endpoint = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
+        await endpoint.start()
+        self._service = endpoint
         log.debug("the MCP server is ready")
-        return serving
+        return endpoint
 
     def _make_service(self) -> McpEndpoint:
         """Create the endpoint; call it in a thread.

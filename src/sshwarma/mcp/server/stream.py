@@ -118,8 +118,8 @@ class MessageStream:
             return await self._lines.read_line(MAX_CLIENT_MESSAGE_BYTES)
         except ValueError:
             self._is_broken = True
-            words = f"A message must be at most {MAX_CLIENT_MESSAGE_BYTES} bytes."
-            await self._send_error(INVALID_REQUEST, words)
+            text = f"A message must be at most {MAX_CLIENT_MESSAGE_BYTES} bytes."
+            await self._send_error(INVALID_REQUEST, text)
             return None
 
     async def _wait_for_rate(self) -> None:

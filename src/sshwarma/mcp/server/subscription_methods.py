@@ -67,32 +67,32 @@ class SubscriptionMethods:
     ) -> SubscriptionsListenResult:
         """Stream changes to a client; resources that it may not read are left out."""
         connection, caller = mcp_connection_of(ctx), caller_of(ctx)
-        requested = params.notifications
+        request = params.notifications
         readable: dict[str, object] = {}
-        for uri in (requested.resource_subscriptions or [])[:MAX_SUBSCRIBED_RESOURCES]:
+        for uri in (request.resource_subscriptions or [])[:MAX_SUBSCRIBED_RESOURCES]:
             try:
                 await resources.check_readable(caller, uri)
             except WorldError:
                 continue
             readable[uri] = None
         kinds = {
-            ToolsListChanged: requested.tools_list_changed,
-            PromptsListChanged: requested.prompts_list_changed,
-            ResourcesListChanged: requested.resources_list_changed,
+            ToolsListChanged: request.tools_list_changed,
+            PromptsListChanged: request.prompts_list_changed,
+            ResourcesListChanged: request.resources_list_changed,
         }
-        wanted = frozenset(kind for kind, is_wanted in kinds.items() if is_wanted)
+        list_kinds = frozenset(kind for kind, is_wanted in kinds.items() if is_wanted)
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus, max_subscriptions=1)
-        listener = ChangeListener(connection, bus.publish, wanted, readable)
-        honoured = requested.model_copy(update={"resource_subscriptions": list(readable) or None})
+        listener = ChangeListener(connection, bus.publish, list_kinds, readable)
+        honoured = request.model_copy(update={"resource_subscriptions": list(readable) or None})
         await with_mcp_errors(self._notifier.add_listener(listener))
-        closing = asyncio.get_running_loop().create_task(
+        close_task = asyncio.get_running_loop().create_task(
             _close_after_connection(connection, stream)
         )
         try:
             return await stream(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
-            closing.cancel()
+            close_task.cancel()
             self._notifier.remove_listener(listener)
 
 

@@ -72,10 +72,10 @@ class ToolListCache:
         """Return the tools that the caller can call in its room within its token's scope."""
         load = await caller.world.loadout(caller.room_id, caller.agent.id)
         key = (caller.room_id, caller.agent.id, caller.scope)
-        known = self._lists.get(key)
-        if known is None or known.loadout is not load:
-            known = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
-        return known
+        tool_list = self._lists.get(key)
+        if tool_list is None or tool_list.loadout is not load:
+            tool_list = self._lists[key] = AgentToolList(load, self._tools(load, caller.scope))
+        return tool_list
 
     def scope_of(self, item: LoadoutItem) -> TokenScope:
         """Return the token scope that a tool needs."""
@@ -86,7 +86,7 @@ class ToolListCache:
         return self._change_scopes.get(item.thing.id) is not TokenScope.READ
 
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for item in load.usable:
             name = mcp_tool_name(item.thing.label)
             if (
@@ -94,9 +94,9 @@ class ToolListCache:
                 and item.thing.id not in BARE_NAME_TOOL_IDS
                 and scope.allows(self.scope_of(item))
             ):
-                ours = self._of_verbs.get(item.thing.id)
-                found.setdefault(name, ours or _make_external_tool(name, item))
-        return tuple(found[name] for name in sorted(found))
+                verb_tool = self._of_verbs.get(item.thing.id)
+                tools.setdefault(name, verb_tool or _make_external_tool(name, item))
+        return tuple(tools[name] for name in sorted(tools))
 
 
 def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:
@@ -135,7 +135,7 @@ def make_output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
 
 def _without_prose(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_without_prose(part) for part in schema]
+        return [_without_prose(child) for child in schema]
     if not isinstance(schema, dict):
         return schema
     # A property may be called title or description: then its value is a schema, not a text.
@@ -182,11 +182,11 @@ def paginate(
     if cursor is not None:
         if not cursor.startswith(_CURSOR_PREFIX):
             raise MCPError(INVALID_PARAMS, "Invalid cursor.")
-        seen = cursor.removeprefix(_CURSOR_PREFIX)
-        rest = (entry for entry in entries if name(entry) > seen)
-    shown: list[T] = []
+        last_name = cursor.removeprefix(_CURSOR_PREFIX)
+        rest = (entry for entry in entries if name(entry) > last_name)
+    page: list[T] = []
     for entry in rest:
-        if len(shown) == MAX_PAGE_ENTRIES:
-            return shown, _CURSOR_PREFIX + name(shown[-1])
-        shown.append(entry)
-    return shown, None
+        if len(page) == MAX_PAGE_ENTRIES:
+            return page, _CURSOR_PREFIX + name(page[-1])
+        page.append(entry)
+    return page, None

@@ -49,11 +49,11 @@ class ToolMethods:
         caller = caller_of(ctx)
         tool_list = await self._tool_lists.get_tool_list(caller)
         cursor = params.cursor if params else None
-        shown, following = paginate(tool_list.tools, cursor, lambda tool: tool.name)
+        page, next_cursor = paginate(tool_list.tools, cursor, lambda tool: tool.name)
         if cursor is None:
             builtin = self._builtin_tools.values()
-            shown = [*(one.tool for one in builtin if caller.scope.allows(one.scope)), *shown]
-        return ListToolsResult(tools=shown, next_cursor=following)
+            page = [*(item.tool for item in builtin if caller.scope.allows(item.scope)), *page]
+        return ListToolsResult(tools=page, next_cursor=next_cursor)
 
     async def call_tool(
         self, ctx: RequestContext, params: CallToolRequestParams
@@ -67,8 +67,8 @@ class ToolMethods:
                     caller.link.mark_active()
                 work = self._call(connection, caller, params.name, params.arguments or {}, report)
                 return to_call_result(await connection.run_call(work))
-        except WorldError as refused:
-            return make_refusal(refused.program_text)
+        except WorldError as error:
+            return make_refusal(error.program_text)
         except Exception:
             log.exception("a tool call failed", tool=params.name)
             return make_refusal(INTERNAL_ERROR)

@@ -75,37 +75,42 @@ async def wait_events(
     deadline = time.monotonic() + seconds
     since = _parse_cursor(cursor)
     while True:
-        now = caller()
+        current = caller()
         try:
-            room = await now.room()
-            await now.require(Right.ENTER, room)
+            room = await current.room()
+            await current.require(Right.ENTER, room)
         except (Forbidden, NotFound):
-            if not await _wait_until_moved(now, client):
+            if not await _wait_until_moved(current, client):
                 raise
             continue  # a notice says why
-        happened = asyncio.Event()
+        wake_event = asyncio.Event()
         stops = [
-            now.world.bus.on_room(room.id, partial(_wake_on_change, happened)),
-            now.world.bus.on_agent(now.agent.id, partial(_wake_on_change, happened)),
+            current.world.bus.on_room(room.id, partial(_wake_on_change, wake_event)),
+            current.world.bus.on_agent(current.agent.id, partial(_wake_on_change, wake_event)),
         ]
         try:
             if since is None:
-                since = await now.world.store.read(_newest_row_number)
-            found, since, more = await _read_rows_since(now, room.id, since)
+                since = await current.world.store.read(_newest_row_number)
+            new_rows, since, has_more = await _read_rows_since(current, room.id, since)
             notices = _take_notices(client)
             if notices:  # it may have been moved to another room
                 room = await caller().room()
-            left = deadline - time.monotonic()
-            if found or notices or left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if new_rows or notices or seconds_left <= 0:
                 return _make_batch(
-                    now, room=room.name, since=since, found=found, notices=notices, more=more
+                    current,
+                    room=room.name,
+                    since=since,
+                    found=new_rows,
+                    notices=notices,
+                    more=has_more,
                 )
             try:
-                async with asyncio.timeout(min(left, WAIT_REPORT_INTERVAL_SECONDS)):
-                    await happened.wait()
+                async with asyncio.timeout(min(seconds_left, WAIT_REPORT_INTERVAL_SECONDS)):
+                    await wake_event.wait()
             except TimeoutError:
-                if now.on_progress is not None:
-                    now.on_progress("Nothing has happened yet.")
+                if current.on_progress is not None:
+                    current.on_progress("Nothing has happened yet.")
         finally:
             for stop in stops:
                 stop()
@@ -116,13 +121,13 @@ async def _wait_until_moved(caller: Caller, client: ConnectedAgent) -> bool:
 
     The room is closed, and its log says so, before those who are in it are put out.
     """
-    moved = asyncio.Event()
-    stop = caller.world.bus.on_event(PresenceChanged, lambda _: moved.set())
+    move_event = asyncio.Event()
+    stop = caller.world.bus.on_event(PresenceChanged, lambda _: move_event.set())
     try:
         async with asyncio.timeout(MOVE_TIMEOUT_SECONDS):
             while client.link is not None and client.link.room_id == caller.room_id:
-                moved.clear()
-                await moved.wait()
+                move_event.clear()
+                await move_event.wait()
     except TimeoutError:
         return False
     finally:
@@ -155,7 +160,7 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
     me = caller.agent.id
 
     def read(conn: Connection) -> tuple[list[Row], int]:
-        newest = _newest_row_number(conn)
+        newest_n = _newest_row_number(conn)
         logs = [room_id, *private_messages.read_private_logs(conn, me)]
         query = (
             select(rows_table)
@@ -167,12 +172,12 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
             .order_by(rows_table.c.n)
             .limit(MAX_WAIT_EVENTS + 1)
         )
-        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest
+        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest_n
 
-    found, newest = await caller.world.store.read(read)
-    if len(found) > MAX_WAIT_EVENTS:
-        return found[:MAX_WAIT_EVENTS], found[MAX_WAIT_EVENTS - 1].n, True
-    return found, max(newest, since), False
+    new_rows, newest_n = await caller.world.store.read(read)
+    if len(new_rows) > MAX_WAIT_EVENTS:
+        return new_rows[:MAX_WAIT_EVENTS], new_rows[MAX_WAIT_EVENTS - 1].n, True
+    return new_rows, max(newest_n, since), False
 
 
 def _take_notices(client: ConnectedAgent) -> list[str]:
@@ -198,8 +203,8 @@ def _make_batch(
     ]
     now = int(time.time() * 1000)
     events += [
-        Event(kind="put_out", who="sshwarma", text=words, at=now, seq=0, mention=True)
-        for words in notices
+        Event(kind="put_out", who="sshwarma", text=notice, at=now, seq=0, mention=True)
+        for notice in notices
     ]
     lines = [
         render_plain(
