@@ -94,10 +94,10 @@ def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dic
         copy = Path(work) / DATABASE_NAME
         manifest = _unpack_database(archive, copy)
         if target.exists():
-            kept = target.with_name(f"world-replaced-{time.strftime('%Y%m%d-%H%M%S')}.db")
-            with contextlib.closing(sqlite3.connect(target)) as before:
-                before.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            target.rename(kept)
+            old_path = target.with_name(f"world-replaced-{time.strftime('%Y%m%d-%H%M%S')}.db")
+            with contextlib.closing(sqlite3.connect(target)) as old_database:
+                old_database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            target.rename(old_path)
             for suffix in ("-wal", "-shm"):
                 target.with_name(target.name + suffix).unlink(missing_ok=True)
         copy.rename(target)
@@ -139,10 +139,10 @@ def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
 
 
 def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
-    first = tar.next()
-    if first is not None and first.name == MANIFEST_NAME and first.isfile():
-        content = tar.extractfile(first)
-        if content is not None and first.size <= MAX_MANIFEST_BYTES:
+    member = tar.next()
+    if member is not None and member.name == MANIFEST_NAME and member.isfile():
+        content = tar.extractfile(member)
+        if content is not None and member.size <= MAX_MANIFEST_BYTES:
             manifest = json.loads(content.read())
             if isinstance(manifest, dict):
                 return manifest

@@ -67,8 +67,8 @@ class ControlServer:
         try:
             operation, args = _parse_request(await _read_line(reader))
             return {"result": await self._operate(operation, args)}
-        except WorldError as refused:
-            return {"error": refused.code, "message": refused.message, "hint": refused.hint}
+        except WorldError as error:
+            return {"error": error.code, "message": error.message, "hint": error.hint}
         except TimeoutError:
             raise
         except Exception:

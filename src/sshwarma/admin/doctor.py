@@ -142,7 +142,7 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("server", True, "running")
         return
     yield CheckResult("server", True, "not running")
-    for what, address in (("ssh port", settings.ssh.listen), ("http port", settings.http.listen)):
+    for label, address in (("ssh port", settings.ssh.listen), ("http port", settings.http.listen)):
         if address == "off":
             continue
         host, port = split_address(address)
@@ -153,19 +153,19 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
                 probe.bind((host, port))
             except OSError as error:
                 yield CheckResult(
-                    what,
+                    label,
                     False,
                     f"{address}: {error.strerror}",
                     "stop the process that uses it, or set another address",
                 )
             else:
-                yield CheckResult(what, True, f"{address} is free")
+                yield CheckResult(label, True, f"{address} is free")
 
 
 def _check_registration(settings: Settings) -> Iterator[CheckResult]:
     """Check who may register: with the running server, if one runs, else with the settings."""
-    running = _read_running_registration(settings)
-    facts = running or {
+    running_facts = _read_running_registration(settings)
+    facts = running_facts or {
         "mode": settings.registration.mode,
         "role": settings.registration.role,
         "listen": settings.ssh.listen,
@@ -173,7 +173,7 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
     mode, role, host = facts["mode"], facts["role"], split_address(facts["listen"])[0]
     exposed = mode == "open" and not is_loopback(host)
     too_much = exposed and role == "admin"
-    source = "the running server" if running else "the settings"
+    source = "the running server" if running_facts else "the settings"
     yield CheckResult(
         "registration",
         not too_much,
@@ -204,20 +204,20 @@ def _count_owners_with_key(database: Path) -> int:
     engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
     try:
         with engine.connect() as conn:
-            known, keys = read_agents(conn)
+            agents, keys = read_agents(conn)
     finally:
         engine.dispose()
     with_key = {key.agent_id for key in keys}
-    return sum(a.role == "owner" and not a.disabled and a.id in with_key for a in known)
+    return sum(a.role == "owner" and not a.disabled and a.id in with_key for a in agents)
 
 
 def _check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the models of the settings file; those added by verb are checked as they are added."""
     for model in settings.models:
-        found = list(_find_model_problems(model, environ))
-        for detail, remedy in found:
+        problems = list(_find_model_problems(model, environ))
+        for detail, remedy in problems:
             yield CheckResult(f"model {model.name}", False, detail, remedy)
-        if not found:
+        if not problems:
             yield CheckResult(f"model {model.name}", True, describe_model(model))
 
 
@@ -227,12 +227,12 @@ def _find_model_problems(
     """Yield the description and the remedy of each problem of a model."""
     try:
         check_name(model.name, "agent")
-    except Invalid as refused:
-        yield refused.message, "choose another name"
+    except Invalid as error:
+        yield error.message, "choose another name"
     try:
         read_key(model, environ)
-    except BackendError as failed:
-        yield str(failed), "set key_env or key_file, and the variable where the server runs"
+    except BackendError as backend_error:
+        yield str(backend_error), "set key_env or key_file, and the variable where the server runs"
     if (model.price_in is None) != (model.price_out is None):
         yield "one of price_in and price_out is missing", "set both or neither"
         return
@@ -251,8 +251,8 @@ def _check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
         name = f"mcp {server.name}"
         try:
             check_name(server.name, "server")
-        except Invalid as refused:
-            yield CheckResult(name, False, refused.message, "choose another name")
+        except Invalid as error:
+            yield CheckResult(name, False, error.message, "choose another name")
             continue
         if server.name in models:
             yield CheckResult(name, False, "a model has the same name", "choose another name")
@@ -266,10 +266,10 @@ def _read_running_registration(settings: Settings) -> dict[str, str] | None:
         return None
     request = control_socket.send_request(settings.data_dir, "registration_show", {})
     try:
-        found: dict[str, str] | None = asyncio.run(request)
+        registration: dict[str, str] | None = asyncio.run(request)
     except (OSError, TimeoutError, ValueError, WorldError):  # it starts, stops, or is older
         return None
-    return found
+    return registration
 
 
 def _is_server_running(settings: Settings) -> bool:

@@ -40,18 +40,18 @@ async def run_operation(
     Raises:
         WorldError: with the reason, or if there is no such operation.
     """
-    run = OPERATIONS.get(name)
-    if run is None:
+    operation = OPERATIONS.get(name)
+    if operation is None:
         raise NotFound("Unknown operation.", hint="The server may be an older version.")
     try:
-        inspect.signature(run).bind(world, **args)
+        inspect.signature(operation).bind(world, **args)
     except TypeError as error:
         raise Invalid(f"{name}: {error}.", hint="The server may be another version.") from None
-    if run is invite and settings is not None:
+    if operation is invite and settings is not None:
         _check_codes_are_used(settings.registration.mode)
-    if run is registration_show:
+    if operation is registration_show:
         return await registration_show(world, settings)
-    return await run(world, **args)
+    return await operation(world, **args)
 
 
 def register_operation(run: Operation) -> Operation:
@@ -86,14 +86,14 @@ async def keys_add(world: World, name: str, public_key: str, role: str | None = 
 @register_operation
 async def keys_list(world: World, name: str | None = None) -> Json:
     """Every key, or those of one agent."""
-    chosen = (
+    key_owners = (
         [_require_agent(world, name)]
         if name
         else sorted(world.agents, key=lambda agent: agent.name)
     )
     return [
         {"agent": agent.name, "fingerprint": key.fingerprint, "comment": key.comment}
-        for agent in chosen
+        for agent in key_owners
         for key in world.agents.keys_of(agent.id)
     ]
 
@@ -102,12 +102,12 @@ async def keys_list(world: World, name: str | None = None) -> Json:
 async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
     """Remove a key; its agent's live connections end."""
     agent = _require_agent(world, name)
-    gone = await _audited_change(
+    key_fingerprint = await _audited_change(
         world,
         f"keys remove {name} {fingerprint}",
         lambda tx: agents.remove_key(tx, agent.id, fingerprint),
     )
-    return {"agent": agent.name, "fingerprint": gone}
+    return {"agent": agent.name, "fingerprint": key_fingerprint}
 
 
 @register_operation
@@ -219,10 +219,10 @@ async def token_list(world: World, name: str | None = None) -> Json:
 @register_operation
 async def token_revoke(world: World, token_id: str) -> Json:
     """Revoke a token, by its id or the start of it."""
-    gone = await _audited_change(
+    token = await _audited_change(
         world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
     )
-    return {"agent": world.agents.name_of(gone.agent_id), "id": gone.id}
+    return {"agent": world.agents.name_of(token.agent_id), "id": token.id}
 
 
 def _check_codes_are_used(registration: RegistrationMode) -> None:
@@ -269,7 +269,7 @@ def _find_agent(world: World, name: str) -> Agent | None:
 def _require_agent(world: World, name: str) -> Agent:
     agent = _find_agent(world, name)
     if agent is None:
-        known = [agent.name for agent in world.agents]
+        names = [agent.name for agent in world.agents]
         hint = "List them with: sshwarma agents list"
-        raise unknown_name_error("agent", name, known=known, hint=hint)
+        raise unknown_name_error("agent", name, known=names, hint=hint)
     return agent

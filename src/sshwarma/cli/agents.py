@@ -16,7 +16,7 @@ def agents() -> None:
 @with_invocation
 def list_agents(invocation: Invocation) -> int:
     """List agents with their role, kind, keys and connections."""
-    found = invocation.operate("agents_list")
+    records = invocation.operate("agents_list")
     rows = (
         (
             agent["name"],
@@ -26,9 +26,9 @@ def list_agents(invocation: Invocation) -> int:
             f"{agent['connections']} connected",
             "disabled" if agent["disabled"] else "",
         )
-        for agent in found
+        for agent in records
     )
-    return invocation.show(found, *align_columns(rows))
+    return invocation.show(records, *align_columns(rows))
 
 
 @agents.command("role")
@@ -37,8 +37,8 @@ def list_agents(invocation: Invocation) -> int:
 @with_invocation
 def set_role(invocation: Invocation, name: str, role: str) -> int:
     """Give agent NAME a role."""
-    done = invocation.change("agents_role", name=name, role=role)
-    return invocation.show(done, f"{done['name']} is {done['role']} now")
+    agent = invocation.change("agents_role", name=name, role=role)
+    return invocation.show(agent, f"{agent['name']} is {agent['role']} now")
 
 
 @agents.command()
@@ -46,8 +46,8 @@ def set_role(invocation: Invocation, name: str, role: str) -> int:
 @with_invocation
 def disable(invocation: Invocation, name: str) -> int:
     """Disable agent NAME and end its connections at once."""
-    done = invocation.change("agents_disable", name=name)
-    return invocation.show(done, f"{done['name']} is disabled")
+    agent = invocation.change("agents_disable", name=name)
+    return invocation.show(agent, f"{agent['name']} is disabled")
 
 
 @agents.command()
@@ -55,8 +55,8 @@ def disable(invocation: Invocation, name: str) -> int:
 @with_invocation
 def enable(invocation: Invocation, name: str) -> int:
     """Enable agent NAME again."""
-    done = invocation.change("agents_enable", name=name)
-    return invocation.show(done, f"{done['name']} is enabled")
+    agent = invocation.change("agents_enable", name=name)
+    return invocation.show(agent, f"{agent['name']} is enabled")
 
 
 @click.command()
@@ -76,5 +76,5 @@ def invite(invocation: Invocation, role: str, hours: float) -> int:
 
     Codes work only while the server runs with --registration invite.
     """
-    done = invocation.change("invite", role=role, hours=hours)
-    return invocation.show(done, done["code"])
+    invitation = invocation.change("invite", role=role, hours=hours)
+    return invocation.show(invitation, invitation["code"])

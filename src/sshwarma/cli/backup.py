@@ -21,9 +21,9 @@ def backup(invocation: Invocation, file: Path) -> int:
 
     settings = invocation.settings()
     require_world(settings)
-    done = archive.write_backup(settings.database, file)
-    shown = f"Wrote {file}: {done['bytes']} bytes, schema {done['schema']}"
-    return invocation.show(done, shown)
+    manifest = archive.write_backup(settings.database, file)
+    message = f"Wrote {file}: {manifest['bytes']} bytes, schema {manifest['schema']}"
+    return invocation.show(manifest, message)
 
 
 @click.command()
@@ -35,5 +35,5 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     from sshwarma.admin import backup as archive
 
     settings = invocation.settings()
-    done = archive.restore_backup(file, settings.data_dir, force=force)
-    return invocation.show(done, f"Restored {settings.database} from {file}")
+    manifest = archive.restore_backup(file, settings.data_dir, force=force)
+    return invocation.show(manifest, f"Restored {settings.database} from {file}")

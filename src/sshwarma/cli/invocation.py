@@ -83,9 +83,9 @@ class Invocation:
         Raises:
             WorldError: as `operate`; then nothing is printed.
         """
-        done = self.operate(operation, **args)
+        result = self.operate(operation, **args)
         print(f"World: {self.settings().data_dir}", file=sys.stderr)
-        return done
+        return result
 
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""

@@ -29,9 +29,9 @@ def add(invocation: Invocation, name: str, file: str, role: str | None) -> int:
     ~/.ssh/id_ed25519.pub, or - for standard input.
     """
     text = sys.stdin.read() if file == "-" else _read_text(file)
-    done = invocation.change("keys_add", name=name, public_key=text, role=role)
-    shown = f"{done['agent']} ({done['role']}) may log in with {done['fingerprint']}"
-    return invocation.show(done, shown)
+    key = invocation.change("keys_add", name=name, public_key=text, role=role)
+    message = f"{key['agent']} ({key['role']}) may log in with {key['fingerprint']}"
+    return invocation.show(key, message)
 
 
 def _read_text(file: str) -> str:
@@ -44,9 +44,9 @@ def _read_text(file: str) -> str:
 @with_invocation
 def list_keys(invocation: Invocation, name: str | None) -> int:
     """List all keys, or those of agent NAME."""
-    found = invocation.operate("keys_list", name=name)
-    rows = ((key["agent"], key["fingerprint"], key["comment"]) for key in found)
-    return invocation.show(found, *align_columns(rows))
+    records = invocation.operate("keys_list", name=name)
+    rows = ((key["agent"], key["fingerprint"], key["comment"]) for key in records)
+    return invocation.show(records, *align_columns(rows))
 
 
 @keys.command()
@@ -58,5 +58,5 @@ def remove(invocation: Invocation, name: str, fingerprint: str) -> int:
 
     FINGERPRINT is SHA256:... or the start of it.
     """
-    done = invocation.change("keys_remove", name=name, fingerprint=fingerprint)
-    return invocation.show(done, f"Removed key {done['fingerprint']} of {done['agent']}.")
+    key = invocation.change("keys_remove", name=name, fingerprint=fingerprint)
+    return invocation.show(key, f"Removed key {key['fingerprint']} of {key['agent']}.")

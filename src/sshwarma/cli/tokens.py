@@ -26,8 +26,8 @@ def token() -> None:
 @with_invocation
 def new(invocation: Invocation, name: str, label: str, days: float | None, scope: str) -> int:
     """Print a new token for agent NAME."""
-    done = invocation.change("token_new", name=name, label=label, days=days, scope=scope)
-    return invocation.show(done, done["token"])
+    new_token = invocation.change("token_new", name=name, label=label, days=days, scope=scope)
+    return invocation.show(new_token, new_token["token"])
 
 
 @token.command("list")
@@ -35,9 +35,9 @@ def new(invocation: Invocation, name: str, label: str, days: float | None, scope
 @with_invocation
 def list_tokens(invocation: Invocation, name: str | None) -> int:
     """List active tokens of all agents, or of agent NAME."""
-    found = invocation.operate("token_list", name=name)
-    rows = ((one["id"], one["agent"], one["scope"], one["label"]) for one in found)
-    return invocation.show(found, *align_columns(rows))
+    records = invocation.operate("token_list", name=name)
+    rows = ((record["id"], record["agent"], record["scope"], record["label"]) for record in records)
+    return invocation.show(records, *align_columns(rows))
 
 
 @token.command()
@@ -45,5 +45,5 @@ def list_tokens(invocation: Invocation, name: str | None) -> int:
 @with_invocation
 def revoke(invocation: Invocation, id: str) -> int:
     """Revoke a token. ID is its id, or the start of it."""
-    done = invocation.change("token_revoke", token_id=id)
-    return invocation.show(done, f"Revoked token {done['id']} of {done['agent']}.")
+    record = invocation.change("token_revoke", token_id=id)
+    return invocation.show(record, f"Revoked token {record['id']} of {record['agent']}.")

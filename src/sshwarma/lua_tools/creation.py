@@ -35,17 +35,17 @@ def store_tool(
         PROVIDER_KEY: LUA_PROVIDER,
         "input_schema": declaration.input_schema,
     }
-    known = things.find_child(tx.conn, bag.id, name, "tool")
-    if known is not None:
-        if not is_lua_tool(known):
-            raise Conflict(f"{known.label} is not a tool written here.")
+    tool = things.find_child(tx.conn, bag.id, name, "tool")
+    if tool is not None:
+        if not is_lua_tool(tool):
+            raise Conflict(f"{tool.label} is not a tool written here.")
         return (
             things.update_thing(
                 tx,
-                known.id,
+                tool.id,
                 content=source,
                 description=declaration.description or None,
-                metadata={**known.metadata, **metadata},
+                metadata={**tool.metadata, **metadata},
             ),
             False,
         )
@@ -75,7 +75,7 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
         if not is_lua_tool(tool):
             continue
         source = tool.content or ""
-        made = _create_tool(
+        new_tool = _create_tool(
             tx,
             bag=to,
             name=tool.name,
@@ -84,14 +84,16 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
             metadata=tool.metadata,
             by=by,
         )
-        decided = overrides.read_tool_override(tx.conn, tool)
-        overrides.set_override(tx, made, enabled=decided.enabled, description=decided.description)
+        override = overrides.read_tool_override(tx.conn, tool)
+        overrides.set_override(
+            tx, new_tool, enabled=override.enabled, description=override.description
+        )
         row = rows.get(tool.id)
         if row is not None and row.equipped:
             equipment.unequip_things(tx, to.id, [tool])
-            equipment.equip_things(tx, to.id, [made], row.priority)
+            equipment.equip_things(tx, to.id, [new_tool], row.priority)
         elif row is not None:
-            equipment.unequip_things(tx, to.id, [made], through_namespace=[made.id])
+            equipment.unequip_things(tx, to.id, [new_tool], through_namespace=[new_tool.id])
 
 
 def _create_tool(

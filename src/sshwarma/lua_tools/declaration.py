@@ -50,29 +50,31 @@ def parse_declaration(source: str) -> ToolDeclaration:
     Raises:
         Invalid: naming the line that cannot be parsed.
     """
-    words: list[str] = []
+    comments: list[str] = []
     properties: dict[str, Any] = {}
     required: list[str] = []
     for number, line in enumerate(source.split("\n"), start=1):
-        stripped = line.strip()
-        if stripped and (not stripped.startswith("--") or stripped.startswith("--[")):
+        stripped_line = line.strip()
+        if stripped_line and (
+            not stripped_line.startswith("--") or stripped_line.startswith("--[")
+        ):
             break
-        text = stripped.lstrip("-").strip()
+        text = stripped_line.lstrip("-").strip()
         if not text.startswith("@"):
-            words.append(text)
+            comments.append(text)
             continue
         tag, _, rest = text.partition(" ")
         if tag != "@param":
             raise _line_error(number, f"unknown tag {tag[:40]}")
-        name, described, optional = _parse_parameter(number, rest.strip())
+        name, parameter, optional = _parse_parameter(number, rest.strip())
         if name in properties:
             raise _line_error(number, f"{name} is declared twice")
         if len(properties) == MAX_TOOL_PARAMETERS:
             raise _line_error(number, f"a tool has at most {MAX_TOOL_PARAMETERS} arguments")
-        properties[name] = described
+        properties[name] = parameter
         if not optional:
             required.append(name)
-    description = " ".join(word for word in words if word)
+    description = " ".join(comment for comment in comments if comment)
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
             f"The description has at most {MAX_TOOL_DESCRIPTION_CHARACTERS} characters"
@@ -91,21 +93,21 @@ def parse_declaration(source: str) -> ToolDeclaration:
 
 def read_summary(source: str) -> str:
     """Return the first comment line of a script; empty if it has no leading comment."""
-    first = source.lstrip().split("\n", 1)[0].strip()
-    return first.lstrip("-").strip() if first.startswith("--") else ""
+    first_line = source.lstrip().split("\n", 1)[0].strip()
+    return first_line.lstrip("-").strip() if first_line.startswith("--") else ""
 
 
 def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]:
     """Return an argument's name, its schema, and whether it is optional."""
-    found = _PARAMETER_PATTERN.fullmatch(text)
-    if found is None:
+    match = _PARAMETER_PATTERN.fullmatch(text)
+    if match is None:
         raise _line_error(number, f"{text[:60]!r} must be NAME TYPE text")
-    described = _parse_type(number, found["type"])
-    if found["text"]:
-        described["description"] = found["text"].strip()[:MAX_TOOL_DESCRIPTION_CHARACTERS]
-    if found["default"] is not None:
-        described["default"] = _parse_default(number, described, found["default"])
-    return found["name"], described, bool(found["optional"]) or "default" in described
+    schema = _parse_type(number, match["type"])
+    if match["text"]:
+        schema["description"] = match["text"].strip()[:MAX_TOOL_DESCRIPTION_CHARACTERS]
+    if match["default"] is not None:
+        schema["default"] = _parse_default(number, schema, match["default"])
+    return match["name"], schema, bool(match["optional"]) or "default" in schema
 
 
 def _parse_type(number: int, kind: str) -> dict[str, Any]:

@@ -73,16 +73,16 @@ class LuaToolProvider:
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a Lua tool; an error in it is a failed result with its place."""
-        given = _default_arguments(get_input_schema(tool)) | arguments
-        return await self._run(caller, tool.name, tool, {"args": given})
+        call_arguments = _default_arguments(get_input_schema(tool)) | arguments
+        return await self._run(caller, tool.name, tool, {"args": call_arguments})
 
     async def run_command(
         self, caller: Caller, script: Thing, text: str, words: list[str]
     ) -> ToolResult:
         """Run a script that was typed as a command, with the words after its name."""
         name = f"/{script.name.removeprefix('command:')}"
-        given = {"args": text, "words": words}
-        return await self._run(caller.inside_call(name), name, script, given)
+        arguments = {"args": text, "words": words}
+        return await self._run(caller.inside_call(name), name, script, arguments)
 
     async def check_syntax(self, name: str, source: str) -> None:
         """Raise unless a script is valid Lua.
@@ -99,7 +99,7 @@ class LuaToolProvider:
     async def _run(
         self, caller: Caller, name: str, script: Thing, arguments: dict[str, Any]
     ) -> ToolResult:
-        printed: list[str] = []
+        log_lines: list[str] = []
         call = {
             "source": script.content or "",
             "name": name,
@@ -112,17 +112,17 @@ class LuaToolProvider:
         try:
             async with self._slots.acquire(caller.agent.id, nested=nested):
                 value = await self._host.run(
-                    scripts, "run", call, call=self._make_host_call(caller), log=printed.append
+                    scripts, "run", call, call=self._make_host_call(caller), log=log_lines.append
                 )
         except LuaError as error:
             # A script that ends in a tail call has no line left; the driver's line is meaningless.
-            words = error.message if error.script == self._driver.name else str(error)
-            return ToolResult(words, is_error=True, printed_lines=tuple(printed))
+            message = error.message if error.script == self._driver.name else str(error)
+            return ToolResult(message, is_error=True, printed_lines=tuple(log_lines))
         text = render_value(value)
-        if not text and not printed:
+        if not text and not log_lines:
             text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
-        return ToolResult(text, structured, printed_lines=tuple(printed))
+        return ToolResult(text, structured, printed_lines=tuple(log_lines))
 
     def _make_host_call(self, caller: Caller) -> HostCallback:
         """Carry out `host.call` of a script."""
@@ -164,11 +164,11 @@ def _format_scalar(value: Any) -> str:
 
 async def _describe_surroundings(caller: Caller) -> dict[str, Any]:
     world, room = caller.world, await caller.room()
-    here = world.presence.in_room(room.id, MAX_PRESENT_NAMES)
+    people = world.presence.in_room(room.id, MAX_PRESENT_NAMES)
     return {
         "caller": {"name": caller.agent.name, "kind": caller.agent.kind},
         "room": {"name": room.name, "description": room.description, "vibe": room.vibe},
-        "here": sorted(world.agents.name_of(present.agent_id) for present in here),
+        "here": sorted(world.agents.name_of(present.agent_id) for present in people),
         "now": int(time.time()),
     }
 
@@ -202,12 +202,12 @@ class _ScriptSlots:
         if nested:
             yield
             return
-        wanted = self._wanted.get(agent_id, 0)
-        if wanted >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
+        count = self._wanted.get(agent_id, 0)
+        if count >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
             raise Unavailable(
                 f"{MAX_WAITING_SCRIPTS_PER_AGENT} scripts of yours are already waiting, the limit."
             )
-        self._wanted[agent_id] = wanted + 1
+        self._wanted[agent_id] = count + 1
         try:
             async with (
                 self._of.setdefault(agent_id, asyncio.Semaphore(MAX_RUNNING_SCRIPTS_PER_AGENT)),

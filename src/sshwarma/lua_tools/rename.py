@@ -27,22 +27,28 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
     """
     if space.kind != "toolset":
         raise Invalid(f"{space.label} is {things.describe_kind(space.kind)} and cannot be moved.")
-    above = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
-    if above is not None and above.kind not in ("toolset", "mcp"):
-        kind = things.describe_kind(above.kind)
-        raise Invalid(f"{above.label} is {kind} and cannot contain namespaces.")
-    name = f"{above.label}.{space.name}" if above else space.name
+    parent_thing = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
+    if parent_thing is not None and parent_thing.kind not in ("toolset", "mcp"):
+        kind = things.describe_kind(parent_thing.kind)
+        raise Invalid(f"{parent_thing.label} is {kind} and cannot contain namespaces.")
+    name = f"{parent_thing.label}.{space.name}" if parent_thing else space.name
     if name == space.label:
         raise Conflict(f"{space.label} is already there.")
     namespaces.check_namespace_free(tx, name)
-    inside = [one for one in namespaces.read_descendants(tx.conn, space) if one.qualified_name]
-    for one in inside:
-        namespaces.check_namespace_name(name + one.label.removeprefix(space.label))
-    moved = things.move_thing(tx, space.id, above.id if above else namespaces.NAMESPACE_CONTAINER)
-    for one in (moved, *inside):
-        tools = things.read_children(tx.conn, one.id, "tool")
-        label = name + one.label.removeprefix(space.label)
-        things.update_thing(tx, one.id, qualified_name=label)
+    descendants = [
+        namespace
+        for namespace in namespaces.read_descendants(tx.conn, space)
+        if namespace.qualified_name
+    ]
+    for namespace in descendants:
+        namespaces.check_namespace_name(name + namespace.label.removeprefix(space.label))
+    new_space = things.move_thing(
+        tx, space.id, parent_thing.id if parent_thing else namespaces.NAMESPACE_CONTAINER
+    )
+    for namespace in (new_space, *descendants):
+        tools = things.read_children(tx.conn, namespace.id, "tool")
+        label = name + namespace.label.removeprefix(space.label)
+        things.update_thing(tx, namespace.id, qualified_name=label)
         for tool in tools:
             _rename_tool(tx, tool, f"{label}:{tool.name}")
     return things.get_live_thing(tx.conn, space.id)
@@ -50,12 +56,12 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
 
 def _rename_tool(tx: Change, tool: Thing, canonical: str) -> None:
     claim_tool_name(tx, canonical)
-    decided = asdict(overrides.read_tool_override(tx.conn, tool))
-    del decided["tool"]
-    renamed = things.update_thing(tx, tool.id, qualified_name=canonical)
-    overrides.clear_override(tx, renamed)
-    if any(value is not None for value in decided.values()):
-        overrides.set_override(tx, renamed, **decided)
+    override = asdict(overrides.read_tool_override(tx.conn, tool))
+    del override["tool"]
+    new_tool = things.update_thing(tx, tool.id, qualified_name=canonical)
+    overrides.clear_override(tx, new_tool)
+    if any(value is not None for value in override.values()):
+        overrides.set_override(tx, new_tool, **override)
     overrides.clear_override(tx, tool)
     calls = tool_calls.c.tool_id == tool.label
     tx.conn.execute(update(tool_calls).where(calls).values(tool_id=canonical))

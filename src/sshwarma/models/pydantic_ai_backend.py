@@ -60,7 +60,9 @@ class PydanticAIBackend:
         self._is_retired = False
         self._was_ready = False
         variables = os.environ if environ is None else environ
-        self._load = lambda: load_model(settings, variables)  # not a field, because `held` has keys
+        self._load = lambda: load_model(
+            settings, variables
+        )  # not a field, because `variables` has keys
         self._merges_roles = PROVIDER_KINDS[settings.kind].merges_roles
         self._responses = ResponseCache()
         self._loaded: LoadedModel | None = None

@@ -59,20 +59,20 @@ class Buffer:
     def delete(self, start: int, end: int) -> str:
         """Remove and return the text between two positions, in either order."""
         start, end = sorted((max(0, start), min(len(self.text), end)))
-        gone = self.text[start:end]
-        if gone:
+        text = self.text[start:end]
+        if text:
             self._push_undo()
             self.text = self.text[:start] + self.text[end:]
-            self._bytes -= len(gone)
+            self._bytes -= len(text)
             self.cursor = snap_to_boundary(self.text, start)
             self._typing = False
-        return gone
+        return text
 
     def kill(self, start: int, end: int) -> None:
         """Delete text and keep it for `yank`."""
-        gone = self.delete(start, end)
-        if gone:
-            self.cut = gone
+        text = self.delete(start, end)
+        if text:
+            self.cut = text
 
     def yank(self) -> bool:
         """Insert the text killed last; return False if it does not fit."""
@@ -80,11 +80,11 @@ class Buffer:
 
     def replace(self, start: int, end: int, text: str) -> bool:
         """Replace a range and put the cursor after it; return False if the text does not fit."""
-        whole = self.text[:start] + text + self.text[end:]
-        if _CONTROL_CHARACTERS.search(whole) or _utf8_size(whole) > MAX_DRAFT_BYTES:
+        new_text = self.text[:start] + text + self.text[end:]
+        if _CONTROL_CHARACTERS.search(new_text) or _utf8_size(new_text) > MAX_DRAFT_BYTES:
             return False
         self._push_undo()
-        self._replace_range(whole, start + len(text))
+        self._replace_range(new_text, start + len(text))
         return True
 
     def set(self, text: str, cursor: int | None = None) -> None:

@@ -92,8 +92,10 @@ class FrameClock:
             if drawing:
                 self.loop.call_soon(self._draw)
             else:
-                took = self.loop.time() - self._last
-                self._wait = min(max(FRAME_SECONDS, FRAME_REST_FACTOR * took), MAX_FRAME_SECONDS)
+                duration = self.loop.time() - self._last
+                self._wait = min(
+                    max(FRAME_SECONDS, FRAME_REST_FACTOR * duration), MAX_FRAME_SECONDS
+                )
                 self._scheduled = False
                 if self._dirty:
                     self._schedule()

@@ -128,18 +128,19 @@ class CandidateMenu:
         if height <= 0:
             return []
         top = max(0, min(self.index - height // 2, count - height))
-        seen = self.candidates[top : top + height]
+        candidates = self.candidates[top : top + height]
         labels = [
-            clip_text(escape_controls(candidate.label), _MAX_DISPLAY_COLUMNS) for candidate in seen
+            clip_text(escape_controls(candidate.label), _MAX_DISPLAY_COLUMNS)
+            for candidate in candidates
         ]
         column = max(map(text_width, labels))
         lines = []
-        for number, candidate in enumerate(seen, top):
+        for number, candidate in enumerate(candidates, top):
             label = labels[number - top]
             label += " " * (column - text_width(label))
-            chosen = number == self.index
-            parts = [("mark" if chosen else "dim", "> " if chosen else "  ")]
-            parts.append(("mention" if chosen else "", label))
+            is_selected = number == self.index
+            parts = [("mark" if is_selected else "dim", "> " if is_selected else "  ")]
+            parts.append(("mention" if is_selected else "", label))
             if candidate.note:
                 parts.append(("dim", "  " + candidate.note))
             if number == top + height - 1 and height < count:

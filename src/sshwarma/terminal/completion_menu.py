@@ -62,16 +62,16 @@ class TabCompletion:
         buffer = self._editor.buffer
         if key.name in _NEXT_KEYS or key.name in _PREVIOUS_KEYS:
             candidate = menu.select_next(1 if key.name in _NEXT_KEYS else -1)
-            whole = menu.text[: candidate.start] + candidate.text
-            buffer.set(whole + menu.text[menu.cursor :], len(whole))
+            prefix = menu.text[: candidate.start] + candidate.text
+            buffer.set(prefix + menu.text[menu.cursor :], len(prefix))
             return True
-        chosen = menu.chosen
+        selection = menu.chosen
         self.close()
         if key.name == "escape":
             buffer.set(menu.text, menu.cursor)
             return True
-        if key.name == "enter" and chosen:
-            if chosen.space:
+        if key.name == "enter" and selection:
+            if selection.space:
                 buffer.insert(" ")
             return True
         return False
@@ -87,15 +87,15 @@ class TabCompletion:
         """Process the candidates for a line, unless the line has changed."""
         self._request = None
         buffer = self._editor.buffer
-        searching = self._editor.search_query is not None
-        if not self._output.open or searching or (buffer.text, buffer.cursor) != (text, cursor):
+        is_searching = self._editor.search_query is not None
+        if not self._output.open or is_searching or (buffer.text, buffer.cursor) != (text, cursor):
             return
         candidates = [item for item in candidates if 0 <= item.start <= cursor]
         if not candidates:
             self._output.bell()
         elif len(candidates) == 1:
-            only = candidates[0]
-            self._insert(only.start, only.text + " " * only.space)
+            candidate = candidates[0]
+            self._insert(candidate.start, candidate.text + " " * candidate.space)
         else:
             start, common = candidates[0].start, common_prefix(candidates)
             if len(common) > cursor - start:

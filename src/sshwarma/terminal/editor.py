@@ -176,15 +176,15 @@ class Editor:
 
     def _move_search(self, query: str, newest: int) -> None:
         self._query = query
-        found = self.history.find(query, newest) if query else None
-        if found is not None:
-            self._found = found
+        match = self.history.find(query, newest) if query else None
+        if match is not None:
+            self._found = match
 
     def _accept(self) -> None:
-        found, cursor = self._found, self.cursor
+        match, cursor = self._found, self.cursor
         text = self.text
         self._query = None
-        if found is not None:
+        if match is not None:
             self.buffer.set(text, cursor)
 
     # -- bindings

@@ -69,7 +69,7 @@ def _trim_cluster(cluster: str) -> str:
     """Limit a cluster's combining marks and joined emoji."""
     if len(cluster) <= MAX_COMBINING_MARKS:
         return cluster
-    kept: list[str] = []
+    chars: list[str] = []
     marks = joins = 0
     for char in cluster:
         if char == _JOINER:
@@ -82,6 +82,6 @@ def _trim_cluster(cluster: str) -> str:
                 continue
         else:
             marks = 0
-        kept.append(char)
+        chars.append(char)
     # A joiner at the end would join with the next text drawn.
-    return "".join(kept).rstrip(_JOINER)
+    return "".join(chars).rstrip(_JOINER)

@@ -94,14 +94,14 @@ def highlight_code(code: str, language: str) -> CodeLines:
     lines: list[list[Span]] = [[]]
     size = 0
     # Some lexers recognize a line only with its newline.
-    for _, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
+    for _, token_type, text in lexer.get_tokens_unprocessed(code + "\n"):
         size += len(text)
-        style = style_of_token(kind)
-        first, *others = text.split("\n")
-        _append_span(lines[-1], style, first)
-        for other in others:
+        style = style_of_token(token_type)
+        first_line, *other_lines = text.split("\n")
+        _append_span(lines[-1], style, first_line)
+        for text_line in other_lines:
             lines.append([])
-            _append_span(lines[-1], style, other)
+            _append_span(lines[-1], style, text_line)
     # A few lexers, of prompts and their output, lose or repeat text they do not understand.
     return tuple(map(tuple, lines[:-1])) if size == len(code) + 1 else _plain_code_lines(code)
 

@@ -109,14 +109,14 @@ class KeyParser:
 
         A lone escape is the Escape key; an open paste ends; an unfinished sequence is dropped.
         """
-        held, pasting = self._held, self.is_pasting
-        if pasting:
-            self._append_paste(_normalize_newlines(held))
+        sequence, was_pasting = self._held, self.is_pasting
+        if was_pasting:
+            self._append_paste(_normalize_newlines(sequence))
             key = self._make_paste_key()
         self.reset()
-        if pasting:
+        if was_pasting:
             return [key]
-        if held == "\x1b":
+        if sequence == "\x1b":
             return [KeyPress("escape")]
         return []
 
@@ -134,11 +134,11 @@ class KeyParser:
             if self._mode != _ParserMode.GROUND:
                 at = self._skip_string(text, at)
                 continue
-            run = _TEXT.match(text, at)
-            if run:
+            match = _TEXT.match(text, at)
+            if match:
                 self._after_return = False
-                at = run.end()
-                yield KeyPress("text", run[0])
+                at = match.end()
+                yield KeyPress("text", match[0])
                 continue
             char = text[at]
             if char == "\x1b":
@@ -182,17 +182,17 @@ class KeyParser:
         """Return the key of a CSI sequence; None for replies, mouse, focus and unknown ones."""
         if parameters[:1] in ("?", ">", "<", "="):
             return None
-        first, _, rest = parameters.partition(";")
+        number, _, rest = parameters.partition(";")
         if final == "~":
-            if first == "200":
+            if number == "200":
                 self._mode = _ParserMode.PASTE
                 return None
-            if first == "27":  # xterm's modifyOtherKeys: 27 ; modifiers ; code
+            if number == "27":  # xterm's modifyOtherKeys: 27 ; modifiers ; code
                 shifts, _, code = rest.partition(";")
                 return _key_of_code(code, shifts)
-            return _named_key(_NUMBER_KEYS.get(first), _modifier_prefix(rest))
+            return _named_key(_NUMBER_KEYS.get(number), _modifier_prefix(rest))
         if final == "u":  # the same as CSI code ; modifiers u
-            return _key_of_code(first, rest)
+            return _key_of_code(number, rest)
         return _named_key(_LETTER_KEYS.get(final), _modifier_prefix(rest))
 
     def _skip_string(self, text: str, at: int) -> int:
@@ -208,11 +208,11 @@ class KeyParser:
                 return at + 1
             self._mode = _ParserMode.GROUND
             return at + 2 if text[at + 1] == "\\" else at
-        ended = (
+        is_end = (
             text[at] in "\x07\x9c" if self._mode == _ParserMode.STRING else "@" <= text[at] <= "~"
         )
         self._mode = _ParserMode.GROUND
-        return at + 1 if ended else at
+        return at + 1 if is_end else at
 
     def _take_paste(self, text: str, at: int) -> tuple[int, KeyPress | None]:
         end = text.find(_PASTE_END, at)
@@ -221,8 +221,8 @@ class KeyParser:
             key = self._make_paste_key()
             self.reset()
             return end + len(_PASTE_END), key
-        held = _PASTE_HELD.search(text, max(at, len(text) - len(_PASTE_END)))
-        stop = held.start() if held else len(text)
+        match = _PASTE_HELD.search(text, max(at, len(text) - len(_PASTE_END)))
+        stop = match.start() if match else len(text)
         self._append_paste(_normalize_newlines(text[at:stop]))
         self._held = text[stop:]
         return len(text), None

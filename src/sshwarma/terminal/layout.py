@@ -35,20 +35,22 @@ def lay_out_input(text: str, cursor: int, columns: int, prompt: int, utf8: bool)
     cluster. The cursor may be one column after the last.
     """
     indent = prompt if prompt <= columns // 3 else 2
-    done = InputLayout()
+    layout = InputLayout()
     start = 0
     for number, line in enumerate(text.split("\n")):
-        first = prompt if number == 0 else indent
+        start_column = prompt if number == 0 else indent
         at = cursor - start
         for row, cell in _wrap_rows(
-            line, at if 0 <= at <= len(line) else -1, columns, first, indent
+            line, at if 0 <= at <= len(line) else -1, columns, start_column, indent
         ):
             if cell >= 0:
-                done.row, done.column = len(done.rows), cell
-            pad = 0 if not done.rows else indent
-            done.rows.append(" " * pad + (row if utf8 or row.isascii() else escape_text(row, utf8)))
+                layout.row, layout.column = len(layout.rows), cell
+            pad = 0 if not layout.rows else indent
+            layout.rows.append(
+                " " * pad + (row if utf8 or row.isascii() else escape_text(row, utf8))
+            )
         start += len(line) + 1
-    return done
+    return layout
 
 
 def _wrap_rows(
@@ -59,31 +61,31 @@ def _wrap_rows(
         yield from _wrap_ascii_rows(line, cursor, columns, first, indent)
         return
     row: list[str] = []
-    used, at, cell = first, 0, -1
+    column, at, cell = first, 0, -1
     for cluster in split_clusters(line):
         piece = cluster if cluster.isprintable() else escape_text(cluster)
         size = cluster_width(piece) if piece is cluster else text_width(piece)
-        if used + size > columns:
+        if column + size > columns:
             yield "".join(row), cell
-            row, used, cell = [], indent, -1
+            row, column, cell = [], indent, -1
         if at <= cursor < at + len(cluster):
-            cell = used
+            cell = column
         row.append(piece)
-        used += size
+        column += size
         at += len(cluster)
-    yield "".join(row), used if cursor == at else cell
+    yield "".join(row), column if cursor == at else cell
 
 
 def _wrap_ascii_rows(
     line: str, cursor: int, columns: int, first: int, indent: int
 ) -> Iterator[tuple[str, int]]:
     """Yield the rows of an ASCII line: one column per character, so rows are slices."""
-    at, used = 0, first
+    at, column = 0, first
     while True:
-        end = at + columns - used
-        last = end >= len(line)
-        here = at <= cursor < end or (last and cursor == len(line))
-        yield line[at:end], used + cursor - at if here else -1
-        if last:
+        end = at + columns - column
+        is_last = end >= len(line)
+        has_cursor = at <= cursor < end or (is_last and cursor == len(line))
+        yield line[at:end], column + cursor - at if has_cursor else -1
+        if is_last:
             return
-        at, used = end, indent
+        at, column = end, indent

@@ -44,13 +44,13 @@ def render_markdown(*head: Span, text: str) -> list[Line | Table]:
 
     A first paragraph begins beside the head; any other block begins below it.
     """
-    first, below = _parse_body(text)
-    beside = (
-        Line((*head, *first.spans), INDENT_COLUMNS, first.edge)
-        if first
+    first_line, other_lines = _parse_body(text)
+    head_line = (
+        Line((*head, *first_line.spans), INDENT_COLUMNS, first_line.edge)
+        if first_line
         else Line(head, INDENT_COLUMNS)
     )
-    return [beside, *below]
+    return [head_line, *other_lines]
 
 
 def highlight_newest_code(text: str) -> None:
@@ -58,9 +58,9 @@ def highlight_newest_code(text: str) -> None:
 
     May be called from any thread.
     """
-    found = deque(_FENCED.finditer(text), maxlen=1)
-    if found:
-        draw_code_lines(found[0][2], found[0][1])
+    matches = deque(_FENCED.finditer(text), maxlen=1)
+    if matches:
+        draw_code_lines(matches[0][2], matches[0][1])
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)
@@ -68,14 +68,14 @@ def _parse_body(text: str) -> tuple[Line | None, tuple[Line | Table, ...]]:
     """Return the line that may stand beside a head, or None, and the lines below."""
     tokens = _make_parser().parse(text)
     if any(token.level >= MAX_MARKDOWN_LEVELS for token in tokens):
-        written, *others = text_lines(text, indent=INDENT_COLUMNS)
-        return Line(written.spans[1:], INDENT_COLUMNS), tuple(others)
+        first_line, *other_lines = text_lines(text, indent=INDENT_COLUMNS)
+        return Line(first_line.spans[1:], INDENT_COLUMNS), tuple(other_lines)
     page = _MarkdownPage(text)
     page.draw(tokens)
     if tokens and tokens[0].type == "paragraph_open":
-        first, *below = page.lines
-        if isinstance(first, Line):
-            return first, tuple(below)
+        head, *tail = page.lines
+        if isinstance(head, Line):
+            return head, tuple(tail)
     return None, tuple(page.lines)
 
 
@@ -160,10 +160,10 @@ class _MarkdownPage:
         """Add an empty line if the source has one before the block, except right after a mark."""
         if not self.lines or not token.map or self._levels[-1][0] is not None:
             return
-        above = token.map[0] - 1
-        last = self.lines[-1]
-        empty = isinstance(last, Line) and not last.plain().strip(" >")
-        if above >= 0 and not empty and not self._source[above].strip(" \t>"):
+        row = token.map[0] - 1
+        last_line = self.lines[-1]
+        empty = isinstance(last_line, Line) and not last_line.plain().strip(" >")
+        if row >= 0 and not empty and not self._source[row].strip(" \t>"):
             self.lines.append(Line(_trim_trailing_spaces(self._quote_edge())))
 
     def _quote_edge(self) -> tuple[Span, ...]:
@@ -179,14 +179,14 @@ class _MarkdownPage:
     def _add(self, spans: Sequence[Span], hang: int = 0) -> None:
         """Add one line; when it is wrapped, each row repeats the quote marks."""
         edge = self._quote_edge()
-        wide = sum(len(text) for _, text in edge)
-        quoted = any(style for style, _ in edge)
-        prefixed = (*self._begin(), *spans)
+        edge_width = sum(len(text) for _, text in edge)
+        is_quoted = any(style for style, _ in edge)
+        line_spans = (*self._begin(), *spans)
         self.lines.append(
             Line(
-                prefixed if spans else _trim_trailing_spaces(prefixed),
-                wide + hang,
-                edge if quoted else (),
+                line_spans if spans else _trim_trailing_spaces(line_spans),
+                edge_width + hang,
+                edge if is_quoted else (),
             )
         )
 
@@ -195,30 +195,30 @@ class _MarkdownPage:
         heading = opening.type == "heading_open"
         indent = "" if heading else self._indent(opening)
         for number, spans in enumerate(_inline_lines(inline, "heading" if heading else "text")):
-            first = number == 0
+            is_first = number == 0
             if heading:
                 self._add(
                     ((PLAIN_ONLY_STYLE, "#" * len(opening.markup) + " "), *spans)
-                    if first
+                    if is_first
                     else spans
                 )
             else:
-                self._add((("", indent), *spans) if first and indent else spans)
+                self._add((("", indent), *spans) if is_first and indent else spans)
 
     def _indent(self, opening: Token) -> str:
         """Return the source indentation of a top-level paragraph."""
         if opening.level or not opening.map or not self.lines:
             return ""
-        written = self._source[opening.map[0]]
-        return written[: len(written) - len(written.lstrip(" "))]
+        source_line = self._source[opening.map[0]]
+        return source_line[: len(source_line) - len(source_line.lstrip(" "))]
 
     def _code(self, token: Token) -> None:
         """Draw indented code, without marks in front that would be copied with it."""
         language = token.info.split()[0] if token.info.strip() else ""
         pad = ("", " " * INDENT_COLUMNS)
         for spans in draw_code_lines(token.content.removesuffix("\n"), language):
-            own = spans[0][1] if spans else ""
-            hang = 2 * INDENT_COLUMNS + len(own) - len(own.lstrip(" "))
+            text = spans[0][1] if spans else ""
+            hang = 2 * INDENT_COLUMNS + len(text) - len(text.lstrip(" "))
             self._add((pad, *spans) if spans else (), hang)
 
     def _table(self, opening: Token, tokens: Sequence[Token]) -> None:
@@ -246,12 +246,12 @@ class _MarkdownPage:
 
 def _trim_trailing_spaces(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     """Return spans without trailing spaces."""
-    kept = list(spans)
-    while kept and not kept[-1][1].strip():
-        kept.pop()
-    if kept:
-        kept[-1] = (kept[-1][0], kept[-1][1].rstrip())
-    return tuple(kept)
+    result = list(spans)
+    while result and not result[-1][1].strip():
+        result.pop()
+    if result:
+        result[-1] = (result[-1][0], result[-1][1].rstrip())
+    return tuple(result)
 
 
 def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
@@ -261,14 +261,14 @@ def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
 
 def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
     """Yield the lines of inline text as spans: `base` style, emphasis, code and links."""
-    drawn = _InlineLine(base)
+    line = _InlineLine(base)
     for token in inline.children or ():
         if token.type in ("softbreak", "hardbreak"):
-            yield drawn.spans
-            drawn.break_line()
+            yield line.spans
+            line.break_line()
         else:
-            drawn.add(token)
-    yield drawn.spans
+            line.add(token)
+    yield line.spans
 
 
 class _InlineLine:
@@ -309,16 +309,16 @@ class _InlineLine:
             case "link_close":
                 self._close_link()
             case "image":
-                shows = "".join(child.content for child in token.children or ())
-                self.spans.append((self._style(), f"[image: {shows}]"))
+                label = "".join(child.content for child in token.children or ())
+                self.spans.append((self._style(), f"[image: {label}]"))
                 self.spans.append(("dim", f" ({token.attrs.get('src', '')})"))
 
     def _style(self, *more: Style) -> Style:
         """Return the base style and the open ones, each once, and `more`."""
-        found = dict.fromkeys((*self._open_styles, *more))
+        styles = dict.fromkeys((*self._open_styles, *more))
         if self._base != "text":
-            found = {self._base: None, **found}
-        return " ".join(found) or self._base
+            styles = {self._base: None, **styles}
+        return " ".join(styles) or self._base
 
     def _close_link(self) -> None:
         """Draw the address after the text of a link, unless the text is the address."""
@@ -356,10 +356,10 @@ def _parse_tame_inline(state: StateCore) -> None:
         if stars <= MAX_PARAGRAPH_STARS and text.count("[") <= MAX_PARAGRAPH_BRACKETS:
             state.md.inline.parse(text, state.md, state.env, token.children)
             continue
-        for number, part in enumerate(text.split("\n")):
+        for number, line in enumerate(text.split("\n")):
             if number:
                 token.children.append(Token("softbreak", "br", 0))
-            token.children.append(Token("text", "", 0, content=part))
+            token.children.append(Token("text", "", 0, content=line))
 
 
 def _parse_line_break(state: StateInline, silent: bool) -> bool:
@@ -378,19 +378,21 @@ def _parse_address(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False
     scheme = _SCHEME.search(state.pending[-8:])
-    found = _ADDRESS.match(state.src, state.pos, state.posMax) if scheme else None
-    if scheme is None or found is None:
+    match = _ADDRESS.match(state.src, state.pos, state.posMax) if scheme else None
+    if scheme is None or match is None:
         return False
-    rest = found[0].rstrip(".,;:!?*_'")
-    while rest.endswith((")", "]")) and rest.count(rest[-1]) > rest.count("(["[rest[-1] == "]"]):
-        rest = rest[:-1].rstrip(".,;:!?*_'")
-    if len(rest) <= len("://"):
+    address = match[0].rstrip(".,;:!?*_'")
+    while address.endswith((")", "]")) and address.count(address[-1]) > address.count(
+        "(["[address[-1] == "]"]
+    ):
+        address = address[:-1].rstrip(".,;:!?*_'")
+    if len(address) <= len("://"):
         return False
     if not silent:
         name = scheme[1]
         state.pending = state.pending[: -len(name)]
-        state.push("link_open", "a", 1).attrs = {"href": name + rest}
-        state.push("text", "", 0).content = name + rest
+        state.push("link_open", "a", 1).attrs = {"href": name + address}
+        state.push("text", "", 0).content = name + address
         state.push("link_close", "a", -1)
-    state.pos += len(rest)
+    state.pos += len(address)
     return True

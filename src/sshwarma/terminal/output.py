@@ -135,9 +135,9 @@ class TerminalOutput:
         if look == self.look:
             return
         if look.plain != self.look.plain:
-            old, self._screen = self._screen, _make_screen(look, self.rows)
+            old_screen, self._screen = self._screen, _make_screen(look, self.rows)
             if self.open:
-                self._prelude += old.leave() + old.stop + self._screen.start
+                self._prelude += old_screen.leave() + old_screen.stop + self._screen.start
         self.look = self._screen.look = look
         self.repaint()
 
@@ -151,7 +151,7 @@ class TerminalOutput:
             if not self._pending:
                 return
             self._resume_drawing()
-        out = b"\x07" + self._prelude if self._bell else self._prelude
+        output = b"\x07" + self._prelude if self._bell else self._prelude
         self._bell, self._prelude = False, b""
         if self._changed:
             self._refresh(self.view)
@@ -159,12 +159,12 @@ class TerminalOutput:
         if self._repaint and not self.look.plain:
             self._recent.extend(self._pending)
             self._pending.clear()
-            out += self._screen.repaint(self.view, self._recent)
+            output += self._screen.repaint(self.view, self._recent)
         elif self._pending or self._changed:
-            out += self._screen.frame(self.view, self._take_queued_bytes())
+            output += self._screen.frame(self.view, self._take_queued_bytes())
         self._changed = self._repaint = False
-        if out:
-            self._write(out)
+        if output:
+            self._write(output)
 
     def draw(self) -> None:
         """Write a frame with the changed view now."""
@@ -204,15 +204,15 @@ class TerminalOutput:
 
     def _take_queued_bytes(self) -> bytes:
         """Render and remove all waiting blocks."""
-        pending = self._pending
-        if not pending:
+        blocks = self._pending
+        if not blocks:
             return b""
         look = self.look
-        self._recent.extend(pending)
-        if len(pending) == 1:
-            return render_block(pending.popleft(), look)
-        rows = b"".join([render_block(block, look) for block in pending])
-        pending.clear()
+        self._recent.extend(blocks)
+        if len(blocks) == 1:
+            return render_block(blocks.popleft(), look)
+        rows = b"".join([render_block(block, look) for block in blocks])
+        blocks.clear()
         return rows
 
 

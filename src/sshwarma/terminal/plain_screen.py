@@ -68,31 +68,44 @@ class PlainScreen:
         self._stale = False
         prompt, _ = clip_spans(view.prompt, self.look, self.look.width - _MIN_INPUT_COLUMNS)
         start = [unit for _, text in prompt for unit in split_clusters(text)]
-        new = start + self._visible_units(view.text)
+        new_units = start + self._visible_units(view.text)
         at = len(start) + len(self._visible_units(view.text[: view.cursor]))
-        old = self._units
-        self._units = new
-        if old is None:
+        old_units = self._units
+        self._units = new_units
+        if old_units is None:
             self._at = at
-            return self._bytes("".join(new) + _move_back(new[at:]))
-        same = 0
-        for was, is_now in zip(old, new, strict=False):
+            return self._bytes("".join(new_units) + _move_back(new_units[at:]))
+        common_length = 0
+        for was, is_now in zip(old_units, new_units, strict=False):
             if was != is_now:
                 break
-            same += 1
-        here, self._at = self._at, at
-        appends = same == len(old) and here == len(old)
-        if not appends and max(_units_width(old), _units_width(new)) >= self.look.width:
+            common_length += 1
+        old_at, self._at = self._at, at
+        is_append = common_length == len(old_units) and old_at == len(old_units)
+        if (
+            not is_append
+            and max(_units_width(old_units), _units_width(new_units)) >= self.look.width
+        ):
             # A backspace does not cross the edge: print the whole line again.
-            return b"\r\n" + self._bytes("".join(new) + _move_back(new[at:]))
-        rest = max(0, _units_width(old[same:]) - _units_width(new[same:])) if new != old else 0
-        if new == old:
-            same = at
-        move = _move_back(old[same:here]) if here > same else "".join(old[here:same])
-        if new == old:
+            return b"\r\n" + self._bytes("".join(new_units) + _move_back(new_units[at:]))
+        excess = (
+            max(
+                0, _units_width(old_units[common_length:]) - _units_width(new_units[common_length:])
+            )
+            if new_units != old_units
+            else 0
+        )
+        if new_units == old_units:
+            common_length = at
+        move = (
+            _move_back(old_units[common_length:old_at])
+            if old_at > common_length
+            else "".join(old_units[old_at:common_length])
+        )
+        if new_units == old_units:
             return self._bytes(move)
-        change = "".join(new[same:]) + " " * rest + "\b" * rest
-        return self._bytes(move + change + _move_back(new[at:]))
+        change = "".join(new_units[common_length:]) + " " * excess + "\b" * excess
+        return self._bytes(move + change + _move_back(new_units[at:]))
 
     def _visible_units(self, text: str) -> list[str]:
         return [

@@ -69,14 +69,14 @@ class DisplayOptions:
 def render_block(block: Block, look: DisplayOptions) -> bytes:
     """Render a block as rows ending in CR LF, at most `look.columns` wide."""
     memo = block.renderings
-    done = memo.get(look)
-    if done is None:
+    rendering = memo.get(look)
+    if rendering is None:
         rows = [row for line in lay_out_block(block, look) for row in wrap_line(line, look)]
-        done = "".join(row + "\r\n" for row in rows).encode()
+        rendering = "".join(row + "\r\n" for row in rows).encode()
         if len(memo) >= MAX_RENDERINGS:
             del memo[next(iter(memo))]
-        memo[look] = done
-    return done
+        memo[look] = rendering
+    return rendering
 
 
 def render_plain(block: Block, utf8: bool = True) -> str:
@@ -112,18 +112,18 @@ def style_spans(spans: Sequence[Span], look: DisplayOptions) -> str:
 
 def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tuple[list[Span], int]:
     """Escape spans and cut them to `columns`; return them and their width."""
-    kept: list[Span] = []
-    used = 0
+    result: list[Span] = []
+    width = 0
     for style, text in spans:
         text = escape_text(text, look.utf8)
         size = text_width(text)
-        if used + size > columns:
-            text = clip_text(text, columns - used, "…" if look.utf8 else "")
-            kept.append((style, text))
-            return kept, used + text_width(text)
-        kept.append((style, text))
-        used += size
-    return kept, used
+        if width + size > columns:
+            text = clip_text(text, columns - width, "…" if look.utf8 else "")
+            result.append((style, text))
+            return result, width + text_width(text)
+        result.append((style, text))
+        width += size
+    return result, width
 
 
 def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
@@ -146,18 +146,18 @@ def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
     if size > look.columns and line.fold is not None:
         style, text = spans[line.fold]
         room = look.columns - size + text_width(text)
-        kept = room if room >= MIN_FOLD_COLUMNS else look.columns // 3
-        spans[line.fold] = (style, clip_text(text, kept, "…" if look.utf8 else "..."))
+        width = room if room >= MIN_FOLD_COLUMNS else look.columns // 3
+        spans[line.fold] = (style, clip_text(text, width, "…" if look.utf8 else "..."))
         size = _spans_width(spans)
     if size <= look.columns:
         yield style_spans(spans, look)
         return
     most = look.columns // 2
-    edge, used = clip_spans(_escape_spans(line.edge, look), look, most)
-    pad = style_spans(edge, look) + " " * max(0, min(line.hang, most) - used)
-    used = max(used, min(line.hang, most))
-    words = _split_words(spans, look.columns - used if line.breaks_between_spans else 0)
-    rows = _row_bounds("".join(text for _, text in spans), words, look.columns, used)
+    edge, indent = clip_spans(_escape_spans(line.edge, look), look, most)
+    pad = style_spans(edge, look) + " " * max(0, min(line.hang, most) - indent)
+    indent = max(indent, min(line.hang, most))
+    words = _split_words(spans, look.columns - indent if line.breaks_between_spans else 0)
+    rows = _row_bounds("".join(text for _, text in spans), words, look.columns, indent)
     for number, row in enumerate(_cut_spans(spans, rows)):
         yield (pad if number else "") + style_spans(row, look)
 
@@ -184,10 +184,10 @@ def _stack_columns(line: Line, last_column: int) -> Iterator[Line]:
     if spans:
         spans[-1] = (spans[-1][0], spans[-1][1].rstrip(" "))
         yield Line(tuple(spans), hang, breaks_between_spans=True)
-    last = line.spans[last_column:]
-    if last:
+    last_spans = line.spans[last_column:]
+    if last_spans:
         fold = None if line.fold is None else line.fold - last_column + 1
-        yield Line((("", " " * hang), *last), hang, fold=fold)
+        yield Line((("", " " * hang), *last_spans), hang, fold=fold)
 
 
 def _spans_width(spans: Sequence[Span]) -> int:
@@ -213,17 +213,17 @@ def _lay_out_table(table: Table, look: DisplayOptions) -> Iterator[Line]:
     sizes = [[sum(text_width(text) for _, text in cell) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
     edge = _escape_spans(table.edge, look)
-    whole = sum(text_width(text) for _, text in edge) + sum(widths) + 2 * (len(widths) - 1)
-    if look.plain or whole > look.columns:
+    total_width = sum(text_width(text) for _, text in edge) + sum(widths) + 2 * (len(widths) - 1)
+    if look.plain or total_width > look.columns:
         yield from table.listed()
         return
-    for row, taken in zip(rows, sizes, strict=True):
+    for row, row_sizes in zip(rows, sizes, strict=True):
         spans = list(edge)
         last = len(row) - 1
         for at, cell in enumerate(row):
-            gap = ("", " " * (widths[at] - taken[at]))
-            after = ("", "  " if at < last else "")
-            spans += [gap, *cell, after] if table.right[at] else [*cell, gap, after]
+            gap = ("", " " * (widths[at] - row_sizes[at]))
+            separator = ("", "  " if at < last else "")
+            spans += [gap, *cell, separator] if table.right[at] else [*cell, gap, separator]
         while spans and not spans[-1][1].strip():
             spans.pop()
         yield Line(tuple(spans))
@@ -252,34 +252,34 @@ def _row_bounds(
     Rows break at spaces, which are dropped there. A word that fits in one row moves to the next row
     whole, if its script has spaces between words; other scripts break between any two clusters.
     """
-    start = end = used = 0
+    start = end = width = 0
     room = columns
-    after = 0  # the end of the word
+    word_end = 0  # the end of the word
     for word in words:
-        at, after = after, after + len(word)
+        at, word_end = word_end, word_end + len(word)
         size = text_width(word)
-        if used + size <= room:
-            end, used = after, used + size
+        if width + size <= room:
+            end, width = word_end, width + size
             continue
         if not word.strip(" "):
             # Drop the spaces at which the row breaks. Spaces at the start of the line are kept
             # and the row breaks after them.
             yield start, end
-            start, used, room = after, 0, columns - hang
+            start, width, room = word_end, 0, columns - hang
             end = start
             continue
-        if size <= columns - hang and used and not _UNSPACED.search(word):
+        if size <= columns - hang and width and not _UNSPACED.search(word):
             yield start, _strip_end(text, start, end)
-            start, used, room = at, size, columns - hang
-            end = after
+            start, width, room = at, size, columns - hang
+            end = word_end
             continue
         for cluster in split_clusters(word):
             size = cluster_width(cluster)
-            if used + size > room:
+            if width + size > room:
                 yield start, at
-                start, used, room = at, 0, columns - hang
+                start, width, room = at, 0, columns - hang
             at += len(cluster)
-            used += size
+            width += size
         end = at
     if start < end or not end:
         yield start, end
@@ -287,22 +287,22 @@ def _row_bounds(
 
 def _strip_end(text: str, start: int, end: int) -> int:
     """Return the end of text[start:end] without trailing spaces, unless it is all spaces."""
-    stripped = text[start:end].rstrip(" ")
-    return start + len(stripped) if stripped else end
+    content = text[start:end].rstrip(" ")
+    return start + len(content) if content else end
 
 
 def _cut_spans(spans: Sequence[Span], rows: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
     """Yield the spans of each row; rows are ordered ranges of the joined text."""
     at = number = 0  # the start of span `number` in the joined text
     for start, end in rows:
-        kept: list[Span] = []
+        row: list[Span] = []
         while number < len(spans):
             style, text = spans[number]
             low, high = max(start - at, 0), min(end - at, len(text))
             if low < high:
-                kept.append((style, text[low:high]))
+                row.append((style, text[low:high]))
             if at + len(text) > end:
                 break  # the rest of the span belongs to the next row
             at += len(text)
             number += 1
-        yield kept
+        yield row

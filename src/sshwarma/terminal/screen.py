@@ -152,46 +152,50 @@ class Screen:
     def _compose(self, view: ScreenView) -> bytes:
         """Compose the region's bytes, drawn downwards from its top row at column 0."""
         look, columns = self.look, self.look.width - 1
-        left = self.rows - 1
-        below: list[str] = []
+        free_rows = self.rows - 1
+        bottom_rows: list[str] = []
         if view.status is not None:
-            left -= 1
-            below.append(_render_status(view.status, look, columns))
+            free_rows -= 1
+            bottom_rows.append(_render_status(view.status, look, columns))
         if view.menu is not None:
-            lines = view.menu.lines(min(MAX_MENU_ROWS, left - 1))
-            left -= len(lines)
-            below[:0] = [
+            lines = view.menu.lines(min(MAX_MENU_ROWS, free_rows - 1))
+            free_rows -= len(lines)
+            bottom_rows[:0] = [
                 style_spans(clip_spans(line.spans, look, columns)[0], look) for line in lines
             ]
-        prompt, used = _render_prompt(tuple(view.prompt), look, columns - _MIN_INPUT_COLUMNS)
-        placed = lay_out_input(view.text, view.cursor, columns, used, look.utf8)
-        rows, row, top = placed.window(max(1, left))
-        left -= len(rows)
+        prompt, prompt_width = _render_prompt(
+            tuple(view.prompt), look, columns - _MIN_INPUT_COLUMNS
+        )
+        layout = lay_out_input(view.text, view.cursor, columns, prompt_width, look.utf8)
+        rows, row, top = layout.window(max(1, free_rows))
+        free_rows -= len(rows)
         if top == 0:
             rows = [prompt + rows[0], *rows[1:]]
-        live = self._live(view, min(left, self.rows // 2))
+        live = self._live(view, min(free_rows, self.rows // 2))
 
         self._row = len(live) + row
-        self._column = placed.column
+        self._column = layout.column
         self._appends = view.menu is None and view.cursor == len(view.text) and row == len(rows) - 1
         self._certain = rows[row].isascii()
-        up = len(rows) - 1 - row + len(below)
+        up = len(rows) - 1 - row + len(bottom_rows)
         self._erase = (
             (f"\r\x1b[{self._row}A" if self._row else "\r").encode() + _ERASE_BELOW + _WRAP_OFF
         )
-        drawn = b"".join(line + b"\r\n" for line in live) + "\r\n".join(rows + below).encode()
-        back = f"\x1b[{up}A" if up else ""
-        right = f"\r\x1b[{placed.column}C" if placed.column else "\r"
-        return drawn + (back + right).encode() + _WRAP_ON
+        output = (
+            b"".join(line + b"\r\n" for line in live) + "\r\n".join(rows + bottom_rows).encode()
+        )
+        cursor_up = f"\x1b[{up}A" if up else ""
+        right = f"\r\x1b[{layout.column}C" if layout.column else "\r"
+        return output + (cursor_up + right).encode() + _WRAP_ON
 
     def _live(self, view: ScreenView, height: int) -> list[bytes]:
         """Draw the last rows of all live blocks in at most `height` rows, divided fairly."""
         if height <= 0 or not view.live:
             return []
-        shown = [self._live_rows(live) for live in list(view.live.values())[-height:]]
+        blocks = [self._live_rows(live) for live in list(view.live.values())[-height:]]
         return [
             row
-            for rows, share in zip(shown, divide_rows(list(map(len, shown)), height), strict=True)
+            for rows, share in zip(blocks, divide_rows(list(map(len, blocks)), height), strict=True)
             for row in rows[len(rows) - share :]
         ]
 
@@ -208,14 +212,14 @@ def divide_rows(needs: Sequence[int], height: int) -> list[int]:
 
     If the rows do not divide evenly, later ones get one row more.
     """
-    granted = [0] * len(needs)
-    waiting = sorted(range(len(needs)), key=lambda at: (needs[at], at))
-    while waiting:
-        at, *rest = waiting
-        granted[at] = min(needs[at], height // len(waiting))
-        height -= granted[at]
-        waiting = rest
-    return granted
+    shares = [0] * len(needs)
+    queue = sorted(range(len(needs)), key=lambda at: (needs[at], at))
+    while queue:
+        at, *rest = queue
+        shares[at] = min(needs[at], height // len(queue))
+        height -= shares[at]
+        queue = rest
+    return shares
 
 
 # A room's status, prompt and progress are equal on all terminals of the same width, so they are
@@ -224,10 +228,10 @@ def divide_rows(needs: Sequence[int], height: int) -> list[int]:
 
 @lru_cache(maxsize=512)
 def _render_status(status: Line, look: DisplayOptions, columns: int) -> str:
-    spans, used = clip_spans(
+    spans, width = clip_spans(
         [(style or "status", text) for style, text in status.spans], look, columns
     )
-    return style_spans([*spans, ("status", " " * (columns - used))], look)
+    return style_spans([*spans, ("status", " " * (columns - width))], look)
 
 
 @lru_cache(maxsize=512)
@@ -239,5 +243,5 @@ def _render_progress(progress: Line, look: DisplayOptions, columns: int) -> byte
 @lru_cache(maxsize=512)
 def _render_prompt(spans: tuple[Span, ...], look: DisplayOptions, columns: int) -> tuple[str, int]:
     """Render the prompt; return it and its width."""
-    kept, used = clip_spans(spans, look, columns)
-    return style_spans(kept, look), used
+    prompt, width = clip_spans(spans, look, columns)
+    return style_spans(prompt, look), width

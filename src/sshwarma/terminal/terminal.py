@@ -279,14 +279,14 @@ class Terminal:
 
     def _echo(self) -> None:
         """Show the keys just processed, at once unless the draft is long."""
-        typed, self._typed = self._typed, ""
-        changed, self._changed = self._changed, False
+        text, self._typed = self._typed, ""
+        is_changed, self._changed = self._changed, False
         if self._submitted:
             # Draw in the next turn of the loop, after the task that runs the line had one: most
             # results are ready by then and go out in the same frame.
             self._submitted = False
             self._clock.call_soon(self._output.draw if self._editor.text else self._output.frame)
-        elif changed or (typed and not self._output.echo_typed(typed)):
+        elif is_changed or (text and not self._output.echo_typed(text)):
             if len(self._editor.text) > MAX_INSTANT_DRAFT_CHARACTERS:
                 self._output.request_frame()
             else:
@@ -303,12 +303,12 @@ class Terminal:
         editor = self._editor
         buffer = editor.buffer
         size = len(buffer.text)
-        inserts = key.name == "text" and (editor.vi is None or editor.vi.insert)
-        appends = inserts and buffer.cursor == size and editor.search_query is None
+        is_insert = key.name == "text" and (editor.vi is None or editor.vi.insert)
+        is_append = is_insert and buffer.cursor == size and editor.search_query is None
         act = editor.press(key)
         if act is EditorAction.DRAW:
             self._told = ""
-            if appends and len(buffer.text) == buffer.cursor == size + len(key.data):
+            if is_append and len(buffer.text) == buffer.cursor == size + len(key.data):
                 self._typed += key.data
             else:
                 self._changed = True
@@ -347,10 +347,10 @@ class Terminal:
 
     def _spoken_text(self, text: str) -> Block:
         """Draw the submitted line for the scrollback."""
-        first, *rest = text.split("\n")
+        first_line, *rest = text.split("\n")
         pad = "  "
         return block(
-            line(*self._prompt, ("dim", first), hang=len(pad)),
+            line(*self._prompt, ("dim", first_line), hang=len(pad)),
             *(line(pad, ("dim", part), hang=len(pad)) for part in rest),
         )
 

@@ -82,11 +82,11 @@ class Table:
 
     def listed(self) -> list[Line]:
         """Return the table as `name: value` lines, with an empty line between rows."""
-        names, *values = self.rows
+        names, *body = self.rows
         hang = sum(len(text) for _, text in self.edge) + 2
         between = Line(self.edge if any(text.strip() for _, text in self.edge) else ())
         lines: list[Line] = []
-        for row in values:
+        for row in body:
             if lines:
                 lines.append(between)
             for name, cell in zip(names, row, strict=True):
@@ -132,9 +132,12 @@ def lines_with_head(
     *head: str | Span, text: str, style: Style = "text", indent: int = 2
 ) -> list[Line]:
     """Put a text after a head: its first line beside it, the others below, indented."""
-    first, *more = text.split("\n")
-    beside = line(*head, (style, first), hang=indent)
-    return [beside, *(text_lines("\n".join(more), style, indent=indent) if more else ())]
+    first_line, *other_lines = text.split("\n")
+    head_line = line(*head, (style, first_line), hang=indent)
+    return [
+        head_line,
+        *(text_lines("\n".join(other_lines), style, indent=indent) if other_lines else ()),
+    ]
 
 
 def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:

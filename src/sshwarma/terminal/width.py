@@ -61,13 +61,13 @@ def clip_text(text: str, columns: int, mark: str = "…") -> str:
         mark, room = "", columns
     if text.isascii():
         return text[:room] + mark
-    kept: list[str] = []
+    clusters: list[str] = []
     for cluster in split_clusters(text):
         room -= cluster_width(cluster)
         if room < 0:
             break
-        kept.append(cluster)
-    return "".join(kept) + mark
+        clusters.append(cluster)
+    return "".join(clusters) + mark
 
 
 def cluster_end(text: str, at: int) -> int:
@@ -90,10 +90,10 @@ def cluster_start(text: str, at: int) -> int:
     start = at - 1
     while start > floor and not text[start].isascii():
         start -= 1
-    last = start
+    previous = start
     for cluster in iter_graphemes(text[start:at]):
-        last, start = start, start + len(cluster)
-    return last
+        previous, start = start, start + len(cluster)
+    return previous
 
 
 def snap_to_boundary(text: str, at: int) -> int:

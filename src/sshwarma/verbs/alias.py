@@ -61,13 +61,13 @@ async def alias(
         name: the alias: letters and digits, at most 32.
         meaning: the line it stands for; - removes the alias.
     """
-    known = dict(caller.agent.aliases)
+    aliases = dict(caller.agent.aliases)
     if name is None:
-        return AliasList(tuple(sorted(known.items())))
+        return AliasList(tuple(sorted(aliases.items())))
     short = name.removeprefix("/").lower()
     if meaning is None:
-        _check_exists(short, known)
-        return AliasList(((short, known[short]),))
+        _check_exists(short, aliases)
+        return AliasList(((short, aliases[short]),))
     if find_entry(short) is not None:
         raise Conflict(f"/{short} is a verb already.")
     if (
@@ -79,15 +79,15 @@ async def alias(
     if not meaning.strip():
         raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
     if meaning.strip() == "-":
-        _check_exists(short, known)
-        del known[short]
+        _check_exists(short, aliases)
+        del aliases[short]
         answer = f"Removed the alias /{short}."
     else:
-        known[short] = meaning.strip()[:1000]
-        answer = f"/{short} now means {known[short]}"
-    if len(known) > MAX_ALIASES:
+        aliases[short] = meaning.strip()[:1000]
+        answer = f"/{short} now means {aliases[short]}"
+    if len(aliases) > MAX_ALIASES:
         raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
-    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=known))
+    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=aliases))
     return Confirmation(answer)
 
 

@@ -20,9 +20,9 @@ def name_arguments(caller: Caller, text: str, parameters: Mapping[str, str]) -> 
         parameters: the parameter of each setting that a flag sets.
     """
     as_flags = caller.door in PEOPLE_DOORS
-    shown = {
+    arguments = {
         setting: f"--{name.replace('_', '-')}" if as_flags else name
         for setting, name in parameters.items()
     }
-    known = "|".join(map(re.escape, shown))
-    return re.sub(rf"(?<![\w$-])(?:{known})(?![\w-])", lambda found: shown[found[0]], text)
+    pattern = "|".join(map(re.escape, arguments))
+    return re.sub(rf"(?<![\w$-])(?:{pattern})(?![\w-])", lambda found: arguments[found[0]], text)

@@ -86,13 +86,15 @@ async def complete_rooms(request: CompletionRequest) -> list[Option]:
 
 async def complete_directions(request: CompletionRequest) -> list[Option]:
     """List the directions of exits."""
-    return [(way, "") for way in (*DIRECTION_ABBREVIATIONS.values(), *OPPOSITE_DIRECTIONS)]
+    return [
+        (direction, "") for direction in (*DIRECTION_ABBREVIATIONS.values(), *OPPOSITE_DIRECTIONS)
+    ]
 
 
 async def complete_exits(request: CompletionRequest) -> list[Option]:
     """List the exits of the caller's room."""
     room = await request.caller.room()
-    return [(way.direction, f"→ {way.to_name}") for way in room.exits]
+    return [(room_exit.direction, f"→ {room_exit.to_name}") for room_exit in room.exits]
 
 
 async def complete_agents(request: CompletionRequest) -> list[Option]:
@@ -107,11 +109,13 @@ async def complete_mentions(request: CompletionRequest) -> list[Option]:
 
 def agent_options(caller: Caller, prefix: str) -> list[Option]:
     """List the other enabled agents, those in the room first; `prefix` precedes names."""
-    here = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
-    known = sorted(caller.world.agents, key=lambda agent: (agent.id not in here, agent.name))
+    present_ids = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
+    agents = sorted(
+        caller.world.agents, key=lambda agent: (agent.id not in present_ids, agent.name)
+    )
     return [
-        (f"{prefix}{agent.name}", "here" if agent.id in here else "")
-        for agent in known
+        (f"{prefix}{agent.name}", "here" if agent.id in present_ids else "")
+        for agent in agents
         if not agent.disabled and agent.id != caller.agent.id
     ]
 
@@ -119,7 +123,7 @@ def agent_options(caller: Caller, prefix: str) -> list[Option]:
 async def complete_models(request: CompletionRequest) -> list[Option]:
     """List the models by name."""
     agents = request.caller.world.agents
-    return [(name, "") for name in sorted(known.name for known in agents if known.kind == "model")]
+    return [(name, "") for name in sorted(agent.name for agent in agents if agent.kind == "model")]
 
 
 async def complete_model_mentions(request: CompletionRequest) -> list[Option]:

@@ -50,10 +50,10 @@ class PutResult:
 @view(PutResult)
 def draw_put_result(result: PutResult) -> Block:
     """Draw the name, bag and size of a thing that was stored."""
-    what = "Made" if result.made else "Changed"
+    action = "Made" if result.made else "Changed"
     return block(
         line(
-            f"{what} ",
+            f"{action} ",
             ("thing", result.name),
             f" in {result.bag} ({format_count(result.size, 'byte')}).",
         )
@@ -87,9 +87,9 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
 
     def store(tx: Change) -> bool:
-        known = things.find_child(tx.conn, bag_id, plain, "data")
-        if known is not None:
-            things.update_thing(tx, known.id, content=text)
+        thing = things.find_child(tx.conn, bag_id, plain, "data")
+        if thing is not None:
+            things.update_thing(tx, thing.id, content=text)
             announce(tx, "changed")
             return False
         _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
@@ -181,9 +181,9 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
             f"{thing.name} is not in this room, in home or in your bag.",
             hint="Go to its room to edit it.",
         )
-    typed = prefixes[thing.parent_id] + thing.name
-    await _resolve_new_name(caller, typed)
-    return EditDraft(thing.name, thing.content or "", f"/put {typed} = {thing.content or ''}")
+    full_name = prefixes[thing.parent_id] + thing.name
+    await _resolve_new_name(caller, full_name)
+    return EditDraft(thing.name, thing.content or "", f"/put {full_name} = {thing.content or ''}")
 
 
 @verb(
@@ -206,9 +206,9 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
         )
 
     def store(tx: Change) -> bool:
-        known = things.find_child(tx.conn, caller.room_id, plain, "reference")
-        if known is not None:
-            things.update_thing(tx, known.id, uri=uri)
+        reference = things.find_child(tx.conn, caller.room_id, plain, "reference")
+        if reference is not None:
+            things.update_thing(tx, reference.id, uri=uri)
             return False
         _check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
         things.create_thing(
@@ -216,8 +216,8 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
         )
         return True
 
-    made = await caller.change(store, f"linked {plain} → {uri}")
-    return PutResult(plain, (await caller.room()).name, made, len(uri))
+    is_new = await caller.change(store, f"linked {plain} → {uri}")
+    return PutResult(plain, (await caller.room()).name, is_new, len(uri))
 
 
 @verb(
@@ -240,16 +240,16 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     bag_id = await _resolve_own_bag(caller, bag)
 
     def work(tx: Change) -> None:
-        found = things.find_child(tx.conn, bag_id, name)
-        if found is None:
-            where = "in this room" if bag == "room" else "in your bag"
-            known = [thing.name for thing in things.read_children(tx.conn, bag_id)]
+        thing = things.find_child(tx.conn, bag_id, name)
+        if thing is None:
+            place = "in this room" if bag == "room" else "in your bag"
+            thing_names = [child.name for child in things.read_children(tx.conn, bag_id)]
             raise unknown_name_error(
-                "thing", name, where=where, known=known, hint="/inv lists what is there."
+                "thing", name, where=place, known=thing_names, hint="/inv lists what is there."
             )
-        if found.kind in ("room", "agent", "container"):
-            raise Invalid(f"{name} is of the kind {found.kind}, which cannot be dropped.")
-        things.delete_thing(tx, found)
+        if thing.kind in ("room", "agent", "container"):
+            raise Invalid(f"{name} is of the kind {thing.kind}, which cannot be dropped.")
+        things.delete_thing(tx, thing)
 
     notice = f"dropped {name}" if bag == "room" else ""
     await caller.change(work, notice)
@@ -272,19 +272,19 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     Args:
         name: the thing.
     """
-    found = await caller.world.store.read(
+    thing = await caller.world.store.read(
         lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
     )
-    if found is None:
+    if thing is None:
         raise NotFound(f"Nothing named {name[:60]} was dropped here.")
-    if found.parent_id != caller.agent.id:
+    if thing.parent_id != caller.agent.id:
         await caller.require(Right.BUILD)
-    notice = f"restored {name}" if found.parent_id == caller.room_id else ""
+    notice = f"restored {name}" if thing.parent_id == caller.room_id else ""
 
     def work(tx: Change) -> None:
-        if found.kind == "tool":
-            claim_tool_name(tx, found.label)
-        things.restore_thing(tx, found)
+        if thing.kind == "tool":
+            claim_tool_name(tx, thing.label)
+        things.restore_thing(tx, thing)
 
     await caller.change(work, notice)
     return Confirmation(f"Restored {name}.")

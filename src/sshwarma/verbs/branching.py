@@ -59,33 +59,33 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         model: the model to ask again (default: the one that answered you last).
     """
     answering = services_of(caller).turns
-    wanted = caller.world.agents.find_model(model) if model else None
-    old = await find_newest_own(caller, "ask again", wanted)
-    agent = caller.world.agents.get(old.agent_id)
+    model_agent = caller.world.agents.find_model(model) if model else None
+    old_turn = await find_newest_own(caller, "ask again", model_agent)
+    agent = caller.world.agents.get(old_turn.agent_id)
     if agent is None or not answering.can_answer(agent):
-        raise Unavailable(f"{participant_names(caller, old)[1]} cannot answer now.")
+        raise Unavailable(f"{participant_names(caller, old_turn)[1]} cannot answer now.")
     if sanction := (await caller.room()).describe_sanction(agent, now_ms()):
         raise Conflict(sanction)
-    if old.status == "open":
+    if old_turn.status == "open":
         raise Conflict(f"{agent.name} is still answering that.", hint="/stop ends it.")
     check_answer_capacity(caller, answering, 1)
-    question = await caller.world.store.read(partial(_question_row, turn=old))
+    question = await caller.world.store.read(partial(_question_row, turn=old_turn))
 
     def work(tx: Change) -> tuple[Row, Turn]:
-        known = turns.find_turn(tx.conn, caller.room_id, old.id)
-        called = list_called_turns(tx.conn, known)
-        since = _turns_after(tx.conn, known, called)
-        last = known.status != "dropped" and not since
-        if known.status != "dropped" and since:
+        stored_turn = turns.find_turn(tx.conn, caller.room_id, old_turn.id)
+        called_turns = list_called_turns(tx.conn, stored_turn)
+        later_turns = _turns_after(tx.conn, stored_turn, called_turns)
+        is_last = stored_turn.status != "dropped" and not later_turns
+        if stored_turn.status != "dropped" and later_turns:
             # Models were asked more since, and that stands: the old answer goes, and what it led
             # to.
-            turns.drop_turn(tx, known)
-            for one in called:
-                if one.status not in ("open", "dropped"):
-                    turns.drop_turn(tx, one)
-        restore_notes(tx, caller, known)
+            turns.drop_turn(tx, stored_turn)
+            for called_turn in called_turns:
+                if called_turn.status not in ("open", "dropped"):
+                    turns.drop_turn(tx, called_turn)
+        restore_notes(tx, caller, stored_turn)
         (turn,) = open_turns(
-            tx, caller.room_id, [agent], caller.agent.id, beside=known if last else None
+            tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
         )
         row = rows.append_row(
             tx,
@@ -94,7 +94,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
             question.content,
             author_id=caller.agent.id,
             turn_id=turn.id,
-            meta={"again": known.id},
+            meta={"again": stored_turn.id},
         )
         turns.set_request_row(tx, [turn.id], row)
         tx.publish_on_commit(TurnsChanged(caller.room_id))
@@ -176,33 +176,35 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
         turn: a turn on the branch, by the end of its id.
     """
     room = await caller.room()
-    found = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, turn))
-    await check_may_change(caller, found)
-    if found.status == "dropped":
+    target = await caller.world.store.read(lambda conn: turns.find_turn(conn, room.id, turn))
+    await check_may_change(caller, target)
+    if target.status == "dropped":
         raise Conflict(
-            f"Turn {found.short_id} is dropped.",
-            hint=f"/message restore {found.short_id} restores it.",
+            f"Turn {target.short_id} is dropped.",
+            hint=f"/message restore {target.short_id} restores it.",
         )
 
     def work(tx: Change) -> None:
-        before = turns.read_path(tx.conn, room.id, with_dropped=True)
-        if any(one.id == found.id for one in before):
-            raise Conflict(f"The conversation includes {found.short_id} already.")
-        turns.set_head(tx, room.id, turns.find_leaf(tx.conn, found).id)
-        now = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
-        gone = [one for one in before if one.id not in now]
-        come = set(now) - {one.id for one in before}
-        concerned = [one.agent_id for one in (*gone, *(now[one] for one in come))]
-        for agent_id in dict.fromkeys(concerned):
-            sync_notes(tx, caller, agent_id, gone)
+        old_path = turns.read_path(tx.conn, room.id, with_dropped=True)
+        if any(one.id == target.id for one in old_path):
+            raise Conflict(f"The conversation includes {target.short_id} already.")
+        turns.set_head(tx, room.id, turns.find_leaf(tx.conn, target).id)
+        new_turns = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
+        removed_turns = [one for one in old_path if one.id not in new_turns]
+        added_ids = set(new_turns) - {one.id for one in old_path}
+        agent_ids = [
+            one.agent_id for one in (*removed_turns, *(new_turns[one] for one in added_ids))
+        ]
+        for agent_id in dict.fromkeys(agent_ids):
+            sync_notes(tx, caller, agent_id, removed_turns)
         tx.publish_on_commit(TurnsChanged(room.id))
 
-    asker, agent = participant_names(caller, found)
+    asker, agent = participant_names(caller, target)
     await caller.change(
-        work, f"switched to another branch: {agent}'s answer to {asker}, {found.short_id}"
+        work, f"switched to another branch: {agent}'s answer to {asker}, {target.short_id}"
     )
     return Confirmation(
-        f"The conversation continues from {found.short_id}: {agent}'s answer to {asker}."
+        f"The conversation continues from {target.short_id}: {agent}'s answer to {asker}."
     )
 
 
@@ -230,26 +232,29 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
 def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnSummary, ...]]:
     path = turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS, with_dropped=True)
     on = {turn.id for turn in path}
-    found: list[tuple[TurnSummary, ...]] = []
+    forks: list[tuple[TurnSummary, ...]] = []
     for turn in path:
-        beside = turns.read_siblings(conn, turn)
-        if len(beside) > 1 and any(one.status != "dropped" for one in beside):
-            found.append(
-                tuple(make_turn_list_item(conn, caller, one, one.id in on)[0] for one in beside)
+        siblings = turns.read_siblings(conn, turn)
+        if len(siblings) > 1 and any(sibling.status != "dropped" for sibling in siblings):
+            forks.append(
+                tuple(
+                    make_turn_list_item(conn, caller, sibling, sibling.id in on)[0]
+                    for sibling in siblings
+                )
             )
-    return found
+    return forks
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
     """List the later turns of the conversation, except those that the answer opened."""
-    own = {one.id for one in called}
+    called_ids = {item.id for item in called}
     path = turns.read_path(conn, turn.room_id, MAX_ANCESTOR_TURNS)
-    at = next((at for at, one in enumerate(path) if one.id == turn.id), len(path))
-    return [one for one in path[at + 1 :] if one.id not in own]
+    at = next((at for at, item in enumerate(path) if item.id == turn.id), len(path))
+    return [item for item in path[at + 1 :] if item.id not in called_ids]
 
 
 def _question_row(conn: Connection, turn: Turn) -> Row:
-    found = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
-    if not found:
+    questions = rows.read_rows_by_id(conn, [turn.request_row_id] if turn.request_row_id else [])
+    if not questions:
         raise NotFound(f"The question of turn {turn.short_id} was not found.")
-    return found[0]
+    return questions[0]

@@ -66,34 +66,34 @@ async def portal(
         both: open the way back too, which needs the `build` right in that room.
     """
     here = await caller.room()
-    way = names.parse_direction(direction)
+    exit_name = names.parse_direction(direction)
     target = await caller.find_room(to)
     await caller.require(Right.ENTER, target)
-    back = names.opposite_direction(way)
+    opposite = names.opposite_direction(exit_name)
     if both:
         await caller.require(Right.BUILD, target)
-        if back is None:
+        if opposite is None:
             raise Invalid(
-                f"{way} has no opposite, so --both cannot name the way back.",
+                f"{exit_name} has no opposite, so --both cannot name the way back.",
                 hint=f"Open it from {target.name} with /portal.",
             )
 
     def open_both(tx: Change) -> tuple[exits.Exit | None, exits.Exit | None]:
-        forth = exits.open_exit(tx, here.id, way, target.id, caller.agent.id)
-        behind = None
-        if both and back is not None:
-            behind = exits.open_exit(tx, target.id, back, here.id, caller.agent.id)
-        return forth, behind
+        old_exit = exits.open_exit(tx, here.id, exit_name, target.id, caller.agent.id)
+        old_return = None
+        if both and opposite is not None:
+            old_return = exits.open_exit(tx, target.id, opposite, here.id, caller.agent.id)
+        return old_exit, old_return
 
-    replaced, back_replaced = await caller.change(
-        open_both, f"opened an exit: {way} → {target.name}"
+    old_there, old_back = await caller.change(
+        open_both, f"opened an exit: {exit_name} → {target.name}"
     )
     return NewPortal(
-        way,
+        exit_name,
         target.name,
-        f"{back} → {here.name} (from {target.name})" if both else None,
-        replaced.to_name if replaced else None,
-        back_replaced.to_name if back_replaced else None,
+        f"{opposite} → {here.name} (from {target.name})" if both else None,
+        old_there.to_name if old_there else None,
+        old_back.to_name if old_back else None,
     )
 
 
@@ -104,11 +104,11 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
     Args:
         direction: the exit to close.
     """
-    way = names.parse_direction(direction)
-    gone = await caller.change(
-        lambda tx: exits.close_exit(tx, caller.room_id, way), f"closed the exit {way}"
+    exit_name = names.parse_direction(direction)
+    room_exit = await caller.change(
+        lambda tx: exits.close_exit(tx, caller.room_id, exit_name), f"closed the exit {exit_name}"
     )
-    return Confirmation(f"Closed exit: {gone.direction} → {gone.to_name}")
+    return Confirmation(f"Closed exit: {room_exit.direction} → {room_exit.to_name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +160,12 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     if text is None:
         return RoomText(room.name, "vibe", room.vibe, changed=False)
     await caller.require(Right.BUILD)
-    new = _clean_room_text(text)
+    new_vibe = _clean_room_text(text)
     await caller.change(
-        lambda tx: things.set_metadata(tx, room.id, vibe=new or None), _describe_change("vibe", new)
+        lambda tx: things.set_metadata(tx, room.id, vibe=new_vibe or None),
+        _describe_change("vibe", new_vibe),
     )
-    return RoomText(room.name, "vibe", new, changed=True)
+    return RoomText(room.name, "vibe", new_vibe, changed=True)
 
 
 @verb(
@@ -185,12 +186,12 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     if text is None:
         return RoomText(room.name, "description", room.description, changed=False)
     await caller.require(Right.BUILD)
-    new = _clean_room_text(text)
+    description = _clean_room_text(text)
     await caller.change(
-        lambda tx: things.update_thing(tx, room.id, description=new or None),
-        _describe_change("description", new),
+        lambda tx: things.update_thing(tx, room.id, description=description or None),
+        _describe_change("description", description),
     )
-    return RoomText(room.name, "description", new, changed=True)
+    return RoomText(room.name, "description", description, changed=True)
 
 
 def _describe_change(change: str, text: str) -> str:
@@ -198,9 +199,9 @@ def _describe_change(change: str, text: str) -> str:
 
 
 def _clean_room_text(text: str) -> str:
-    new = "" if text.strip() == "-" else text.strip()
-    if len(new) > MAX_DESCRIPTION_CHARACTERS:
+    clean_text = "" if text.strip() == "-" else text.strip()
+    if len(clean_text) > MAX_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"The text has {len(new)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
+            f"The text has {len(clean_text)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
         )
-    return new
+    return clean_text

@@ -59,11 +59,11 @@ class CustomCommand:
         source = self.thing.description or (
             read_summary(self.text) if self.is_script else self.text
         )
-        first = source.split("\n", 1)[0]
+        first_line = source.split("\n", 1)[0]
         return (
-            first
-            if len(first) <= MAX_COMMAND_SUMMARY_CHARACTERS
-            else first[: MAX_COMMAND_SUMMARY_CHARACTERS - 1] + "…"
+            first_line
+            if len(first_line) <= MAX_COMMAND_SUMMARY_CHARACTERS
+            else first_line[: MAX_COMMAND_SUMMARY_CHARACTERS - 1] + "…"
         )
 
     def expanded(self, text: str) -> str:
@@ -80,9 +80,9 @@ class CustomCommand:
             words = text.split()
             places = [int(place) for place in _PLACEHOLDER.findall(self.text) if place != "args"]
             if max(places, default=0) > len(words):
-                needed = "a word" if max(places) == 1 else f"{max(places)} words"
+                requirement = "a word" if max(places) == 1 else f"{max(places)} words"
                 raise Invalid(
-                    f"/{self.name} needs {needed} after it.",
+                    f"/{self.name} needs {requirement} after it.",
                     hint=f"It stands for {self.summary}",
                 )
             expanded = _PLACEHOLDER.sub(
@@ -109,8 +109,8 @@ class ScriptOutput:
 @view(ScriptOutput)
 def draw_script_output(answer: ScriptOutput) -> Block:
     """Draw the answer of a command's script, then the lines that it printed."""
-    printed = [line(("dim", text), hang=2) for text in answer.printed]
-    return block(*(text_lines(answer.text) if answer.text else ()), *printed)
+    log_lines = [line(("dim", text), hang=2) for text in answer.printed]
+    return block(*(text_lines(answer.text) if answer.text else ()), *log_lines)
 
 
 async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
@@ -120,20 +120,20 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     for item in load.data:
         name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()
         if item.thing.name.startswith(COMMAND_PREFIX) and name and find_entry(name) is None:
-            own = item.thing.parent_id == caller.agent.id
-            equipped.setdefault(name, CustomCommand(name, item.thing, own))
+            is_own = item.thing.parent_id == caller.agent.id
+            equipped.setdefault(name, CustomCommand(name, item.thing, is_own))
     return [command for _, command in sorted(equipped.items())]
 
 
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
     """Find the command that a line begins with; return it and the text after its name."""
-    first = _COMMAND_WORD.match(text)
-    if first is None or find_entry(first[1]) is not None:
+    match = _COMMAND_WORD.match(text)
+    if match is None or find_entry(match[1]) is not None:
         return None
-    name = first[1].lower()
+    name = match[1].lower()
     for command in await list_equipped_commands(caller):
         if command.name == name:
-            return command, text[first.end() :]
+            return command, text[match.end() :]
     return None
 
 

@@ -15,24 +15,24 @@ from sshwarma.world.caller import Caller
 
 async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate]:
     """List candidates for the word that ends at the cursor, the most likely first."""
-    before = text[:cursor]
-    is_line = before.startswith("/") and not before.startswith("//")
+    prefix = text[:cursor]
+    is_line = prefix.startswith("/") and not prefix.startswith("//")
     separators = " \n," if is_line else " \n"
-    start = 1 + max(before.rfind(separator) for separator in separators)
-    typed = before[start:]
-    if is_line and " " not in before:
+    start = 1 + max(prefix.rfind(separator) for separator in separators)
+    fragment = prefix[start:]
+    if is_line and " " not in prefix:
         options = await _list_first_words(caller)
     elif is_line:
-        options = await _list_argument_options(caller, before[:start], typed)
-    elif typed.startswith("@"):
+        options = await _list_argument_options(caller, prefix[:start], fragment)
+    elif fragment.startswith("@"):
         options = agent_options(caller, "@")
     else:
         return []
-    matching = _filter_options(options, typed)
-    if not matching and typed.startswith("@"):  # where a name will do, @NAME does too
+    matching = _filter_options(options, fragment)
+    if not matching and fragment.startswith("@"):  # where a name will do, @NAME does too
         names = {agent.name for agent in caller.world.agents}
         matching = _filter_options(
-            [(f"@{word}", note) for word, note in options if word in names], typed
+            [(f"@{word}", note) for word, note in options if word in names], fragment
         )
     return [
         Candidate(word, word, note, start, space=True) for word, note in matching[:MAX_COMPLETIONS]
@@ -40,8 +40,8 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
 
 
 def _filter_options(options: Sequence[Option], typed: str) -> list[Option]:
-    lowered = typed.lower()
-    return [option for option in options if option[0].lower().startswith(lowered)]
+    prefix = typed.lower()
+    return [option for option in options if option[0].lower().startswith(prefix)]
 
 
 async def _list_first_words(caller: Caller) -> list[Option]:
@@ -58,22 +58,22 @@ async def _list_first_words(caller: Caller) -> list[Option]:
 
 async def _list_argument_options(caller: Caller, before: str, typed: str) -> list[Option]:
     """List the options for the word `typed` after the text `before`."""
-    first, *given = before.replace(",", ", ").split()
-    expanded = caller.agent.aliases.get(first[1:].lower(), first).split()
-    entry = find_entry(expanded[0])
-    given = [*expanded[1:], *given]
+    command, *arguments = before.replace(",", ", ").split()
+    words = caller.agent.aliases.get(command[1:].lower(), command).split()
+    entry = find_entry(words[0])
+    arguments = [*words[1:], *arguments]
     if isinstance(entry, VerbGroup):
-        if not given:
+        if not arguments:
             return await _list_action_options(caller, entry)
-        action = entry.find(given[0])
-        given = given[1:] if action is not None else given
-        entry = action or entry.default_for(given[0])
-    return await _list_options_after(caller, entry, given, typed) if entry is not None else []
+        action = entry.find(arguments[0])
+        arguments = arguments[1:] if action is not None else arguments
+        entry = action or entry.default_for(arguments[0])
+    return await _list_options_after(caller, entry, arguments, typed) if entry is not None else []
 
 
 async def _list_action_options(caller: Caller, group: VerbGroup) -> list[Option]:
     """List the actions of a group, and the arguments of its default verb."""
-    actions = [(known.action, known.summary) for known in group.verbs]
+    actions = [(verb.action, verb.summary) for verb in group.verbs]
     default = group.find(group.default)
     if default is None:
         return actions
@@ -99,12 +99,12 @@ async def _list_options_after(
 
 
 def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
-    words = {word for known in verb.positional for word in known.arg.flag_words}
-    used = {word.partition("=")[0] for word in given}
+    flag_words = {word for parameter in verb.positional for word in parameter.arg.flag_words}
+    used_flags = {word.partition("=")[0] for word in given}
     return [
-        (f"--{option}", known.help)
-        for option, known in verb.flags.items()
-        if option not in words and (known.many or f"--{option}" not in used)
+        (f"--{option}", parameter.help)
+        for option, parameter in verb.flags.items()
+        if option not in flag_words and (parameter.many or f"--{option}" not in used_flags)
     ]
 
 
@@ -118,25 +118,25 @@ class _Position:
 
 
 def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
-    waiting = list(verb.positional)
+    parameters = list(verb.positional)
     flag: Parameter | None = None
     for word in given:
         if flag is not None:
             flag = None
-        elif waiting and waiting[0].arg.kind == "command" and word == "--":
+        elif parameters and parameters[0].arg.kind == "command" and word == "--":
             return _Position(None, is_in_text=True)
         elif word.startswith("--"):
-            named = verb.flags.get(word.removeprefix("--").partition("=")[0])
-            flag = named if named and not named.boolean and "=" not in word else None
-        elif waiting and waiting[0].is_text:
-            return _Position(waiting[0], is_in_text=True)
-        elif waiting and word != waiting[0].arg.particle and not waiting[0].arg.rest:
-            if len(waiting) > 1 and not waiting[0].takes(word):
-                waiting.pop(0)
-            waiting.pop(0)
+            parameter = verb.flags.get(word.removeprefix("--").partition("=")[0])
+            flag = parameter if parameter and not parameter.boolean and "=" not in word else None
+        elif parameters and parameters[0].is_text:
+            return _Position(parameters[0], is_in_text=True)
+        elif parameters and word != parameters[0].arg.particle and not parameters[0].arg.rest:
+            if len(parameters) > 1 and not parameters[0].takes(word):
+                parameters.pop(0)
+            parameters.pop(0)
     if flag is not None:
         return _Position(flag, is_flag_value=True)
-    return _Position(waiting[0] if waiting else None)
+    return _Position(parameters[0] if parameters else None)
 
 
 async def _list_values(
@@ -145,8 +145,8 @@ async def _list_values(
     if parameter is None:
         return []
     if parameter.choices:
-        return [(value, "") for value in parameter.choices]
-    words = [(word, "") for word in parameter.arg.flag_words]
+        return [(choice, "") for choice in parameter.choices]
+    options = [(word, "") for word in parameter.arg.flag_words]
     if parameter.arg.complete is None:
-        return words
-    return words + list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))
+        return options
+    return options + list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))

@@ -51,8 +51,7 @@ def draw_context_details(details: ContextDetails) -> Block:
     lines = [
         line(("heading", f"Window of {details.room}: {details.window}"), f", {details.meaning}"),
         *draw_columns(
-            (("mark", chosen.id), f"{chosen.by} → {chosen.agent}", chosen.how)
-            for chosen in details.turns
+            (("mark", turn.id), f"{turn.by} → {turn.agent}", turn.how) for turn in details.turns
         ),
     ]
     prompt = [line(), *draw_result(details.prompt).lines] if details.prompt else []
@@ -86,9 +85,9 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     if agent is None:
         size = _window_of(room)
         return ContextDetails(room.name, size, _describe_window(size), (), None)
-    wrapped, composed = await compose_for(caller, agent)
+    details, composed = await compose_for(caller, agent)
     names = caller.world.agents
-    selected = tuple(
+    turn_views = tuple(
         SelectedTurn(
             turn.short_id,
             names.name_of(turn.agent_id),
@@ -98,7 +97,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
         for turn in composed.turns
     )
     return ContextDetails(
-        room.name, composed.window_size, _describe_window(composed.window_size), selected, wrapped
+        room.name, composed.window_size, _describe_window(composed.window_size), turn_views, details
     )
 
 
@@ -118,8 +117,10 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
     """
     room = await caller.room()
     if size is None:
-        known = _window_of(room)
-        return Confirmation(f"The window of {room.name} is {known}: {_describe_window(known)}.")
+        current_size = _window_of(room)
+        return Confirmation(
+            f"The window of {room.name} is {current_size}: {_describe_window(current_size)}."
+        )
     await caller.require(Right.BUILD)
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, context_size=size),
@@ -170,7 +171,7 @@ async def rebuild_notes(caller: Caller, model: ModelMention | None = None) -> Co
         notes.write_notes(tx, caller.room_id, agent.id, agent.name, "")
         return False
 
-    found = await caller.change(work, f"had {agent.name}'s notes rebuilt")
-    if found:
+    has_notes = await caller.change(work, f"had {agent.name}'s notes rebuilt")
+    if has_notes:
         return Confirmation(f"{agent.name}'s notes are those that its newest answer set.")
     return Confirmation(f"No answer of {agent.name} that is kept has set notes: they are empty.")

@@ -50,8 +50,8 @@ async def _run_command(
         verb, start = split_verb(expanded)
         commands.check_command_verb(command, verb, expanded)
         return await _run_verb(command_caller, verb, parse_arguments(verb, expanded, start), line)
-    except WorldError as refused:
-        refused.span = None  # it points into a line that nobody typed
+    except WorldError as error:
+        error.span = None  # it points into a line that nobody typed
         raise
 
 
@@ -94,8 +94,8 @@ def _expand_alias(caller: Caller, line: str) -> str:
     """
     if not line.startswith("/"):
         return line
-    first, space, rest = line[1:].partition(" ")
-    meaning = caller.agent.aliases.get(first.lower())
+    name, space, rest = line[1:].partition(" ")
+    meaning = caller.agent.aliases.get(name.lower())
     return f"{meaning}{space}{rest}" if meaning else line
 
 

@@ -41,13 +41,13 @@ def parse_docstring(text: str) -> Docstring:
     summary, _, detail = body.partition("\n")
     described: dict[str, str] = {}
     name = ""
-    for written in arguments.split("\n"):
-        argument = _ARGUMENT.match(written)
+    for line in arguments.split("\n"):
+        argument = _ARGUMENT.match(line)
         if argument is not None:
             name = argument[1]
             described[name] = argument[2]
-        elif written.startswith("        ") and name:
-            described[name] += f" {written.strip()}"
-        elif written.strip():
-            raise ValueError(f"not the description of a parameter: {written.strip()!r}")
+        elif line.startswith("        ") and name:
+            described[name] += f" {line.strip()}"
+        elif line.strip():
+            raise ValueError(f"not the description of a parameter: {line.strip()!r}")
     return Docstring(summary.strip().removesuffix("."), detail.strip(), described)

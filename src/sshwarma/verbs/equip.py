@@ -101,9 +101,9 @@ def draw_equip_result(result: EquipResult) -> Block:
     """Draw what was equipped or unequipped, and the patterns without a match."""
     word = "Equipped" if result.on else "Unequipped"
     describe = describe_context if result.on else describe_lost_context
-    where = describe(result.context)
+    place = describe(result.context)
     lines = (
-        [line(f"{word} ", *join_names(result.changed, "tool"), f" {where}.", hang=2)]
+        [line(f"{word} ", *join_names(result.changed, "tool"), f" {place}.", hang=2)]
         if result.changed
         else []
     )
@@ -143,11 +143,11 @@ async def equip(
         priority: order among the equipment; a smaller number comes earlier (default 0).
     """
     context_thing = await resolve_context(caller, context)
-    wanted = equipment.split_patterns(patterns)
+    globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
     def work(tx: Change) -> EquipResult:
-        matching, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller), is_open)
+        matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_open)
         changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
         return _make_equip_result(True, context, changed, already, unmatched)
@@ -173,10 +173,10 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         patterns: names, globs (holler:*), comma lists and namespaces, as when equipping.
     """
     context_thing = await resolve_context(caller, context)
-    wanted = equipment.split_patterns(patterns)
+    globs = equipment.split_patterns(patterns)
 
     def work(tx: Change) -> EquipResult:
-        matching, unmatched = _match_patterns(tx.conn, wanted, list_bag_ids(caller))
+        matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller))
         room_id = context_thing.id if context_thing.kind == "room" else None
         agent_id = None if room_id else context_thing.id
         load = loadout.compute_loadout(tx.conn, room_id, agent_id)
@@ -192,11 +192,13 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         if fixed and len(fixed) == len(matching):
             raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
         # A pattern may match everything: report things that are off already only if they are named.
-        explicit = {pattern for pattern in wanted if "*" not in pattern and "?" not in pattern}
+        explicit = {pattern for pattern in globs if "*" not in pattern and "?" not in pattern}
         changed, already = equipment.unequip_things(tx, context_thing.id, matching, through)
-        named = [thing for thing in already if thing.label in explicit or thing.name in explicit]
+        unchanged = [
+            thing for thing in already if thing.label in explicit or thing.name in explicit
+        ]
         notify_room(tx, caller, context_thing, "unequipped", changed)
-        return _make_equip_result(False, context, changed, named, unmatched)
+        return _make_equip_result(False, context, changed, unchanged, unmatched)
 
     return await caller.change(work)
 
@@ -210,9 +212,11 @@ def notify_room(
     """
     if context.id != caller.room_id or not changed:
         return
-    shown = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
-    more = f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
-    caller.append_notice(tx, f"{action} {shown}{more}")
+    labels = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
+    suffix = (
+        f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
+    )
+    caller.append_notice(tx, f"{action} {labels}{suffix}")
 
 
 def _make_equip_result(

@@ -198,7 +198,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
             ContainedThing(child.name, child.kind, child.description)
             for child in things.read_children(conn, thing.id, limit=MAX_SHOWN_BAG_THINGS)
         )
-    seen = ThingDetails(
+    details = ThingDetails(
         name=thing.label,
         kind=thing.kind,
         description=thing.description,
@@ -210,22 +210,22 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         facts=facts,
         contains=contains,
     )
-    return _add_calls(conn, caller, thing, seen) if thing.kind == "tool" else seen
+    return _add_calls(conn, caller, thing, details) if thing.kind == "tool" else details
 
 
 def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
     """Return the facts of a namespace; empty for any other thing."""
-    known = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
-    if known is None:
+    namespace = next((s for s in namespaces.read_namespaces(conn) if s.thing.id == thing.id), None)
+    if namespace is None:
         return {}
     return {
-        "Name": known.title,
+        "Name": namespace.title,
         "Keywords": "none",
-        "Parent": known.parent or "none",
-        "Children": ", ".join(known.children) or "none",
+        "Parent": namespace.parent or "none",
+        "Children": ", ".join(namespace.children) or "none",
         "Required states": "none",
         "Loads by itself": "yes" if thing.auto_load else "no",
-        "Loads with its parent": "yes" if known.load_with_parent else "no",
+        "Loads with its parent": "yes" if namespace.load_with_parent else "no",
     }
 
 
@@ -247,10 +247,10 @@ def _name_facts(conn: Connection, tool: Thing, reader: Reader) -> dict[str, str]
 
 def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
     if thing.kind in ("tool", "toolset", "mcp"):  # states that they require may not hold here
-        held = loadout.read_states(conn, caller.room_id)
-        held |= caller.world.detected_states(caller.room_id)
+        states = loadout.read_states(conn, caller.room_id)
+        states |= caller.world.detected_states(caller.room_id)
         item = loadout.LoadoutItem(thing, "always", 0.0, "")
-        return loadout.AncestorCache(conn).resolve_item(item, held).obstacle or "available"
+        return loadout.AncestorCache(conn).resolve_item(item, states).obstacle or "available"
     if not thing.enabled:
         return "disabled"
     if not thing.available:
@@ -261,11 +261,11 @@ def _thing_status(conn: Connection, caller: Caller, thing: Thing) -> str:
 def _add_calls(
     conn: Connection, caller: Caller, tool: Thing, details: ThingDetails
 ) -> ThingDetails:
-    mine = tool_calls.c.tool_id == tool.qualified_name
+    condition = tool_calls.c.tool_id == tool.qualified_name
     query = (
         select(tool_calls, rows.c.author_id, rows.c.created_at)
         .outerjoin(rows, rows.c.id == tool_calls.c.id)
-        .where(mine)
+        .where(condition)
         .order_by(tool_calls.c.started_at.desc())
         .limit(MAX_SHOWN_CALLS)
     )
@@ -280,12 +280,12 @@ def _add_calls(
         for row in conn.execute(query).mappings()
     )
     length = func.julianday(tool_calls.c.finished_at) - func.julianday(tool_calls.c.started_at)
-    total, failed, average = conn.execute(
+    total, failures, average = conn.execute(
         select(
             func.count(),
             func.count().filter(tool_calls.c.status == "error"),
             func.avg(length) * 86_400,
-        ).where(mine)
+        ).where(condition)
     ).one()
     return replace(
         details,
@@ -293,15 +293,15 @@ def _add_calls(
         input_schema=tool.metadata.get("input_schema"),
         calls=calls,
         calls_total=total,
-        calls_failed=failed,
+        calls_failed=failures,
         calls_average=average,
     )
 
 
 def _list_parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     required = schema.get("required", ())
-    for name, described in schema.get("properties", {}).items():
-        options = described.get("anyOf", [described])
+    for name, parameter in schema.get("properties", {}).items():
+        options = parameter.get("anyOf", [parameter])
         kinds = [
             "|".join(map(str, option["enum"])) if "enum" in option else option.get("type", "any")
             for option in options
@@ -309,9 +309,9 @@ def _list_parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         ]
         optional = "" if name in required else "?"
         kind = "|".join(kinds)
-        if described.get("default") is not None:
-            kind += f"={json.dumps(described['default'], ensure_ascii=False)}"
-        yield f"{name}{optional}", kind, described.get("description", "")
+        if parameter.get("default") is not None:
+            kind += f"={json.dumps(parameter['default'], ensure_ascii=False)}"
+        yield f"{name}{optional}", kind, parameter.get("description", "")
 
 
 def _seconds_between(started: str, finished: str | None) -> float | None:

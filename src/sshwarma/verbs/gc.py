@@ -89,8 +89,8 @@ async def collect_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport
         deleted = await caller.change(garbage.delete_orphans)
         return _report("Deleted", "orphan", deleted, acted=True)
     orphans = await caller.world.store.read(garbage.find_orphans)
-    deletes = next_call("Nothing was changed. {} does it.", "gc orphans", yes=True)
-    return _report("Would delete", "orphan", orphans, deletes)
+    next_step = next_call("Nothing was changed. {} does it.", "gc orphans", yes=True)
+    return _report("Would delete", "orphan", orphans, next_step)
 
 
 @gc.verb("stale", needs=Right.ADMIN, tool=False, examples=("/gc stale", "/gc stale 7"))
@@ -118,8 +118,8 @@ async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> Garbag
         purged = await caller.change(lambda tx: garbage.purge_deleted_things(tx, days))
         return _report("Purged", "deleted thing", purged, acted=True)
     stale = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
-    purges = next_call("Nothing was changed. {} does it.", "gc purge", days=days, yes=True)
-    return _report("Would purge", "deleted thing", stale, purges)
+    next_step = next_call("Nothing was changed. {} does it.", "gc purge", days=days, yes=True)
+    return _report("Would purge", "deleted thing", stale, next_step)
 
 
 def _report(

@@ -58,47 +58,47 @@ def split_verb(line: str) -> tuple[Verb, int]:
         UnknownVerb: if no verb has that name; the hint lists the nearest names.
         Invalid: if a group needs an action; the message lists its actions.
     """
-    first = _WORD.match(line)
-    name = first[0] if first else ""
+    match = _WORD.match(line)
+    name = match[0] if match else ""
     entry = find_entry(name)
-    if first is None or entry is None:
-        joined = find_verb(name)  # mcp_list, as programs call it
-        near = [joined.name] if joined else find_near_names(_strip_slash(name), verb_names())
-        hint = suggest_names([f"/{other}" for other in near])
+    if match is None or entry is None:
+        verb = find_verb(name)  # mcp_list, as programs call it
+        near_names = [verb.name] if verb else find_near_names(_strip_slash(name), verb_names())
+        hint = suggest_names([f"/{candidate}" for candidate in near_names])
         raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
             hint=hint or "/help lists the verbs.",
             span=(0, len(name)),
         )
     if isinstance(entry, Verb):
-        return entry, first.end()
-    return _split_action(entry, line, first.end())
+        return entry, match.end()
+    return _split_action(entry, line, match.end())
 
 
 def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
-    second = _WORD.search(line, start)
-    known = group.find(second[0]) if second is not None else None
-    if known is not None and second is not None:
-        return known, second.end()
-    near = find_near_names(second[0].lower(), group.actions) if second is not None else []
-    if second is not None and near and second[0].isalpha():
-        raise _unknown_action_error(group, second, near)
-    default = group.default_for(second[0] if second is not None else None)
+    match = _WORD.search(line, start)
+    verb = group.find(match[0]) if match is not None else None
+    if verb is not None and match is not None:
+        return verb, match.end()
+    near_names = find_near_names(match[0].lower(), group.actions) if match is not None else []
+    if match is not None and near_names and match[0].isalpha():
+        raise _unknown_action_error(group, match, near_names)
+    default = group.default_for(match[0] if match is not None else None)
     if default is not None:
         return default, start
     actions = ", ".join(group.actions)
-    if second is None or second[0].startswith("--"):
+    if match is None or match[0].startswith("--"):
         raise Invalid(
             f"/{group.name} needs an action: {actions}.",
             hint=f"/help {group.name} describes them.",
             span=(len(line.rstrip()),) * 2,
         )
-    raise _unknown_action_error(group, second, near)
+    raise _unknown_action_error(group, match, near_names)
 
 
 def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]) -> Invalid:
     """Return the refusal of a word that is not an action, with the nearest ones."""
-    hint = suggest_names([f"/{group.name} {other}" for other in near])
+    hint = suggest_names([f"/{group.name} {action}" for action in near])
     return Invalid(
         f"Unknown action {word[0][:40]} of /{group.name}.",
         hint=hint or f"It has {', '.join(group.actions)}.",
@@ -126,21 +126,21 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
     Raises:
         Invalid: with the span of the word that is wrong and the usage of the verb.
     """
-    given, places = _assign_arguments(verb, line, start)
+    arguments, places = _assign_arguments(verb, line, start)
     if piped is not None:
         text = verb.text
         if text is None:
             raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
-        typed = given.get(text.name)
-        given[text.name] = f"{typed}\n{piped}" if typed else piped
+        value = arguments.get(text.name)
+        arguments[text.name] = f"{value}\n{piped}" if value else piped
     for parameter in verb.positional:
-        if parameter.required and parameter.name not in given:
+        if parameter.required and parameter.name not in arguments:
             raise Invalid(
                 f"/{verb.name} needs {_describe_parameter(parameter)}.",
                 hint=f"Usage: {verb.usage}",
                 span=(len(line), len(line)),
             )
-    return validate_arguments(verb, given, places)
+    return validate_arguments(verb, arguments, places)
 
 
 def validate_arguments(
@@ -168,61 +168,61 @@ def validate_arguments(
 def _assign_arguments(
     verb: Verb, line: str, start: int
 ) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     # Joined at the end: a line may have very many words.
     repeated: dict[str, list[Any]] = {}
     lists: dict[str, list[str]] = {}
     places: dict[str, tuple[int, int]] = {}
-    waiting = list(verb.positional)
+    parameters = list(verb.positional)
     at = start
-    while (plain := _WORD.search(line, at)) is not None:
-        parameter = _take_next(verb, waiting, plain[0])
-        if _is_flag(verb, plain[0], parameter):
-            flag, value, at = _read_flag(verb, line, Word(plain[0], plain.start(), plain.end()))
+    while (match := _WORD.search(line, at)) is not None:
+        parameter = _take_next(verb, parameters, match[0])
+        if _is_flag(verb, match[0], parameter):
+            flag, value, at = _read_flag(verb, line, Word(match[0], match.start(), match.end()))
             if flag.many:
                 repeated.setdefault(flag.name, []).append(value)
             else:
-                given[flag.name] = value
-            places[flag.name] = (plain.start(), at)
+                arguments[flag.name] = value
+            places[flag.name] = (match.start(), at)
             continue
         if parameter is None:
             raise Invalid(
-                f"Unexpected word {plain[0][:40]}.",
+                f"Unexpected word {match[0][:40]}.",
                 hint=f"Usage: {verb.usage}",
-                span=(plain.start(), len(line.rstrip())),
+                span=(match.start(), len(line.rstrip())),
             )
-        if parameter.arg.kind == "command" and plain[0] == "--":
-            given[parameter.name] = line[plain.start() :].rstrip()
-            places[parameter.name] = (plain.start(), len(line))
+        if parameter.arg.kind == "command" and match[0] == "--":
+            arguments[parameter.name] = line[match.start() :].rstrip()
+            places[parameter.name] = (match.start(), len(line))
             break
-        if parameter.arg.particle == plain[0] and parameter.name not in lists:
-            at = plain.end()
+        if parameter.arg.particle == match[0] and parameter.name not in lists:
+            at = match.end()
             if parameter.arg.rest:
                 # After its particle a text may be empty, and keeps all but the one space.
                 text = line[at:].removeprefix(" ")
-                given[parameter.name], places[parameter.name] = text, (at, len(line))
+                arguments[parameter.name], places[parameter.name] = text, (at, len(line))
                 break
             if _WORD.search(line, at) is not None:
                 continue
         if parameter.arg.rest and not parameter.is_text:
             # A list of words to the end of the line, with flags anywhere among them.
-            lists.setdefault(parameter.name, []).append(plain[0])
-            places.setdefault(parameter.name, (plain.start(), plain.end()))
-            at = plain.end()
+            lists.setdefault(parameter.name, []).append(match[0])
+            places.setdefault(parameter.name, (match.start(), match.end()))
+            at = match.end()
             continue
-        waiting.pop(0)
+        parameters.pop(0)
         if parameter.arg.rest:
-            given[parameter.name] = line[plain.start() :]
-            places[parameter.name] = (plain.start(), len(line))
+            arguments[parameter.name] = line[match.start() :]
+            places[parameter.name] = (match.start(), len(line))
             break
-        word = _read_word(line, plain)
+        word = _read_word(line, match)
         flag_word = word.text in parameter.arg.flag_words
         name, value = (word.text, True) if flag_word else (parameter.name, word.text)
-        given[name], places[name] = value, (word.start, word.end)
+        arguments[name], places[name] = value, (word.start, word.end)
         at = word.end
-    given |= {name: tuple(values) for name, values in repeated.items()}
-    given |= {name: " ".join(words) for name, words in lists.items()}
-    return given, places
+    arguments |= {name: tuple(values) for name, values in repeated.items()}
+    arguments |= {name: " ".join(words) for name, words in lists.items()}
+    return arguments, places
 
 
 def _take_next(verb: Verb, waiting: list[Parameter], word: str) -> Parameter | None:
@@ -246,10 +246,10 @@ def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
     if equals:
         argument = _read_quoted_word(line, word.start + len(name) + 3)
         return parameter, argument.text, argument.end
-    following = _WORD.search(line, word.end)
-    if following is None:
+    match = _WORD.search(line, word.end)
+    if match is None:
         raise Invalid(f"--{name} needs a value.", span=(word.start, word.end))
-    argument = _read_word(line, following)
+    argument = _read_word(line, match)
     return parameter, argument.text, argument.end
 
 
@@ -257,8 +257,8 @@ def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
     """Return whether a word is a flag; if only free text can follow, `--` is text."""
     if not word.startswith("--") or len(word) == 2:
         return False
-    text_next = waiting is not None and waiting.is_text
-    return bool(verb.flags) or not text_next
+    is_text_next = waiting is not None and waiting.is_text
+    return bool(verb.flags) or not is_text_next
 
 
 def _read_word(line: str, plain: re.Match[str]) -> Word:
@@ -269,10 +269,10 @@ def _read_word(line: str, plain: re.Match[str]) -> Word:
 
 
 def _read_quoted_word(line: str, start: int) -> Word:
-    quoted = _QUOTED[line[start]].match(line, start)
-    if quoted is None:
+    match = _QUOTED[line[start]].match(line, start)
+    if match is None:
         raise Invalid(f"The quote {line[start]} is not closed.", span=(start, len(line)))
-    return Word(_ESCAPED.sub(r"\1", quoted[1]), start, quoted.end())
+    return Word(_ESCAPED.sub(r"\1", match[1]), start, match.end())
 
 
 def _make_refusal(
@@ -287,31 +287,35 @@ def _make_refusal(
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
         problem = describe_error(detail)
-        known = next((one for one in verb.parameters if one.name == name), None)
-        if places is not None and known is not None and known.arg.flag_words:
-            words = " or ".join((", ".join(known.arg.flag_words[:-1]), known.arg.flag_words[-1]))
+        parameter = next(
+            (candidate for candidate in verb.parameters if candidate.name == name), None
+        )
+        if places is not None and parameter is not None and parameter.arg.flag_words:
+            words = " or ".join(
+                (", ".join(parameter.arg.flag_words[:-1]), parameter.arg.flag_words[-1])
+            )
             problem = problem.replace(" (got", f", {words} (got")
         problems.append(f"{_name_argument(verb, name, places)}: {problem}")
     if places is None:
-        takes = (*verb.positional, *verb.flags.values())
-        named = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in takes) or "none"
+        parameters = (*verb.positional, *verb.flags.values())
+        arguments = ", ".join(f"{p.name}{'' if p.required else '?'}" for p in parameters) or "none"
         words = f"{called or verb.tool or verb.name}: {'; '.join(problems)}."
-        return Invalid(words, hint=f"Arguments: {named}.")
+        return Invalid(words, hint=f"Arguments: {arguments}.")
     return Invalid(f"/{verb.name}: {'; '.join(problems)}.", hint=f"Usage: {verb.usage}", span=at)
 
 
 def _name_argument(verb: Verb, name: str, places: dict[str, tuple[int, int]] | None) -> str:
     """Name an argument as the caller knows it: a flag of a typed line with its dashes."""
-    known = next((one for one in verb.parameters if one.name == name), None)
-    if places is None or known is None:
+    parameter = next((candidate for candidate in verb.parameters if candidate.name == name), None)
+    if places is None or parameter is None:
         return name
-    return f"--{known.option}" if known.flag else known.option
+    return f"--{parameter.option}" if parameter.flag else parameter.option
 
 
 def describe_error(detail: Any) -> str:
     """Describe one of pydantic's errors, without the name of the argument."""
     kind, context = detail["type"], detail.get("ctx", {})
-    given = format_given(detail.get("input"))
+    value = format_given(detail.get("input"))
     match kind:
         case "missing":
             return "required"
@@ -320,11 +324,11 @@ def describe_error(detail: Any) -> str:
         case "extra_forbidden":
             return "unknown argument"
         case "string_type":
-            return f"must be text (got {given})"
+            return f"must be text (got {value})"
         case "less_than":
-            return f"must be less than {whole_numbers(context)['lt']} (got {given})"
-    must = describe_requirement(kind, context)
-    return f"{must} (got {given})" if must is not None else str(detail["msg"])
+            return f"must be less than {whole_numbers(context)['lt']} (got {value})"
+    requirement = describe_requirement(kind, context)
+    return f"{requirement} (got {value})" if requirement is not None else str(detail["msg"])
 
 
 def _describe_parameter(parameter: Parameter) -> str:

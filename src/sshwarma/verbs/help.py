@@ -157,9 +157,9 @@ class HelpCommand:
 @view(HelpCommand)
 def draw_help_command(result: HelpCommand) -> Block:
     """Draw the text of a custom command."""
-    what = "a Lua script" if result.kind == "script" else "a line"
+    kind = "a Lua script" if result.kind == "script" else "a line"
     return block(
-        line(("verb", f"/{result.name}"), f" is a command that was made here: {what}.", hang=2),
+        line(("verb", f"/{result.name}"), f" is a command that was made here: {kind}.", hang=2),
         line(),
         *text_lines(result.text, indent=2),
     )
@@ -179,10 +179,10 @@ class HelpTopic:
 def draw_help_topic(result: HelpTopic) -> Block:
     """Draw a help text, with its headings and its paragraphs wrapped."""
     lines: list[Line] = []
-    for drawn in reflowed(result.text.rstrip()):
-        text = drawn.plain()
+    for text_line in reflowed(result.text.rstrip()):
+        text = text_line.plain()
         heading = text.removeprefix("# ")
-        lines.append(drawn if heading == text else line(("heading", heading)))
+        lines.append(text_line if heading == text else line(("heading", heading)))
     return block(*lines)
 
 
@@ -191,7 +191,7 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
     if request.given:
         entry = find_entry(request.given[0])
         verbs = entry.verbs if isinstance(entry, VerbGroup) and len(request.given) == 1 else ()
-        return [(known.action, known.summary) for known in verbs]
+        return [(group_verb.action, group_verb.summary) for group_verb in verbs]
     return [
         *((name, "") for name in verb_names()),
         *((topic, "topic") for topic in load_help_topics()),
@@ -220,23 +220,23 @@ async def show_help(
         return help_for_program(reader, topic)
     if topic is None:
         return await _make_index(caller)
-    first, *more = topic.removeprefix("/").split() or [""]
-    entry = find_entry(first)
+    name, *words = topic.removeprefix("/").split() or [""]
+    entry = find_entry(name)
     if isinstance(entry, VerbGroup):
-        return _help_of_action(entry, more) if more else _help_of_group(entry)
-    named = entry if not more else None
-    named = named or find_verb(first) if "_" in first and not more else named
-    if named is not None:
-        return _help_of_verb(named)
-    command = await commands.find_typed_command(caller, f"/{first}")
+        return _help_of_action(entry, words) if words else _help_of_group(entry)
+    topic_verb = entry if not words else None
+    topic_verb = topic_verb or find_verb(name) if "_" in name and not words else topic_verb
+    if topic_verb is not None:
+        return _help_of_verb(topic_verb)
+    command = await commands.find_typed_command(caller, f"/{name}")
     if command is not None:
-        found, kind = command[0], "script" if command[0].is_script else "line"
-        return HelpCommand(found.name, found.summary, kind, found.text)
+        custom_command, kind = command[0], "script" if command[0].is_script else "line"
+        return HelpCommand(custom_command.name, custom_command.summary, kind, custom_command.text)
     text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near = find_near_names(first, [*verb_names(), *load_help_topics()])
-    hint = suggest_names(near) or "/help lists verbs and topics."
+    near_names = find_near_names(name, [*verb_names(), *load_help_topics()])
+    hint = suggest_names(near_names) or "/help lists verbs and topics."
     raise NotFound(f"Unknown help topic {topic[:40]}.", hint=hint)
 
 
@@ -252,7 +252,7 @@ def load_help_topics() -> dict[str, str]:
 async def _make_index(caller: Caller) -> HelpIndex:
     entries = [(entry.section, (entry.name, entry.summary)) for entry in every_entry()]
     sections = (
-        (section, tuple(named for known, named in entries if known == section))
+        (section, tuple(item for item_section, item in entries if item_section == section))
         for section in SECTIONS
     )
     equipped = await commands.list_equipped_commands(caller)
@@ -270,20 +270,20 @@ def _help_of_group(group: VerbGroup) -> HelpGroup:
         detail=group.detail,
         aliases=group.aliases,
         default=group.default,
-        verbs=tuple((known.usage, known.summary) for known in group.verbs),
+        verbs=tuple((group_verb.usage, group_verb.summary) for group_verb in group.verbs),
     )
 
 
 def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
-    known = group.find(words[0])
-    if known is None or len(words) > 1:
-        near = find_near_names(words[0].lower(), group.actions)
-        hint = suggest_names([f"/help {group.name} {action}" for action in near])
+    group_verb = group.find(words[0])
+    if group_verb is None or len(words) > 1:
+        near_names = find_near_names(words[0].lower(), group.actions)
+        hint = suggest_names([f"/help {group.name} {action}" for action in near_names])
         raise NotFound(
             f"Unknown help topic {group.name} {' '.join(words)[:40]}.",
             hint=hint or f"/{group.name} has {', '.join(group.actions)}.",
         )
-    return _help_of_verb(known)
+    return _help_of_verb(group_verb)
 
 
 def _help_of_verb(known: Verb) -> HelpVerb:

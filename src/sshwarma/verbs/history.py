@@ -123,9 +123,9 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
     if not results.entries:
         return block(line(f"The search found nothing: {results.words}."))
     count = len(results.entries)
-    found = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
+    heading = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
     return block(
-        line(("heading", f"{found}:")),
+        line(("heading", f"{heading}:")),
         *draw_columns(
             (
                 ("time", format_clock(entry.at)),
@@ -201,24 +201,24 @@ async def show_history(
         )
     log_id, name = await _resolve_log(caller, agent)
     if row is not None:
-        found = await caller.world.store.read(
+        log_rows = await caller.world.store.read(
             lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
         )
-        if not found or found[0].seq != row:
+        if not log_rows or log_rows[0].seq != row:
             raise NotFound(f"Unknown row {row}.")
-        return await _history_of(caller, name, found, None)
+        return await _history_of(caller, name, log_rows, None)
     if at is not None:
         before = at + n // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
-    found = await caller.world.store.read(  # one more than asked, to know whether there is one
+    log_rows = await caller.world.store.read(  # one more than asked, to know whether there is one
         lambda conn: rows.read_tail(conn, log_id, n + 1, before=before, kinds=kinds)
     )
     older = None
-    if len(found) > n:
-        found = found[1:]
+    if len(log_rows) > n:
+        log_rows = log_rows[1:]
         size = n if n != DEFAULT_HISTORY_ROWS else None
-        older = OlderRows(found[0].seq, agent=agent, n=size, tools=tools or None)
-    return replace(await _history_of(caller, name, found, older), tools=tools)
+        older = OlderRows(log_rows[0].seq, agent=agent, n=size, tools=tools or None)
+    return replace(await _history_of(caller, name, log_rows, older), tools=tools)
 
 
 async def _history_of(
@@ -229,11 +229,11 @@ async def _history_of(
     Answers are drawn in a thread, because many at once would block the event loop; the drawings are
     cached, so that showing them costs little.
     """
-    wanted = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
+    has_markdown = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
     answers = {
         row.seq: row.content
         for row in shown[-MAX_MARKDOWN_ROWS:]
-        if wanted
+        if has_markdown
         and is_by_model(row, caller.world.agents)
         and len(row.content) <= MAX_SHOWN_ANSWER_CHARACTERS
     }
@@ -325,13 +325,13 @@ async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
     """
     if agent is None:
         return caller.room_id, (await caller.room()).name
-    other = caller.world.agents.find(agent)
+    peer = caller.world.agents.find(agent)
     log_id = await caller.world.store.read(
-        lambda conn: private_messages.find_private_log(conn, caller.agent.id, other.id)
+        lambda conn: private_messages.find_private_log(conn, caller.agent.id, peer.id)
     )
     if log_id is None:
-        raise NotFound(f"You and {other.name} have not exchanged private messages.")
-    return log_id, other.name
+        raise NotFound(f"You and {peer.name} have not exchanged private messages.")
+    return log_id, peer.name
 
 
 def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:
@@ -357,24 +357,24 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
     style = "text"
     match entry.kind:
         case "chat" | "tell":
-            who: list[Span] = [("name", entry.who), ("", ": ")]
+            head: list[Span] = [("name", entry.who), ("", ": ")]
         case "emote":
-            who, style = [("emote", f"* {entry.who} ")], "emote"
+            head, style = [("emote", f"* {entry.who} ")], "emote"
         case "presence" | "notice":
-            who, style = [("presence", f"· {entry.who} ")], "presence"
+            head, style = [("presence", f"· {entry.who} ")], "presence"
         case kind if kind.startswith("tool."):
             tool = (entry.meta or {}).get("tool", "")
-            who = [("name", entry.who), ("tool", f" {kind} {tool} ")]
+            head = [("name", entry.who), ("tool", f" {kind} {tool} ")]
         case kind:
             label = kind.removeprefix("journal.")
-            who = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
+            head = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]
     place = [("time", format_clock(entry.at)), ("dim", f" {entry.seq} ")]
     if entry.dropped:
         place.append(("warn", "dropped "))
         style = "dim"
     if entry.marked and not entry.dropped:
-        return render_markdown(*place, *who, text=entry.text)
-    return lines_with_head(*place, *who, text=entry.text, style=style, indent=8)
+        return render_markdown(*place, *head, text=entry.text)
+    return lines_with_head(*place, *head, text=entry.text, style=style, indent=8)
 
 
 def make_snippet(text: str, words: str = "") -> str:
@@ -382,14 +382,15 @@ def make_snippet(text: str, words: str = "") -> str:
     flat = " ".join(text.split())
     if len(flat) <= MAX_MATCH_SNIPPET_CHARACTERS:
         return flat
-    folded = flat.casefold()
-    places = [folded.find(word) for word in words.casefold().replace('"', " ").split()]
-    first = min((place for place in places if place >= 0), default=0)
+    haystack = flat.casefold()
+    places = [haystack.find(word) for word in words.casefold().replace('"', " ").split()]
+    position = min((place for place in places if place >= 0), default=0)
     start = max(
         0,
         min(
-            first - MAX_MATCH_SNIPPET_CHARACTERS // 4, len(flat) - MAX_MATCH_SNIPPET_CHARACTERS + 1
+            position - MAX_MATCH_SNIPPET_CHARACTERS // 4,
+            len(flat) - MAX_MATCH_SNIPPET_CHARACTERS + 1,
         ),
     )
-    cut = flat[start : start + MAX_MATCH_SNIPPET_CHARACTERS - 1]
-    return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(flat) else ''}"
+    snippet = flat[start : start + MAX_MATCH_SNIPPET_CHARACTERS - 1]
+    return f"{'…' if start else ''}{snippet}{'…' if start + len(snippet) < len(flat) else ''}"

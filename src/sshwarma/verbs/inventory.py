@@ -183,18 +183,18 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         )
         load = await world.loadout(None, context.id)
         load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
-        own = context.id == caller.agent.id
-        if not own:
+        is_own = context.id == caller.agent.id
+        if not is_own:
             await caller.require(Right.ENTER)
         bag = (
             await world.memoized(
                 ("bag", context.id), lambda conn: things.read_children(conn, context.id)
             )
-            if own
+            if is_own
             else []
         )
-        of, title = context.name, "Your bag" if own else f"{context.name}'s bag"
-        whose = "yours" if own else f"{context.name}'s"
+        of, title = context.name, "Your bag" if is_own else f"{context.name}'s bag"
+        whose = "yours" if is_own else f"{context.name}'s"
         if context.id == "defaults":
             title, whose = "Bag of new rooms", "new rooms"
     available = None
@@ -226,10 +226,10 @@ async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> li
     """List at most `limit` tools that the caller could add to the equipment in `load`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.visibility_filter()
-    held = await caller.world.states(caller.room_id)
+    states = await caller.world.states(caller.room_id)
     return await caller.world.memoized(
         ("available", on, limit, caller.agent.id, caller.room_id),
-        lambda conn: loadout.find_equippable_tools(conn, on, limit, is_open, held),
+        lambda conn: loadout.find_equippable_tools(conn, on, limit, is_open, states),
     )
 
 

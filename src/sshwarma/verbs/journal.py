@@ -52,17 +52,17 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
     Raises:
         Invalid: if the text is empty or longer than a line may be.
     """
-    words = text.strip()
-    if not words:
+    content = text.strip()
+    if not content:
         raise Invalid(f"Say what the {kind} is.")
-    if len(words.encode()) > caller.limits.line_bytes:
+    if len(content.encode()) > caller.limits.line_bytes:
         raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
     row = await caller.change(
         lambda tx: rows.append_row(
-            tx, caller.room_id, f"journal.{kind}", words, author_id=caller.agent.id
+            tx, caller.room_id, f"journal.{kind}", content, author_id=caller.agent.id
         )
     )
-    return JournalNote(kind, (await caller.room()).name, row.seq, words)
+    return JournalNote(kind, (await caller.room()).name, row.seq, content)
 
 
 @entry_verb("note", example="/note the relay box is 10.0.0.9")

@@ -68,8 +68,8 @@ def draw_load_result(result: LoadResult) -> Block:
         names = join_names(result.changed, "thing")
         noun = "namespace" if len(result.changed) == 1 else "namespaces"
         describe = describe_context if result.loaded else describe_lost_context
-        where = describe(result.context)
-        lines.append(line(f"{word} {noun} ", *names, f" {where}.", hang=2))
+        place = describe(result.context)
+        lines.append(line(f"{word} {noun} ", *names, f" {place}.", hang=2))
     if result.tools:
         lines.append(
             line("Its tools: ", *join_names(result.tools[:MAX_LOADED_TOOL_NAMES], "tool"), hang=2)
@@ -109,20 +109,20 @@ async def load(
         include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
-    known = next((one for one in await all_listed(caller) if one.id == space.id), None)
-    if known is not None and not known.available:
+    summary = next((item for item in await all_listed(caller) if item.id == space.id), None)
+    if summary is not None and not summary.available:
         raise Unavailable(
-            f"{space.id} cannot be loaded: it {_explain_missing_state(known)}.",
-            hint=_suggest_next_step(known),
+            f"{space.id} cannot be loaded: it {_explain_missing_state(summary)}.",
+            hint=_suggest_next_step(summary),
         )
-    where = await resolve_context(caller, context)
+    context_thing = await resolve_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
-        wanted = [space.thing]
+        targets = [space.thing]
         if include_children:
-            wanted += namespaces.read_descendants(tx.conn, space.thing)
-        changed, _ = equipment.equip_things(tx, where.id, wanted)
-        notify_room(tx, caller, where, "loaded", changed)
+            targets += namespaces.read_descendants(tx.conn, space.thing)
+        changed, _ = equipment.equip_things(tx, context_thing.id, targets)
+        notify_room(tx, caller, context_thing, "loaded", changed)
         return changed
 
     changed = await caller.change(work)
@@ -139,11 +139,11 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
         return await caller.world.store.read(
             lambda conn: namespaces.find_namespace(conn, name, caller.room_id, titled=True)
         )
-    except NotFound as refused:
+    except NotFound as error:
         try:
             room = await caller.find_room(name.strip().removeprefix("room://"))
         except NotFound:
-            raise refused from None
+            raise error from None
         raise NotFound(
             f"{room.name} is a room to stand in, not a namespace of tools.",
             hint="Tools in a room are on for everybody in it. Join the room to use them.",
@@ -162,9 +162,11 @@ def _explain_missing_state(namespace: NamespaceSummary) -> str:
 
 def _suggest_next_step(namespace: NamespaceSummary) -> str:
     """Suggest how to get the states that a namespace lacks."""
-    by_hand = next((state for state in namespace.missing if not state.startswith("mcp:")), None)
-    if by_hand is not None:
-        return f"/state add {by_hand} sets it; /state list shows the states that hold."
+    manual_state = next(
+        (state for state in namespace.missing if not state.startswith("mcp:")), None
+    )
+    if manual_state is not None:
+        return f"/state add {manual_state} sets it; /state list shows the states that hold."
     if namespace.missing:
         return f"/mcp shows whether {namespace.missing[0].removeprefix('mcp:')} is up."
     return "/mcp shows which servers are up; /namespaces shows what could be loaded."
@@ -202,25 +204,25 @@ async def unload(
         return LoadResult(
             room=space.id, context=context, loaded=True, changed=(), tools=(), note=note
         )
-    where = await resolve_context(caller, context)
+    context_thing = await resolve_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
-        meant = [space.thing]
+        targets = [space.thing]
         if include_children:
-            meant += namespaces.read_descendants(tx.conn, space.thing)
+            targets += namespaces.read_descendants(tx.conn, space.thing)
         on = loadout.compute_loadout(
             tx.conn,
-            where.id if where.kind == "room" else None,
-            where.id if where.kind != "room" else None,
+            context_thing.id if context_thing.kind == "room" else None,
+            context_thing.id if context_thing.kind != "room" else None,
         )
         # One that is on without a row of its own gets a row that says off. Tools that are equipped
         # one by one do not mean that their namespace is on.
-        rows = equipment.read_equipped_rows(tx.conn, [where.id])
+        rows = equipment.read_equipped_rows(tx.conn, [context_thing.id])
         single = {row.thing.id for row in rows if row.equipped and row.thing.kind == "tool"}
         through = {item.thing.parent_id or "" for item in on.tools if item.thing.id not in single}
-        through |= {thing.id for thing in meant if thing.auto_load}
-        changed, _ = equipment.unequip_things(tx, where.id, meant, through)
-        notify_room(tx, caller, where, "unloaded", changed)
+        through |= {thing.id for thing in targets if thing.auto_load}
+        changed, _ = equipment.unequip_things(tx, context_thing.id, targets, through)
+        notify_room(tx, caller, context_thing, "unloaded", changed)
         return changed
 
     changed = await caller.change(work)
@@ -230,16 +232,18 @@ async def unload(
 async def _make_load_result(
     caller: Caller, space: Namespace, context: str, changed: list[Thing], *, loaded: bool
 ) -> LoadResult:
-    have = await caller.world.loadout(caller.room_id, caller.agent.id)
-    meant = {space.thing.id, *(thing.id for thing in changed)}
-    tools = tuple(item.thing.label for item in have.usable if item.thing.parent_id in meant)
+    current_loadout = await caller.world.loadout(caller.room_id, caller.agent.id)
+    namespace_ids = {space.thing.id, *(thing.id for thing in changed)}
+    tools = tuple(
+        item.thing.label for item in current_loadout.usable if item.thing.parent_id in namespace_ids
+    )
     note = ""
     if not changed:
         state = "already loaded" if loaded else "not loaded"
         note = f"{space.id} is {state} {describe_context(context)}."
     if not loaded and tools:
-        still = await _describe_tools_on(caller, have, meant)
-        note = f"{note} {still}".lstrip()
+        tools_note = await _describe_tools_on(caller, current_loadout, namespace_ids)
+        note = f"{note} {tools_note}".lstrip()
     return LoadResult(
         room=space.id,
         context=context,
@@ -281,8 +285,8 @@ async def _describe_tools_on(caller: Caller, have: Loadout, meant: Collection[st
 
 def _join_tool_names(items: Sequence[LoadoutItem]) -> str:
     names = ", ".join(item.thing.label for item in items[:MAX_LOADED_TOOL_NAMES])
-    more = len(items) - MAX_LOADED_TOOL_NAMES
-    return f"{names} and {more} more" if more > 0 else names
+    excess = len(items) - MAX_LOADED_TOOL_NAMES
+    return f"{names} and {excess} more" if excess > 0 else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,27 +323,29 @@ def draw_namespace_matches(result: NamespaceMatches, reader: Reader) -> Block:
         return block(f"No namespace matches.{reader.hint(' {} lists them all.', 'namespaces')}")
     lines = draw_columns(
         (
-            ("ok", "●") if one.loaded else ("dim", "○"),
-            ("thing", one.id),
-            f"{one.score:.2f}" if result.query else "",
-            ("dim", one.why),
-            _describe_match(one),
+            ("ok", "●") if match.loaded else ("dim", "○"),
+            ("thing", match.id),
+            f"{match.score:.2f}" if result.query else "",
+            ("dim", match.why),
+            _describe_match(match),
         )
-        for one in result.found
+        for match in result.found
     )
-    first = next((one for one in result.found if not one.loaded and one.available), None)
+    candidate = next(
+        (match for match in result.found if not match.loaded and match.available), None
+    )
     if result.query and result.found[0].loaded:
         lines.append(line(("dim", f"{result.found[0].id} is loaded already.")))
-    elif result.query and first is not None:
-        lines += draw_hint(reader, "{} loads it.", "load", room=first.id)
+    elif result.query and candidate is not None:
+        lines += draw_hint(reader, "{} loads it.", "load", room=candidate.id)
     return block(*lines)
 
 
 def _describe_match(match: NamespaceMatch) -> str:
     if match.available:
         return match.description
-    why = f"needs {', '.join(match.missing)}" if match.missing else "unavailable"
-    return f"({why}) {match.description}"
+    reason = f"needs {', '.join(match.missing)}" if match.missing else "unavailable"
+    return f"({reason}) {match.description}"
 
 
 @verb(
@@ -359,25 +365,27 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     Args:
         query: what you want to do, in your own words (default: list all namespaces).
     """
-    known = {one.id: one for one in await all_listed(caller)}
+    summaries = {item.id: item for item in await all_listed(caller)}
     if not query.strip():
-        return NamespaceMatches("", tuple(_make_match(one, 0.0, "") for one in known.values()))
+        return NamespaceMatches(
+            "", tuple(_make_match(item, 0.0, "") for item in summaries.values())
+        )
     offered = await caller.world.memoized(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
-    found = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
+    matches = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
     return NamespaceMatches(
         query,
         tuple(
-            _make_match(known[one.id], round(one.score, 3), one.reason)
-            for one in found
-            if one.id in known
+            _make_match(summaries[item.id], round(item.score, 3), item.reason)
+            for item in matches
+            if item.id in summaries
         ),
     )
 
 
 def _make_match(namespace: NamespaceSummary, score: float, why: str) -> NamespaceMatch:
-    about = namespace.description or namespace.name
+    description = namespace.description or namespace.name
     return NamespaceMatch(
         id=namespace.id,
         score=score,
@@ -385,5 +393,5 @@ def _make_match(namespace: NamespaceSummary, score: float, why: str) -> Namespac
         loaded=namespace.loaded,
         available=namespace.available,
         missing=namespace.missing,
-        description=about,
+        description=description,
     )

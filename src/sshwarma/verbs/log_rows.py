@@ -98,9 +98,9 @@ def draw_row(
         case "emote":
             return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote", reader)
         case "tell":
-            other = agents.name_of(row.meta.get("to"))
-            mine = row.author_id is not None and row.author_id == viewer_id
-            ends = f"you → {other}" if mine else f"{author} → you"
+            recipient = agents.name_of(row.meta.get("to"))
+            is_own = row.author_id is not None and row.author_id == viewer_id
+            ends = f"you → {recipient}" if is_own else f"{author} → you"
             return _draw_said([*stamp, ("private", ends), ("", ": ")], row, "private", reader)
         case "presence":
             return block(line(*stamp, ("presence", f"· {author} {row.content}"), hang=2))
@@ -124,15 +124,17 @@ def _draw_chat(
 ) -> Block:
     """Draw a message of a person or a model; it stands out if it mentions the viewer."""
     reader = reading.reader
-    mine = row.author_id is not None and row.author_id == viewer_id
+    is_own = row.author_id is not None and row.author_id == viewer_id
     viewer = agents.get(viewer_id)
-    mentioned = viewer is not None and not mine and mentions.has_mention(row.content, viewer.name)
-    text_style = "mention" if mentioned else "text"
+    is_mention = (
+        viewer is not None and not is_own and mentions.has_mention(row.content, viewer.name)
+    )
+    text_style = "mention" if is_mention else "text"
     if not is_by_model(row, agents):
-        head: list[Span] = [*stamp, ("self" if mine else "name", author), ("", ": ")]
+        head: list[Span] = [*stamp, ("self" if is_own else "name", author), ("", ": ")]
         return _draw_said(head, row, text_style, reader)
     if reading.markdown:
-        return _draw_answer([*stamp, ("mention" if mentioned else "model", author)], row, reader)
+        return _draw_answer([*stamp, ("mention" if is_mention else "model", author)], row, reader)
     return _draw_speech(
         [*stamp, ("model", author), ("", ": ")], row, cut_answer_text(row), text_style, reader
     )
@@ -140,8 +142,8 @@ def _draw_chat(
 
 def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Block:
     """Draw a notice, and the agent that caused it, if any."""
-    who = f"{author} " if row.author_id is not None else ""
-    return _draw_said([*stamp, ("notice", f"· {who}")], row, "notice", reader)
+    prefix = f"{author} " if row.author_id is not None else ""
+    return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
 
 
 def _draw_said(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
@@ -174,11 +176,11 @@ def _cut_text(text: str, lines: int, characters: int) -> str:
 
 def _draw_remainder(row: Row, text: str, reader: Reader) -> list[Line]:
     """Draw the line that shows the rest of a row; no line if the row was not cut."""
-    left = len(row.content) - len(text)
-    if not left:
+    count = len(row.content) - len(text)
+    if not count:
         return []
-    rest = reader.name_call("history show", row=row.seq)
-    return [line("  ", ("dim", f"… {left} more characters: {rest}"))]
+    call = reader.name_call("history show", row=row.seq)
+    return [line("  ", ("dim", f"… {count} more characters: {call}"))]
 
 
 # Tools.
@@ -194,9 +196,9 @@ def _draw_tool_row(
         case "tool.result":
             return _draw_tool_result(stamp, row, tools, reader)
         case "tool.error" | "tool.timeout":
-            took = f"{_format_call_duration(row)} · "
+            duration = f"{_format_call_duration(row)} · "
             head: list[Span] = [
-                *stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", took),
+                *stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", duration),
             ]  # fmt: skip
             return _draw_folded(head, row, "warn", reader)
         case _:
@@ -204,39 +206,39 @@ def _draw_tool_row(
 
 
 def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView, reader: Reader) -> Block:
-    left, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
+    budget, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
-        left = most = MAX_SHOWN_RESULT_CHARACTERS
+        budget = most = MAX_SHOWN_RESULT_CHARACTERS
     spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row)}")]
-    whole = True
+    is_whole = True
     for name, value in _parse_arguments(row.content):
-        if left <= 0:
-            whole = False
+        if budget <= 0:
+            is_whole = False
             break
-        named = f" {_flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
-        text, complete = _format_value(value, min(most, left))
-        spans += [("dim", named), ("text", text)]
-        left -= len(named) + len(text)
-        whole = whole and complete
-    return block(line(*spans, *([] if whole else _draw_more_hint(row, reader)), hang=4))
+        label = f" {_flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
+        text, complete = _format_value(value, min(most, budget))
+        spans += [("dim", label), ("text", text)]
+        budget -= len(label) + len(text)
+        is_whole = is_whole and complete
+    return block(line(*spans, *([] if is_whole else _draw_more_hint(row, reader)), hang=4))
 
 
 def _parse_arguments(content: str) -> list[tuple[str, Any]]:
     """Parse the arguments of a call; one value without a name if not a JSON object."""
     try:
-        found = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
+        arguments = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
     except (ValueError, RecursionError):
-        found = None
-    return list(found.items()) if isinstance(found, dict) else [("", content)]
+        arguments = None
+    return list(arguments.items()) if isinstance(arguments, dict) else [("", content)]
 
 
 def _format_value(value: Any, limit: int) -> tuple[str, bool]:
     """Format a value in at most `limit` characters; return whether it is complete, too."""
-    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    shown = _flatten_text(written, limit)
-    if isinstance(value, str) and (not shown or re.search(r"[\s\"']", shown)):
-        return f'"{shown}"', shown == written
-    return shown, shown == written
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    excerpt = _flatten_text(text, limit)
+    if isinstance(value, str) and (not excerpt or re.search(r"[\s\"']", excerpt)):
+        return f'"{excerpt}"', excerpt == text
+    return excerpt, excerpt == text
 
 
 def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Reader) -> Block:
@@ -248,30 +250,30 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
         ("dim", _format_call_duration(row)),
     ]
     if row.meta.get("attachments"):
-        gets = reader.name_call("attachment", row=row.seq) or "has attachments"
-        head += [("dim", " · "), ("verb", gets)]
+        call = reader.name_call("attachment", row=row.seq) or "has attachments"
+        head += [("dim", " · "), ("verb", call)]
     if len(text) <= MAX_FOLDED_CHARACTERS and "\n" not in text:
         return block(line(*head, ("dim", f" · {text or 'nothing'}"), hang=4))
     head.append(("dim", f" · {_format_size(text)}"))
     if tools == "folded":
         return _draw_folded([*head, ("dim", " · ")], row, "dim", reader)
-    shown = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
-    lines = [line("    ", ("text", part), hang=4) for part in shown.split("\n")]
-    more = (
+    excerpt = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
+    lines = [line("    ", ("text", part), hang=4) for part in excerpt.split("\n")]
+    hint = (
         [line("    ", ("dim", "…"), *_draw_more_hint(row, reader))]
-        if len(shown) < len(text)
+        if len(excerpt) < len(text)
         else []
     )
-    return block(line(*head, hang=4), *lines, *more)
+    return block(line(*head, hang=4), *lines, *hint)
 
 
 def _draw_folded(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
     """Draw the first part of a row on one line, and how to show the rest if it is cut."""
-    shown = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
-    if shown == row.content.strip():
-        return block(line(*head, (style, shown), hang=4))
+    excerpt = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
+    if excerpt == row.content.strip():
+        return block(line(*head, (style, excerpt), hang=4))
     return block(
-        Line((*head, (style, shown), *_draw_more_hint(row, reader)), hang=4, fold=len(head))
+        Line((*head, (style, excerpt), *_draw_more_hint(row, reader)), hang=4, fold=len(head))
     )
 
 

@@ -74,20 +74,20 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
         lines += text_lines(room.description, indent=2)
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
-    here = [f"{who.name}{_format_person_note(who)}" for who in room.here]
+    people = [f"{person.name}{_format_person_note(person)}" for person in room.here]
     crowd = (
         [("dim", f" and {room.here_more} more: {reader.name_call('who')}")]
         if room.here_more
         else []
     )
     lines.append(
-        line("  Here: ", *(join_names(here, "name") or [("dim", "nobody")]), *crowd, hang=4)
+        line("  Here: ", *(join_names(people, "name") or [("dim", "nobody")]), *crowd, hang=4)
     )
     if room.models:
         models = [f"@{name}" for name in room.models]
         lines.append(line("  Models: ", *join_names(models, "model"), hang=4))
-    ways = [f"{way.direction} → {way.to}" for way in room.exits]
-    lines.append(line("  Exits: ", *(join_names(ways, "room") or [("dim", "none")]), hang=4))
+    exits = [f"{room_exit.direction} → {room_exit.to}" for room_exit in room.exits]
+    lines.append(line("  Exits: ", *(join_names(exits, "room") or [("dim", "none")]), hang=4))
     if room.floor:
         lines.append(line("  On the floor:"))
         lines += draw_columns(
@@ -98,8 +98,8 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
             indent=4,
         )
         if room.floor_more:
-            more = reader.name_call("inv", what="room")
-            lines.append(line("    ", ("dim", f"… and {room.floor_more} more: {more}")))
+            call = reader.name_call("inv", what="room")
+            lines.append(line("    ", ("dim", f"… and {room.floor_more} more: {call}")))
     return block(*lines)
 
 
@@ -131,17 +131,19 @@ async def read_room_details(caller: Caller) -> RoomDetails:
     room = await caller.room()
 
     def see() -> RoomDetails:
-        here = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+        people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
         return RoomDetails(
             name=room.name,
             description=room.description,
             vibe=room.vibe,
             access=room.mode,
             nav=room.models_can_move,
-            here=tuple(_make_room_person(world, present) for present in here),
-            here_more=world.presence.count(room.id) - len(here),
+            here=tuple(_make_room_person(world, present) for present in people),
+            here_more=world.presence.count(room.id) - len(people),
             models=tuple(sorted(_list_callable_models(world, turns, room))),
-            exits=tuple(RoomExit(way.direction, way.to_name) for way in room.exits),
+            exits=tuple(
+                RoomExit(room_exit.direction, room_exit.to_name) for room_exit in room.exits
+            ),
             floor=tuple(
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
             ),
@@ -236,17 +238,17 @@ def draw_person_list(result: PersonList) -> Block:
         line(("heading", "Who is here:")),
         *draw_columns(
             (
-                ("name", who.name),
-                ("room", who.room),
-                who.door,
+                ("name", person.name),
+                ("room", person.room),
+                person.door,
                 (
                     "dim",
-                    f"{who.status} {format_duration(who.idle_seconds)}"
-                    if who.idle_seconds >= 60
-                    else who.status,
+                    f"{person.status} {format_duration(person.idle_seconds)}"
+                    if person.idle_seconds >= 60
+                    else person.status,
                 ),
             )
-            for who in result.people
+            for person in result.people
         ),
     )
 

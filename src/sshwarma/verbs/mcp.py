@@ -69,8 +69,8 @@ async def complete_waiting_tools(request: CompletionRequest) -> list[Option]:
     """List the tools of the server in `request.given` that wait for approval."""
     if len(request.given) != 1:
         return []
-    waiting = partial(tool_approval.list_pending_tools, name=request.given[0])
-    tools = await request.caller.world.store.read(waiting)
+    query = partial(tool_approval.list_pending_tools, name=request.given[0])
+    tools = await request.caller.world.store.read(query)
     return [(tool.name, str(tool.metadata["obstacle"])) for tool in tools]
 
 
@@ -163,17 +163,17 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         oauth_machine: sign in with client id and secret alone, without a person.
     """
     hub = services_of(caller).hub
-    given = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
+    flags = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
              "allow-private": allow_private, "seconds": seconds, "memory": memory,
              "oauth-client-id": oauth_client_id, "oauth-client-secret": oauth_client_secret,
              "oauth-issuer": oauth_issuer, "oauth-scope": oauth_scope,
              "oauth-machine": oauth_machine}  # fmt: skip
-    declared = _make_server_settings(
-        caller, name, target, {flag: value for flag, value in given.items() if value}
+    settings = _make_server_settings(
+        caller, name, target, {flag: value for flag, value in flags.items() if value}
     )
-    await _check_folder(caller, declared)
-    await _check_reachable(declared)
-    await hub.add(caller, declared)
+    await _check_folder(caller, settings)
+    await _check_reachable(settings)
+    await hub.add(caller, settings)
     return await _connection_of(caller, hub, name, "Added")
 
 
@@ -296,8 +296,8 @@ async def log_in(
         return Confirmation(
             "Still connecting.", next_call("{} shows its state.", "mcp show", name=name)
         )
-    done = await _connection_of(caller, hub, name, "Signed in to")
-    return replace(done, text=f"You are signed in. {done.text}")
+    confirmation = await _connection_of(caller, hub, name, "Signed in to")
+    return replace(confirmation, text=f"You are signed in. {confirmation.text}")
 
 
 @mcp.verb("logout", needs=Right.OWN, tool=False, examples=("/mcp logout holler",))
@@ -323,24 +323,24 @@ def _make_server_settings(
         Invalid: with the value that is wrong; its flag or parameter is named as the caller gave it.
     """
     names.check_name(name, "server")
-    given: dict[str, Any] = {"name": name}
-    given |= {
+    values: dict[str, Any] = {"name": name}
+    values |= {
         SETTINGS_BY_FLAG.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()
     }
     if target == "--" or target.startswith("-- "):
-        given["command"] = tuple(_split_command(target.removeprefix("--")))
-        if not given["command"]:
+        values["command"] = tuple(_split_command(target.removeprefix("--")))
+        if not values["command"]:
             raise Invalid("The -- needs a command after it.")
     else:
-        given["url"] = check_url(target).geturl()
-    if "headers" in given:
-        given["headers"] = dict(
-            _split_pair(text, ":", "'NAME: VALUE'") for text in given["headers"]
+        values["url"] = check_url(target).geturl()
+    if "headers" in values:
+        values["headers"] = dict(
+            _split_pair(text, ":", "'NAME: VALUE'") for text in values["headers"]
         )
-    if "env" in given:
-        given["env"] = dict(_split_pair(text, "=", "NAME=VALUE") for text in given["env"])
+    if "env" in values:
+        values["env"] = dict(_split_pair(text, "=", "NAME=VALUE") for text in values["env"])
     try:
-        return McpSettings.model_validate(given)
+        return McpSettings.model_validate(values)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
         problem = describe_value_error(detail, show_value=False)
@@ -352,8 +352,8 @@ def _make_server_settings(
 
 
 def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
-    name, found, value = text.partition(sign)
-    if not found or not name.strip():
+    name, separator, value = text.partition(sign)
+    if not separator or not name.strip():
         raise Invalid(f"{text[:40]} is not {form}.")
     return name.strip(), value.strip()
 
@@ -437,10 +437,12 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> Confirmat
         "repaired": sum(bool(tool.metadata.get("mended")) for tool in tools),
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
-    odd = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    up = f"{name} is up with {len(tools)} tools."
-    equips = next_call("{} equips them.", "equip", context="room", patterns=f"{name}:*")
-    if not odd:
-        return Confirmation(up, equips)
-    why = next_call("{} says why.", "mcp show", name=name)
-    return Confirmation(f"{up} {odd[:1].upper()}{odd[1:]}.", replace(why, also=equips))
+    problems = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
+    summary = f"{name} is up with {len(tools)} tools."
+    equip_call = next_call("{} equips them.", "equip", context="room", patterns=f"{name}:*")
+    if not problems:
+        return Confirmation(summary, equip_call)
+    show_call = next_call("{} says why.", "mcp show", name=name)
+    return Confirmation(
+        f"{summary} {problems[:1].upper()}{problems[1:]}.", replace(show_call, also=equip_call)
+    )

@@ -43,10 +43,10 @@ class SignInInstructions:
 def draw_sign_in_instructions(result: SignInInstructions, reader: Reader) -> Block:
     """Draw the address to open, and how to continue if its page cannot be shown."""
     login = reader.name_call("mcp login", name=result.name, address="ADDRESS")
-    asks = urlsplit(result.issuer).netloc
+    issuer_host = urlsplit(result.issuer).netloc
     facts = [
         ("At:", result.host),
-        ("For:", asks if asks != result.host else ""),
+        ("For:", issuer_host if issuer_host != result.host else ""),
         ("Rights:", result.scope),
     ]
     return block(

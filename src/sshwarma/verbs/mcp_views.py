@@ -118,10 +118,10 @@ def draw_server_details(server: ServerDetails) -> Block:
         line(server.where, hang=2),
     ]
     if server.reason:
-        again = (
+        retry = (
             f"; next try in {server.retry_seconds} s" if server.retry_seconds is not None else ""
         )
-        lines.append(line(("warn", f"{server.reason}{again}"), hang=2))
+        lines.append(line(("warn", f"{server.reason}{retry}"), hang=2))
     lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in server.facts.items()]
     lines += [line(), line(("heading", "Tools:"))]
     lines += draw_columns(
@@ -159,7 +159,7 @@ def draw_server_log(result: ServerLog) -> Block:
     """Draw the log of a server, newest line last."""
     if not result.lines:
         return block(line(("dim", f"The log of {result.name} is empty.")))
-    return block(*(made for text in result.lines for made in text_lines(text, indent=0)))
+    return block(*(log_line for text in result.lines for log_line in text_lines(text, indent=0)))
 
 
 def _diff_style(change: str) -> str:
@@ -170,25 +170,25 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
     """List every server, and the servers that agents offer to the room."""
 
     def read(conn: Connection) -> list[tuple[Thing, list[Thing]]]:
-        listed = [
+        records = [
             *server_records.list_servers(conn),
             *server_records.list_offers(conn, caller.room_id),
         ]
-        return [(server, things.read_children(conn, server.id, "tool")) for server in listed]
+        return [(server, things.read_children(conn, server.id, "tool")) for server in records]
 
-    whole = await _may_see_addresses(caller)
+    show_addresses = await _may_see_addresses(caller)
     servers = []
     for server, tools in await caller.world.store.read(read):
         condition = hub.status_of(server)
-        waiting = sum("pending" in tool.metadata for tool in tools)
+        pending_count = sum("pending" in tool.metadata for tool in tools)
         servers.append(
             ServerListItem(
                 name=server.name,
                 state=condition.state,
                 tools=len(tools),
-                waiting=waiting,
-                where=_format_address(caller, server, whole),
-                reason=format_reason(caller, condition, whole),
+                waiting=pending_count,
+                where=_format_address(caller, server, show_addresses),
+                reason=format_reason(caller, condition, show_addresses),
             )
         )
     return ServerList(tuple(servers))
@@ -211,29 +211,29 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         NotFound: if it does not exist, or is in a room that the caller may not enter.
     """
     server = await hub.find(name)
-    above, tools = await caller.world.store.read(
+    ancestors, tools = await caller.world.store.read(
         lambda conn: (
             things.read_ancestors(conn, server.id),
             things.read_children(conn, server.id, "tool"),
         )
     )
-    if not all(map(await caller.visibility_filter(), above)):
+    if not all(map(await caller.visibility_filter(), ancestors)):
         raise unknown_name_error("MCP server", name, hint="/mcp lists them.")
-    whole = await _may_see_addresses(caller)
-    if whole:
+    show_addresses = await _may_see_addresses(caller)
+    if show_addresses:
         hub.mark_read(caller, server, tools)
-    condition, signed = hub.status_of(server), hub.oauth_logins.describe_status(server)
+    condition, sign_in = hub.status_of(server), hub.oauth_logins.describe_status(server)
     if not reader_at(caller.door).is_person:
-        signed = drop_commands(signed) or signed
+        sign_in = drop_commands(sign_in) or sign_in
     now = time.monotonic()
     return ServerDetails(
         name=name,
         state=condition.state,
         seconds=int(now - condition.since) if condition.since else None,
-        reason=format_reason(caller, condition, whole),
+        reason=format_reason(caller, condition, show_addresses),
         retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
-        where=_format_address(caller, server, whole),
-        facts=dict(_list_facts(server, signed, whole)),
+        where=_format_address(caller, server, show_addresses),
+        facts=dict(_list_facts(server, sign_in, show_addresses)),
         tools=tuple(_make_tool_details(server, tool) for tool in tools),
         refused=tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
     )
@@ -256,7 +256,7 @@ def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
 
 def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
     settings = server_records.read_settings(server)
-    offered = server.metadata.get("origin") == server_records.OFFERED_ORIGIN
+    is_offered = server.metadata.get("origin") == server_records.OFFERED_ORIGIN
     if server.metadata.get("server"):
         yield "Server", server.metadata["server"]
     if server.metadata.get("version"):
@@ -270,11 +270,11 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
         yield "Client", settings.oauth_client_id
     if settings.cwd is not None and whole:
         yield "Folder", str(settings.cwd)
-    if not offered:
+    if not is_offered:
         in_settings = server.metadata.get("origin") == "settings"
         yield "Added", "in the settings file" if in_settings else "with /mcp add"
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
-    if settings.url is None and not offered:
+    if settings.url is None and not is_offered:
         limits += f", {settings.memory_mib} MiB"
     yield (
         "Limits",
@@ -299,12 +299,12 @@ def _make_tool_details(server: Thing, tool: Thing) -> ServerToolDetails:
 
 def _diff_declarations(tool: Thing) -> list[str]:
     """Diff the approved declaration of a tool with the one that waits for approval."""
-    pending = tool.metadata.get("pending")
-    if not pending:
+    declaration = tool.metadata.get("pending")
+    if not declaration:
         return []
-    before = _declaration_lines({**tool.metadata, "description": tool.description})
-    after = _declaration_lines(pending)
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
+    old_lines = _declaration_lines({**tool.metadata, "description": tool.description})
+    new_lines = _declaration_lines(declaration)
+    lines = list(difflib.unified_diff(old_lines, new_lines, lineterm="", n=1))[2:]
     if len(lines) > MAX_DIFF_LINES:
         lines[MAX_DIFF_LINES:] = [f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines

@@ -66,13 +66,13 @@ def _roster_completer(is_listed: Callable[[RosterEntry, Agent], bool]) -> Comple
 
     async def complete_roster(request: CompletionRequest) -> list[Option]:
         agents_by_id = request.caller.world.agents
-        known = (
+        pairs = (
             (entry, agents_by_id.get(entry.agent_id))
             for entry in services_of(request.caller).roster.entries()
         )
         return [
             (agent.name, "")
-            for entry, agent in known
+            for entry, agent in pairs
             if agent is not None and is_listed(entry, agent)
         ]
 
@@ -192,26 +192,26 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
     roster, name = services_of(caller).roster, name.removeprefix("@")
     if text is not None and prompt is not None:
         raise Invalid("Give the prompt once: with --prompt, or as text.")
-    given = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
+    fields = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
              "kind": kind, "model": model, "name": name}  # fmt: skip
     names.check_name(name, "agent")
     try:
-        keep_keys_out(given)
+        keep_keys_out(fields)
         settings = validate_settings(
-            caller, {key: word for key, word in given.items() if word is not None}
+            caller, {key: word for key, word in fields.items() if word is not None}
         )
-    except Invalid as refused:
-        message = name_arguments(caller, refused.message, MODEL_ARGUMENTS)
-        raise Invalid(message, hint=refused.hint, span=refused.span) from None
+    except Invalid as error:
+        message = name_arguments(caller, error.message, MODEL_ARGUMENTS)
+        raise Invalid(message, hint=error.hint, span=error.span) from None
     await check_price(settings)
-    made = await caller.change(
+    agent = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
         f"added the model {name}: {describe_model(settings)}",
     )
-    missing = await explain_missing_key(roster, settings)
-    if missing:
-        return Confirmation(f"{name} was added, and cannot answer yet: {missing}.")
-    return Confirmation(f"{made.name} answers now: @{made.name} hello")
+    problem = await explain_missing_key(roster, settings)
+    if problem:
+        return Confirmation(f"{name} was added, and cannot answer yet: {problem}.")
+    return Confirmation(f"{agent.name} answers now: @{agent.name} hello")
 
 
 @model.verb(
@@ -232,43 +232,49 @@ async def set_model(
     """
     keep_keys_out({"field": field})  # before any words about it
     entry, agent = _find_roster_entry(caller, name)
-    before = settings_by_verb(entry, agent)
-    known = {option.replace("_", "-"): option for option in MODEL_FIELDS}
-    chosen = known.get(field.replace("_", "-"))
-    if chosen is None:
-        wrong = f"Unknown setting {field[:40]} of a model."
+    old_settings = settings_by_verb(entry, agent)
+    options = {option.replace("_", "-"): option for option in MODEL_FIELDS}
+    setting = options.get(field.replace("_", "-"))
+    if setting is None:
+        message = f"Unknown setting {field[:40]} of a model."
         raise Invalid(
-            wrong, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
+            message, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
         )
-    words = _strip_quotes(value)
-    if not words.strip():
+    text = _strip_quotes(value)
+    if not text.strip():
         raise Invalid(
-            f"The setting {chosen} of {agent.name} needs a value.", hint="- restores the default."
+            f"The setting {setting} of {agent.name} needs a value.", hint="- restores the default."
         )
-    keep_keys_out({chosen: words})
-    changed: dict[str, Any] = before.model_dump(mode="json", exclude_defaults=True)
-    if words == "-":
-        changed.pop(chosen, None)
+    keep_keys_out({setting: text})
+    values: dict[str, Any] = old_settings.model_dump(mode="json", exclude_defaults=True)
+    if text == "-":
+        values.pop(setting, None)
     else:
-        changed[chosen] = None if words == "none" else words
-    after = validate_settings(caller, changed, words)
-    await check_price(after)
+        values[setting] = None if text == "none" else text
+    new_settings = validate_settings(caller, values, text)
+    await check_price(new_settings)
     roster = services_of(caller).roster
-    no_key = await explain_missing_key(roster, after) if chosen in ("key_env", "key_file") else ""
-    if no_key and after.key_file is not None:
-        raise Invalid(f"{chosen}: {no_key}.", span=place_of(caller, words))
+    no_key = (
+        await explain_missing_key(roster, new_settings)
+        if setting in ("key_env", "key_file")
+        else ""
+    )
+    if no_key and new_settings.key_file is not None:
+        raise Invalid(f"{setting}: {no_key}.", span=place_of(caller, text))
     await caller.change(
-        lambda tx: roster.change(tx, agent.id, before, after),
-        f"changed the model {agent.name}: {chosen}",
+        lambda tx: roster.change(tx, agent.id, old_settings, new_settings),
+        f"changed the model {agent.name}: {setting}",
     )
     note = ""
-    if chosen.startswith("price_") and (after.price_in is None) != (after.price_out is None):
-        other = "price_out" if after.price_out is None else "price_in"
-        note = f". Set {other} too: one alone is not a price."
+    if setting.startswith("price_") and (new_settings.price_in is None) != (
+        new_settings.price_out is None
+    ):
+        missing_setting = "price_out" if new_settings.price_out is None else "price_in"
+        note = f". Set {missing_setting} too: one alone is not a price."
     if no_key:
         note = f". It cannot answer yet: {no_key}."
     return Confirmation(
-        f"{chosen} of {agent.name} is now: {format_setting(getattr(after, chosen))}{note}"
+        f"{setting} of {agent.name} is now: {format_setting(getattr(new_settings, setting))}{note}"
     )
 
 
@@ -347,8 +353,8 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
     request = StepRequest(
         room.name, caller.agent.name, TEST_PROMPT, (), system=TEST_PROMPT, conversation=conversation
     )
-    began, first, text = time.monotonic(), 0.0, ""
-    spent: TokenUsage | None = None
+    start, first_seconds, text = time.monotonic(), 0.0, ""
+    token_usage: TokenUsage | None = None
     try:
         budget.check()
         async with (
@@ -357,25 +363,25 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
         ):
             async for part in stream:
                 if isinstance(part, TextDelta):
-                    first = first or time.monotonic() - began
+                    first_seconds = first_seconds or time.monotonic() - start
                     text += part.delta
                 elif isinstance(part, TokenUsage):
-                    spent = part
+                    token_usage = part
                 if len(text) > MAX_TEST_CHARACTERS:
                     break
-    except BudgetExceeded as over:
-        raise Unavailable(f"{agent.name} {over}.") from over
-    except BackendError as failed:
-        raise Unavailable(f"{agent.name} could not answer: {failed}.") from failed
+    except BudgetExceeded as budget_error:
+        raise Unavailable(f"{agent.name} {budget_error}.") from budget_error
+    except BackendError as error:
+        raise Unavailable(f"{agent.name} could not answer: {error}.") from error
     except TimeoutError:
         raise Unavailable(
             f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
         ) from None
-    seconds = time.monotonic() - began
-    if spent is None and isinstance(entry.backend, MeteredBackend):
-        spent = entry.backend.estimate_usage(request, text)
-    spent = spent or TokenUsage(0, 0, estimated=True)
-    budget.add_usage(spent)
+    seconds = time.monotonic() - start
+    if token_usage is None and isinstance(entry.backend, MeteredBackend):
+        token_usage = entry.backend.estimate_usage(request, text)
+    token_usage = token_usage or TokenUsage(0, 0, estimated=True)
+    budget.add_usage(token_usage)
     await caller.change(
         lambda tx: usage.record_usage(
             tx,
@@ -383,18 +389,18 @@ async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> M
             agent_id=agent.id,
             turn_id=None,
             model=entry.backend.model,
-            spent=spent,
+            spent=token_usage,
         )
     )
-    tokens = spent.prompt_tokens + spent.completion_tokens
-    shown = " ".join(text.split())[:MAX_TEST_CHARACTERS]
+    tokens = token_usage.prompt_tokens + token_usage.completion_tokens
+    excerpt = " ".join(text.split())[:MAX_TEST_CHARACTERS]
     return ModelTestResult(
         name=agent.name,
-        text=shown,
-        first_seconds=first,
+        text=excerpt,
+        first_seconds=first_seconds,
         seconds=seconds,
         tokens=tokens,
-        cost=spent.cost,
+        cost=token_usage.cost,
     )
 
 
@@ -406,18 +412,18 @@ async def list_found_models(caller: Caller) -> DetectedModels:
     machine.
     """
     roster = services_of(caller).roster
-    taken = {agent.name for agent in caller.world.agents}
-    there = {
+    agent_names = {agent.name for agent in caller.world.agents}
+    roster_keys = {
         (entry.settings.kind, entry.settings.model, base_url_of(entry.settings))
         for entry in roster.entries()
         if entry.settings is not None
     }
     offers = []
-    for offer in await discover_models(roster.environ, taken=taken):
-        if (offer.kind, offer.model, base_url_of(offer)) in there:
+    for offer in await discover_models(roster.environ, taken=agent_names):
+        if (offer.kind, offer.model, base_url_of(offer)) in roster_keys:
             continue
-        usual = base_url_of(offer.model_copy(update={"base_url": None}))
-        url = offer.base_url if offer.base_url != usual else None
+        default_url = base_url_of(offer.model_copy(update={"base_url": None}))
+        url = offer.base_url if offer.base_url != default_url else None
         offers.append(
             DetectedModel(offer.name, describe_model(offer), offer.kind, offer.model, url)
         )

@@ -32,8 +32,8 @@ def settings_by_verb(entry: RosterEntry, agent: Agent) -> ModelSettings:
     """
     if entry.origin != "verb" or entry.settings is None:
         hint = "It is set in sshwarma.toml, on the server." if entry.origin == "file" else ""
-        what = "defined in the settings file" if entry.origin == "file" else "built in"
-        raise Conflict(f"{agent.name} is {what} and cannot be changed here.", hint=hint)
+        origin = "defined in the settings file" if entry.origin == "file" else "built in"
+        raise Conflict(f"{agent.name} is {origin} and cannot be changed here.", hint=hint)
     return entry.settings
 
 
@@ -65,21 +65,21 @@ def validate_settings(
         return ModelSettings.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        words = "; ".join(
+        message = "; ".join(
             f"{detail['loc'][0]}: {describe_error(detail)}"
             if detail["loc"]
             else describe_error(detail)
             for detail in details
         )
-        first = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
-        wrong = first if set_to is None else set_to
-        secret = has_key_prefix(wrong) or looks_like_key(wrong)
-        raise Invalid(f"{words}.", span=None if secret else place_of(caller, wrong)) from None
+        first_value = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""
+        value = first_value if set_to is None else set_to
+        secret = has_key_prefix(value) or looks_like_key(value)
+        raise Invalid(f"{message}.", span=None if secret else place_of(caller, value)) from None
 
 
 def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
     """Return the span of a word in the typed line, or None; for "" the end of the line."""
     if not word:
         return len(caller.line), len(caller.line)
-    found = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
-    return found.span() if found else None
+    match = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
+    return match.span() if match else None

@@ -70,13 +70,13 @@ def draw_model_roster(roster: ModelRoster, reader: Reader) -> Block:
         line(("heading", "Models:")),
         *draw_columns(
             (
-                ("model", f"@{known.name}"),
-                known.model,
-                ("dim", ORIGIN_TITLES[known.origin]),
-                _format_usage(known.tokens_today, known.cost_today),
-                ("warn" if known.state != "answers" else "ok", known.state),
+                ("model", f"@{model.name}"),
+                model.model,
+                ("dim", ORIGIN_TITLES[model.origin]),
+                _format_usage(model.tokens_today, model.cost_today),
+                ("warn" if model.state != "answers" else "ok", model.state),
             )
-            for known in roster.models
+            for model in roster.models
         ),
     )
 
@@ -146,10 +146,10 @@ class ModelTestResult:
 @view(ModelTestResult)
 def draw_model_test_result(tested: ModelTestResult) -> Block:
     """Draw the result of a test request to a model."""
-    took = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
+    timing = f"first token after {tested.first_seconds:.2f} s, all after {tested.seconds:.2f} s"
     return block(
         line(("model", tested.name), ": ", tested.text, hang=2),
-        line(("dim", f"{took}; {_format_usage(tested.tokens, tested.cost)}")),
+        line(("dim", f"{timing}; {_format_usage(tested.tokens, tested.cost)}")),
     )
 
 
@@ -185,9 +185,9 @@ def draw_detected_models(models: DetectedModels, reader: Reader) -> Block:
     return block(
         line(("heading", "Models that could answer:")),
         *(
-            made
+            row
             for offer in models.offers
-            for made in (
+            for row in (
                 line("  ", offer.about),
                 line("    ", ("verb", _name_addition(offer, reader)), hang=6),
             )
@@ -207,15 +207,15 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
     for entry in roster.entries():
         agent = caller.world.agents.get(entry.agent_id)
         if agent is not None:
-            used = await _read_usage_today(caller, agent)
+            usage = await _read_usage_today(caller, agent)
             models.append(
                 RosterListItem(
                     name=agent.name,
                     model=describe_model(entry.settings) if entry.settings else "rules",
                     origin=entry.origin,
                     state=_describe_state(entry, agent),
-                    tokens_today=used.tokens,
-                    cost_today=_total_cost(used),
+                    tokens_today=usage.tokens,
+                    cost_today=_total_cost(usage),
                 )
             )
     return ModelRoster(tuple(models))
@@ -229,7 +229,7 @@ async def read_model_details(
     caller: Caller, roster: Roster, entry: RosterEntry, agent: Agent
 ) -> ModelDetails:
     """Read all details of one model; of its key only the location."""
-    settings, used = entry.settings, await _read_usage_today(caller, agent)
+    settings, usage = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
         "verb": "with /model add",
@@ -248,19 +248,19 @@ async def read_model_details(
             price="",
             settings=(),
             limits=(),
-            tokens_today=used.tokens,
-            cost_today=_total_cost(used),
+            tokens_today=usage.tokens,
+            cost_today=_total_cost(usage),
             last_error="",
         )
     failure = entry.backend.last_failure
-    when = (
+    last_error = (
         f"{format_duration(time.time() - failure.failed_at)} ago: {failure.message}"
         if failure
         else ""
     )
     limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
     price = await _format_price(settings)
-    others = _format_other_fields(settings, price) | {
+    fields = _format_other_fields(settings, price) | {
         "context_tokens": str(entry.backend.context_tokens)
     }
     return ModelDetails(
@@ -273,11 +273,11 @@ async def read_model_details(
         key=await _describe_key(roster, settings),
         prompt=settings.prompt,
         price=price,
-        settings=tuple(others.items()),
+        settings=tuple(fields.items()),
         limits=tuple(limits),
-        tokens_today=used.tokens,
-        cost_today=_total_cost(used),
-        last_error=when,
+        tokens_today=usage.tokens,
+        cost_today=_total_cost(usage),
+        last_error=last_error,
     )
 
 
@@ -288,26 +288,26 @@ def _describe_state(entry: RosterEntry, agent: Agent) -> str:
 
 
 async def _describe_key(roster: Roster, settings: ModelSettings) -> str:
-    where = describe_key_location(settings)
-    if not where:
+    location = describe_key_location(settings)
+    if not location:
         return "not needed"
-    missing = await explain_missing_key(roster, settings)
-    return f"not found: {missing}" if missing else f"found in {where}"
+    problem = await explain_missing_key(roster, settings)
+    return f"not found: {problem}" if problem else f"found in {location}"
 
 
 async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
     """Explain why the key is missing; return "" if it exists or is not needed."""
     try:
         await asyncio.to_thread(read_key, settings, roster.environ)
-    except BackendError as failed:
-        return str(failed)
+    except BackendError as error:
+        return str(error)
     return ""
 
 
 def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
-    usual_key = "" if settings.key_file else DEFAULT_KEY_VARIABLES.get(settings.kind, "")
+    default_key = "" if settings.key_file else DEFAULT_KEY_VARIABLES.get(settings.kind, "")
     unset = dict.fromkeys(OTHER_FIELDS, "its server's own") | {
-        "key_env": usual_key or "none",
+        "key_env": default_key or "none",
         "key_file": "none",
         "price_in": price,
         "price_out": price,
@@ -320,8 +320,8 @@ async def _format_price(settings: ModelSettings) -> str:
 
     if settings.price_in is not None and settings.price_out is not None:
         return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
-    known = await asyncio.to_thread(prices.is_price_known, settings)
-    return "its provider's list price" if known else "unknown: set price_in and price_out"
+    is_known = await asyncio.to_thread(prices.is_price_known, settings)
+    return "its provider's list price" if is_known else "unknown: set price_in and price_out"
 
 
 async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:

@@ -38,11 +38,11 @@ def draw_model_list(result: ModelList) -> Block:
         line(("heading", "Models:")),
         *draw_columns(
             (
-                ("model", f"@{known.name}"),
-                ("dim", known.model),
-                "" if known.description in (known.name, known.model) else known.description,
+                ("model", f"@{model.name}"),
+                ("dim", model.model),
+                "" if model.description in (model.name, model.model) else model.description,
             )
-            for known in result.models
+            for model in result.models
         ),
     )
 
@@ -55,7 +55,7 @@ async def list_models(caller: Caller) -> ModelList:
     """
     answering = services_of(caller).turns
     room, now = await caller.room(), now_ms()
-    found = [
+    agents = [
         agent
         for agent in caller.world.agents
         if answering.can_answer(agent) and not room.describe_sanction(agent, now)
@@ -63,6 +63,6 @@ async def list_models(caller: Caller) -> ModelList:
     return ModelList(
         tuple(
             ModelListItem(agent.name, answering.model_of(agent), agent.description)
-            for agent in sorted(found, key=lambda agent: agent.name)
+            for agent in sorted(agents, key=lambda agent: agent.name)
         )
     )

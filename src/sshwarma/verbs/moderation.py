@@ -40,22 +40,26 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         reason: text of the notice to them and to the room.
     """
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name, "kick")
-    if not any(link.room_id == here.id for link in caller.world.presence.connections_of(other.id)):
-        raise NotFound(f"{other.name} is not in {here.name}.")
+    target = await _find_lower_ranked(caller, name, "kick")
+    if not any(link.room_id == here.id for link in caller.world.presence.connections_of(target.id)):
+        raise NotFound(f"{target.name} is not in {here.name}.")
     if here.id == "lobby":
         raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
-    why = f": {reason}" if reason else ""
+    suffix = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         rows.append_row(
-            tx, here.id, "notice", f"{caller.agent.name} kicked {other.name}{why}", author_id=None
+            tx,
+            here.id,
+            "notice",
+            f"{caller.agent.name} kicked {target.name}{suffix}",
+            author_id=None,
         )
-        reason_shown = f"{caller.agent.name} kicked you out of {here.name}{why or '.'}"
-        tx.publish_on_commit(AgentEvicted(other.id, reason_shown, here.id))
+        message = f"{caller.agent.name} kicked you out of {here.name}{suffix or '.'}"
+        tx.publish_on_commit(AgentEvicted(target.id, message, here.id))
 
     await caller.change(work)
-    return Confirmation(f"{other.name} was kicked out of {here.name}.")
+    return Confirmation(f"{target.name} was kicked out of {here.name}.")
 
 
 @verb(
@@ -125,40 +129,44 @@ async def _mute_or_ban(
 ) -> Confirmation:
     """Mute or ban for a number of minutes, or end it if `minutes` is None."""
     here = await caller.room()
-    other = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
+    target = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
     column = f"{how}_until"
-    where = f"{'in' if how == 'muted' else 'from'} {here.name}"
+    place = f"{'in' if how == 'muted' else 'from'} {here.name}"
     if minutes is None:
-        member = here.members.get(other.id)
+        member = here.members.get(target.id)
         if (getattr(member, column, None) or 0) <= now_ms():
-            raise Conflict(f"{other.name} is not {how} {where}.")
+            raise Conflict(f"{target.name} is not {how} {place}.")
         await caller.change(
             lambda tx: access.set_member(
-                tx, here.id, other.id, created_by=caller.agent.id, **{column: None}
+                tx, here.id, target.id, created_by=caller.agent.id, **{column: None}
             ),
-            f"un{how} {other.name}",
+            f"un{how} {target.name}",
         )
-        return Confirmation(f"{other.name} is no longer {how} {where}.")
+        return Confirmation(f"{target.name} is no longer {how} {place}.")
     until = now_ms() + minutes * MINUTE_MS
-    why = f": {reason}" if reason else ""
+    suffix = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
         access.set_member(
-            tx, here.id, other.id, created_by=caller.agent.id, reason=reason, **{column: until}
+            tx, here.id, target.id, created_by=caller.agent.id, reason=reason, **{column: until}
         )
         rows.append_row(
-            tx, here.id, "notice", f"{caller.agent.name} {how} {other.name}{why}", author_id=None
+            tx,
+            here.id,
+            "notice",
+            f"{caller.agent.name} {how} {target.name}{suffix}",
+            author_id=None,
         )
         if how == "banned":
             tx.publish_on_commit(
-                AgentEvicted(other.id, f"You are banned from {here.name}{why or '.'}", here.id)
+                AgentEvicted(target.id, f"You are banned from {here.name}{suffix or '.'}", here.id)
             )
 
     await caller.change(work)
-    if other.kind == "model":
-        services_of(caller).turns.stop(here.id, agent_id=other.id, by=caller.agent.name)
+    if target.kind == "model":
+        services_of(caller).turns.stop(here.id, agent_id=target.id, by=caller.agent.name)
     span = "forever" if minutes >= PERMANENT_BAN_MINUTES else f"for {minutes} min"
-    return Confirmation(f"{other.name} is {how} {where} {span}.")
+    return Confirmation(f"{target.name} is {how} {place} {span}.")
 
 
 def _choose_minutes(minutes: int | None, default: int, *, forever: bool, off: bool) -> int | None:
@@ -176,14 +184,14 @@ def _choose_minutes(minutes: int | None, default: int, *, forever: bool, off: bo
 
 async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
     """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
-    other = caller.world.agents.find(name)
-    if other.id == caller.agent.id:
+    target = caller.world.agents.find(name)
+    if target.id == caller.agent.id:
         raise Invalid(f"You cannot {verb} yourself.")
     now = now_ms()
     here = await caller.room()
-    if Right.ADMIN in here.rights_of(other, now) and caller.agent.role != "owner":
-        raise permission_denied_error(f"{other.name} is an {other.role} of this server")
-    mine, theirs = here.rights_of(caller.agent, now), here.rights_of(other, now)
-    if Right.MODERATE in theirs and Right.ADMIN not in mine:
-        raise permission_denied_error(f"{other.name} is an owner of {here.name} too")
-    return other
+    if Right.ADMIN in here.rights_of(target, now) and caller.agent.role != "owner":
+        raise permission_denied_error(f"{target.name} is an {target.role} of this server")
+    own_rights, target_rights = here.rights_of(caller.agent, now), here.rights_of(target, now)
+    if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
+        raise permission_denied_error(f"{target.name} is an owner of {here.name} too")
+    return target

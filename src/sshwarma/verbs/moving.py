@@ -38,8 +38,8 @@ class MoveResult:
 @view(MoveResult)
 def draw_move_result(moved: MoveResult) -> Block:
     """Draw the room that the caller has created or entered."""
-    verb_done = "Created" if moved.made else "You are in"
-    return block(line(f"{verb_done} ", ("room", moved.room), "."))
+    action = "Created" if moved.made else "You are in"
+    return block(line(f"{action} ", ("room", moved.room), "."))
 
 
 @verb(
@@ -86,16 +86,18 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     Args:
         direction: n s e w u d ne nw se sw in out, or the name of an exit.
     """
-    way = names.parse_direction(direction)
+    exit_name = names.parse_direction(direction)
     room = await caller.room()
-    found = next((known for known in room.exits if known.direction == way), None)
-    if found is None:
-        ways = ", ".join(known.direction for known in room.exits)
+    room_exit = next(
+        (candidate for candidate in room.exits if candidate.direction == exit_name), None
+    )
+    if room_exit is None:
+        directions = ", ".join(candidate.direction for candidate in room.exits)
         raise NotFound(
-            f"Unknown exit {way}.",
-            hint=f"Exits: {ways}." if ways else "This room has no exits.",
+            f"Unknown exit {exit_name}.",
+            hint=f"Exits: {directions}." if directions else "This room has no exits.",
         )
-    return await move_to_room(caller, await caller.world.room(found.to_id), way)
+    return await move_to_room(caller, await caller.world.room(room_exit.to_id), exit_name)
 
 
 @verb(
@@ -115,11 +117,11 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     Args:
         room: its name: a lower-case letter, then letters, digits, - or _; at most 32 characters.
     """
-    made = await caller.change(
+    new_room = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
     )
-    moved = await move_to_room(caller, await caller.world.room(made.id))
-    return MoveResult(moved.room, moved.came_from, made=True)
+    move = await move_to_room(caller, await caller.world.room(new_room.id))
+    return MoveResult(move.room, move.came_from, made=True)
 
 
 @verb(
@@ -162,9 +164,13 @@ async def copy_room(
     """
     source = await caller.find_room(room)
     await caller.require(Right.ENTER, source)
-    taken = {known.name for known in await caller.world.rooms()}
-    numbered = (f"{source.name}-{number}" for number in range(2, MAX_COPY_NUMBER + 1))
-    name = new.lower() if new else next((one for one in numbered if one not in taken), None)
+    room_names = {existing_room.name for existing_room in await caller.world.rooms()}
+    candidates = (f"{source.name}-{number}" for number in range(2, MAX_COPY_NUMBER + 1))
+    name = (
+        new.lower()
+        if new
+        else next((candidate for candidate in candidates if candidate not in room_names), None)
+    )
     if name is None:
         raise Conflict(
             f"{source.name}-2 to {source.name}-{MAX_COPY_NUMBER} are taken.",
@@ -176,9 +182,9 @@ async def copy_room(
         creation.copy_tools(tx, source.id, room, caller.agent.id)
         return room
 
-    made = await caller.change(work)
-    moved = await move_to_room(caller, await caller.world.room(made.id))
-    return MoveResult(moved.room, moved.came_from, made=True)
+    new_room = await caller.change(work)
+    move = await move_to_room(caller, await caller.world.room(new_room.id))
+    return MoveResult(move.room, move.came_from, made=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +210,9 @@ def draw_exit_list(result: ExitList) -> Block:
 async def exits_here(caller: Caller) -> ExitList:
     """List the exits of this room."""
     room = await caller.room()
-    return ExitList(room.name, tuple((way.direction, way.to_name) for way in room.exits))
+    return ExitList(
+        room.name, tuple((room_exit.direction, room_exit.to_name) for room_exit in room.exits)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +229,14 @@ def draw_route(result: Route) -> Block:
     """Draw a shortest route, first its directions, then its steps."""
     if not result.steps:
         return block(line("You are in ", ("room", result.to), " already."))
-    walk = [direction for direction, _ in result.steps]
+    directions = [direction for direction, _ in result.steps]
     return block(
         line(
             ("room", result.start),
             " to ",
             ("room", result.to),
             ": ",
-            *join_names(walk, "verb"),
+            *join_names(directions, "verb"),
             hang=2,
         ),
         *(line(f"  {direction} → ", ("room", to)) for direction, to in result.steps),
@@ -247,23 +255,29 @@ async def route(caller: Caller, room: RoomName) -> Route:
     world, now = caller.world, now_ms()
     target = await caller.find_room(room)
     start = await caller.room()
-    ways = await world.memoized("all exits", exits.read_all_exits)
+    exits_by_room = await world.memoized("all exits", exits.read_all_exits)
     open_rooms = {
-        known.id
-        for known in await world.rooms()
-        if Right.ENTER in known.rights_of(caller.agent, now)
+        candidate.id
+        for candidate in await world.rooms()
+        if Right.ENTER in candidate.rights_of(caller.agent, now)
     }
-    walk = exits.find_route(
+    path = exits.find_route(
         start.id,
         target.id,
-        lambda here: (way for way in ways.get(here, ()) if way.to_id in open_rooms),
+        lambda here: (
+            room_exit for room_exit in exits_by_room.get(here, ()) if room_exit.to_id in open_rooms
+        ),
     )
-    if walk is None:
+    if path is None:
         raise NotFound(
             f"{target.name} cannot be reached through exits from {start.name}.",
             hint=f"/join {target.name} goes there.",
         )
-    return Route(start.name, target.name, tuple((way.direction, way.to_name) for way in walk))
+    return Route(
+        start.name,
+        target.name,
+        tuple((room_exit.direction, room_exit.to_name) for room_exit in path),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +291,14 @@ class Navigation:
 @view(Navigation)
 def draw_navigation(result: Navigation) -> Block:
     """Draw whether models may leave a room."""
-    what = "may leave it" if result.on else "cannot leave it"
+    permission = "may leave it" if result.on else "cannot leave it"
     return block(
         line(
             "Navigation is ",
             ("mark", "on" if result.on else "off"),
             " in ",
             ("room", result.room),
-            f": models {what}.",
+            f": models {permission}.",
         )
     )
 
@@ -335,5 +349,5 @@ async def move_to_room(caller: Caller, target: Room, direction: str = "") -> Mov
         Forbidden: if the caller may not enter; then nothing has changed.
         Conflict: if it is there already.
     """
-    came_from = await movement.move_caller(caller, target, direction)
-    return MoveResult(target.name, came_from.name)
+    origin = await movement.move_caller(caller, target, direction)
+    return MoveResult(target.name, origin.name)

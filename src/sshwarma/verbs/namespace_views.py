@@ -52,13 +52,15 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
         line(("heading", "Namespaces:")),
         *draw_columns(
             (
-                ("ok", "●") if one.loaded else ("dim", "○"),
-                ("thing", "  " * one.id.count(".") + one.id),
-                f"{one.tools_on}/{one.tools}" if one.tools_on else f"{one.tools}",
-                ("warn", "" if one.available else _why(one)),
-                _about(one),
+                ("ok", "●") if namespace.loaded else ("dim", "○"),
+                ("thing", "  " * namespace.id.count(".") + namespace.id),
+                f"{namespace.tools_on}/{namespace.tools}"
+                if namespace.tools_on
+                else f"{namespace.tools}",
+                ("warn", "" if namespace.available else _why(namespace)),
+                _about(namespace),
             )
-            for one in result.namespaces
+            for namespace in result.namespaces
         ),
         line(("dim", f"● loaded, ○ not. {load} loads one, {find} finds one.")),
     )
@@ -72,8 +74,8 @@ def _why(item: NamespaceSummary) -> str:
 
 
 def _about(item: NamespaceSummary) -> str:
-    words = f" [{', '.join(item.keywords)}]" if item.keywords else ""
-    return f"{item.description or item.name}{words}"
+    keywords = f" [{', '.join(item.keywords)}]" if item.keywords else ""
+    return f"{item.description or item.name}{keywords}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +98,27 @@ class NamespaceDetails:
 @view(NamespaceDetails)
 def draw_namespace_details(namespace: NamespaceDetails) -> Block:
     """Draw a namespace, its states and its tools."""
-    one = namespace.namespace
+    summary = namespace.namespace
     facts = (
-        ("Name", one.name),
-        ("Keywords", ", ".join(one.keywords)),
-        ("Parent", one.parent or ""),
-        ("Children", ", ".join(one.children)),
-        ("Requires", ", ".join(one.required_states)),
-        ("Missing", ", ".join(one.missing)),
-        ("Loads by itself", "yes" if one.auto_load else ""),
-        ("Loads with its parent", "yes" if one.load_with_parent else ""),
+        ("Name", summary.name),
+        ("Keywords", ", ".join(summary.keywords)),
+        ("Parent", summary.parent or ""),
+        ("Children", ", ".join(summary.children)),
+        ("Requires", ", ".join(summary.required_states)),
+        ("Missing", ", ".join(summary.missing)),
+        ("Loads by itself", "yes" if summary.auto_load else ""),
+        ("Loads with its parent", "yes" if summary.load_with_parent else ""),
     )
-    state = "loaded" if one.loaded else "not loaded"
+    state = "loaded" if summary.loaded else "not loaded"
     return block(
-        line(("thing", one.id), f" - {one.description}" if one.description else ""),
-        line(f"Status: {state}, {'available' if one.available else _why(one)}"),
+        line(("thing", summary.id), f" - {summary.description}" if summary.description else ""),
+        line(f"Status: {state}, {'available' if summary.available else _why(summary)}"),
         *(line(f"{name}: {value}") for name, value in facts if value),
-        *([line(), line(f"Tools: {one.tools_on} of {one.tools} on")] if one.tools else []),
+        *(
+            [line(), line(f"Tools: {summary.tools_on} of {summary.tools} on")]
+            if summary.tools
+            else []
+        ),
         *draw_columns(
             (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
             for tool in namespace.tools

@@ -32,17 +32,17 @@ MAKER_RIGHTS: Final = "Needs the admin right for what somebody else made"
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
     """List every namespace that the caller can see."""
-    return [_option(listed) for listed in await all_listed(request.caller)]
+    return [_option(summary) for summary in await all_listed(request.caller)]
 
 
 async def complete_loaded(request: CompletionRequest) -> list[Option]:
     """List the namespaces that are loaded."""
-    return [_option(listed) for listed in await all_listed(request.caller) if listed.loaded]
+    return [_option(summary) for summary in await all_listed(request.caller) if summary.loaded]
 
 
 async def complete_unloaded(request: CompletionRequest) -> list[Option]:
     """List the namespaces that are not loaded."""
-    return [_option(listed) for listed in await all_listed(request.caller) if not listed.loaded]
+    return [_option(summary) for summary in await all_listed(request.caller) if not summary.loaded]
 
 
 async def complete_settable(request: CompletionRequest) -> list[Option]:
@@ -169,13 +169,13 @@ async def make_namespace(
         description: what its tools are for.
     """
     await check_may_create(caller, name)
-    about = (description or "").strip()
-    made = await caller.change(
-        lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, about)
+    text = (description or "").strip()
+    thing = await caller.change(
+        lambda tx: namespaces.create_namespace(tx, name, caller.agent.id, text)
     )
     return Confirmation(
-        f"Made namespace {made.label}.",
-        next_call("{} puts a tool into it.", "tool new", name=f"{made.label}:NAME"),
+        f"Made namespace {thing.label}.",
+        next_call("{} puts a tool into it.", "tool new", name=f"{thing.label}:NAME"),
     )
 
 
@@ -223,9 +223,11 @@ async def set_namespace(
         return await _move_namespace(caller, thing, text)
     if field == "auto_load" and thing.kind != "tool":
         await caller.require(Right.ADMIN)  # it is on for everybody, in every room
-    made = await caller.change(lambda tx: namespaces.set_namespace_field(tx, thing, field, text))
+    new_thing = await caller.change(
+        lambda tx: namespaces.set_namespace_field(tx, thing, field, text)
+    )
     return Confirmation(
-        f"{field} of {thing.label} is now: {_format_field(made, field, text) or 'empty'}."
+        f"{field} of {thing.label} is now: {_format_field(new_thing, field, text) or 'empty'}."
     )
 
 
@@ -251,12 +253,12 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
             f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
         )
     if thing.kind != "toolset":
-        what = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)
-        raise Invalid(f"{thing.label} is {what} and cannot be removed.")
-    gone, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
-    inside = f" with {', '.join(gone[1:6])}" if len(gone) > 1 else ""
-    more = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
-    return Confirmation(f"Removed {thing.label}{inside}{more}: {format_count(tools, 'tool')}.")
+        kind = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)
+        raise Invalid(f"{thing.label} is {kind} and cannot be removed.")
+    labels, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
+    contents = f" with {', '.join(labels[1:6])}" if len(labels) > 1 else ""
+    suffix = f" and {len(labels) - 6} more" if len(labels) > 6 else ""
+    return Confirmation(f"Removed {thing.label}{contents}{suffix}: {format_count(tools, 'tool')}.")
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:
@@ -281,8 +283,10 @@ async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirma
         await check_may_create(caller, f"{parent}.{thing.name}")
     else:
         await caller.require(Right.CREATE)
-    moved = await caller.change(lambda tx: rename.move_namespace(tx, thing, parent, caller.room_id))
-    return Confirmation(f"{thing.label} is now {moved.label}.")
+    new_thing = await caller.change(
+        lambda tx: rename.move_namespace(tx, thing, parent, caller.room_id)
+    )
+    return Confirmation(f"{thing.label} is now {new_thing.label}.")
 
 
 async def check_may_create(caller: Caller, name: str) -> None:
@@ -302,9 +306,9 @@ async def check_may_create(caller: Caller, name: str) -> None:
         existing = (things.find_by_qualified_name(conn, path) for path in paths)
         return next((thing for thing in existing if thing is not None), None)
 
-    above = await caller.world.store.read(nearest)
-    if above is not None:
-        await _require_maker(caller, above)
+    ancestor = await caller.world.store.read(nearest)
+    if ancestor is not None:
+        await _require_maker(caller, ancestor)
 
 
 async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
@@ -316,15 +320,15 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
     space = await caller.world.store.read(
         lambda conn: namespaces.find_namespace(conn, name, caller.room_id)
     )
-    found = await caller.world.store.read(
+    tools = await caller.world.store.read(
         lambda conn: things.read_children(conn, space.thing.id, "tool")
     )
-    known = next(one for one in await all_listed(caller) if one.id == space.id)
+    summary = next(entry for entry in await all_listed(caller) if entry.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.usable}
     return NamespaceDetails(
-        known,
-        tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in found),
+        summary,
+        tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in tools),
     )
 
 
@@ -350,11 +354,11 @@ def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[Na
     on: dict[str, int] = {}
     for item in load.usable:
         on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
-    held = loadout.read_states(conn, caller.room_id)
-    held |= caller.world.detected_states(caller.room_id)
-    found = namespaces.read_namespaces(conn, caller.room_id)
-    by_id = {space.id: space for space in found}
-    return [_make_list_item(space, by_id, equipped, on, held) for space in found]
+    states = loadout.read_states(conn, caller.room_id)
+    states |= caller.world.detected_states(caller.room_id)
+    spaces = namespaces.read_namespaces(conn, caller.room_id)
+    by_id = {space.id: space for space in spaces}
+    return [_make_list_item(space, by_id, equipped, on, states) for space in spaces]
 
 
 def _make_list_item(
@@ -364,10 +368,10 @@ def _make_list_item(
     on: dict[str, int],
     held: frozenset[str],
 ) -> NamespaceSummary:
-    chain, above = [space], space.parent
-    while above in by_id and len(chain) < MAX_TREE_DEPTH:
-        chain.append(by_id[above])
-        above = by_id[above].parent
+    chain, parent = [space], space.parent
+    while parent in by_id and len(chain) < MAX_TREE_DEPTH:
+        chain.append(by_id[parent])
+        parent = by_id[parent].parent
     missing = namespaces.missing_states(
         (state for link in chain for state in link.required_states), held
     )

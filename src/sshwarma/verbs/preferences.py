@@ -44,20 +44,20 @@ PREFERENCES: Final[Mapping[str, Preference]] = {
 
 def read_preference(prefs: Mapping[str, Any], name: str) -> str:
     """Read a preference; its default if it is not set or its value is not allowed."""
-    known = PREFERENCES[name]
+    preference = PREFERENCES[name]
     value = prefs.get(name)
-    return value if value in known.values else known.values[0]
+    return value if value in preference.values else preference.values[0]
 
 
 async def complete_settings(request: CompletionRequest) -> list[Option]:
     """List the names of the preferences."""
-    return [(name, known.help) for name, known in PREFERENCES.items()]
+    return [(name, preference.help) for name, preference in PREFERENCES.items()]
 
 
 async def complete_setting_values(request: CompletionRequest) -> list[Option]:
     """List the values of the preference in `request.given`."""
-    known = PREFERENCES.get(request.given[0]) if request.given else None
-    return [(value, "") for value in known.values] if known else []
+    preference = PREFERENCES.get(request.given[0]) if request.given else None
+    return [(value, "") for value in preference.values] if preference else []
 
 
 SettingName: TypeAlias = Annotated[str, Arg(complete=complete_settings), one_of(PREFERENCES)]
@@ -77,8 +77,8 @@ def draw_preference_values(settings: PreferenceValues) -> Block:
     return block(
         line(("heading", "Your settings:")),
         *draw_columns(
-            (("mark", name), value, ("dim", f"({others})"), text)
-            for name, value, others, text in settings.values
+            (("mark", name), value, ("dim", f"({choices})"), text)
+            for name, value, choices, text in settings.values
         ),
     )
 
@@ -105,20 +105,20 @@ async def set_preference(
     if setting is None:
         return PreferenceValues(
             tuple(
-                (name, read_preference(prefs, name), ", ".join(known.values), known.help)
-                for name, known in PREFERENCES.items()
+                (name, read_preference(prefs, name), ", ".join(preference.values), preference.help)
+                for name, preference in PREFERENCES.items()
             )
         )
-    known = PREFERENCES.get(setting)
-    if known is None:
+    preference = PREFERENCES.get(setting)
+    if preference is None:
         raise NotFound(
             f"Unknown setting {setting[:40]}.", hint=f"Choose one of: {', '.join(PREFERENCES)}."
         )
     if value is None:
         return Confirmation(f"{setting} is {read_preference(prefs, setting)}.")
-    if value not in known.values:
+    if value not in preference.values:
         raise Invalid(
-            f"{setting}: choose one of: {', '.join(known.values)} (got {format_given(value)})."
+            f"{setting}: choose one of: {', '.join(preference.values)} (got {format_given(value)})."
         )
     prefs[setting] = value
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))

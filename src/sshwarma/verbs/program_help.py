@@ -90,26 +90,28 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
     Raises:
         NotFound: if the reader has no tool of that name.
     """
-    named = {reader.name_verb(verb): verb for verb in every_verb() if reader.name_verb(verb)}
+    verbs_by_name = {
+        reader.name_verb(verb): verb for verb in every_verb() if reader.name_verb(verb)
+    }
     if topic is None:
-        return _list_tools(reader, list(named.values()))
-    wanted = topic.strip().removeprefix("/").lower()
-    bare = wanted.replace(":", ".").rpartition(".")[2]
-    known = named.get(bare)
-    if known is None:
-        entry = find_entry(wanted)
+        return _list_tools(reader, list(verbs_by_name.values()))
+    name = topic.strip().removeprefix("/").lower()
+    bare = name.replace(":", ".").rpartition(".")[2]
+    tool_verb = verbs_by_name.get(bare)
+    if tool_verb is None:
+        entry = find_entry(name)
         if isinstance(entry, VerbGroup):
-            family = [verb for verb in entry.verbs if verb in named.values()]
+            family = [verb for verb in entry.verbs if verb in verbs_by_name.values()]
             if family:
                 return _list_tools(reader, family)
-        known = find_verb(wanted)
-    if known is None or known not in named.values():
+        tool_verb = find_verb(name)
+    if tool_verb is None or tool_verb not in verbs_by_name.values():
         raise NotFound(
             f"Unknown help topic {topic[:40]}.",
-            hint=suggest_names(find_near_names(bare, named))
+            hint=suggest_names(find_near_names(bare, verbs_by_name))
             or "Without a topic, help lists the tools.",
         )
-    return _describe_tool(reader, known)
+    return _describe_tool(reader, tool_verb)
 
 
 def _list_tools(reader: Reader, verbs: list[Verb]) -> ToolIndex:
@@ -144,7 +146,9 @@ def _describe_tool(reader: Reader, verb: Verb) -> ToolHelp:
 
 
 def _describe_argument(name: str, described: dict[str, Any], required: bool) -> ToolArgument:
-    options = [one for one in described.get("anyOf", [described]) if one.get("type") != "null"]
-    values = [str(value) for one in options for value in one.get("enum", ())]
-    kinds = " or ".join(dict.fromkeys(str(one.get("type", "any")) for one in options))
-    return ToolArgument(name, kinds, required, described.get("description", ""), tuple(values))
+    options = [
+        option for option in described.get("anyOf", [described]) if option.get("type") != "null"
+    ]
+    choices = [str(value) for option in options for value in option.get("enum", ())]
+    kinds = " or ".join(dict.fromkeys(str(option.get("type", "any")) for option in options))
+    return ToolArgument(name, kinds, required, described.get("description", ""), tuple(choices))

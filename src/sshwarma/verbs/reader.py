@@ -41,11 +41,11 @@ class Reader:
         verb = find_verb(name)
         if verb is None:
             raise LookupError(f"there is no verb {name}")
-        given = {key: value for key, value in arguments.items() if value is not None}
+        values = {key: value for key, value in arguments.items() if value is not None}
         if self.is_person:
-            return _name_line(verb, given)
-        called = self.name_verb(verb)
-        return f"{called} {_dump_arguments(given)}" if called and given else called
+            return _name_line(verb, values)
+        tool_name = self.name_verb(verb)
+        return f"{tool_name} {_dump_arguments(values)}" if tool_name and values else tool_name
 
     def hint(self, sentence: str, name: str, /, **arguments: object) -> str:
         """Return a sentence with the call in place of its `{}`; "" if the reader cannot make it."""
@@ -92,10 +92,10 @@ def next_call(sentence: str, verb: str, /, **arguments: object) -> NextCall:
 def _name_line(verb: Verb, given: Mapping[str, object]) -> str:
     entry = find_entry(verb.group) if verb.group else None
     is_default = isinstance(entry, VerbGroup) and entry.default == verb.action
-    short = is_default and (
+    is_short = is_default and (
         not given or (isinstance(entry, VerbGroup) and entry.default_takes_words)
     )
-    words = [f"/{verb.group if short else verb.name}"]
+    words = [f"/{verb.group if is_short else verb.name}"]
     for parameter in (*verb.positional, *verb.flags.values()):
         value = given.get(parameter.name)
         if value is None or value is False:

@@ -143,9 +143,9 @@ def verb(name: str, *, section: str, **options: Unpack[VerbOptions]) -> Callable
     _check_section(section)
 
     def declare(run: F) -> F:
-        declared = _make_verb(name, section, run, options)
-        for word in (name, *declared.aliases):
-            _claim(word, declared)
+        new_verb = _make_verb(name, section, run, options)
+        for word in (name, *new_verb.aliases):
+            _claim(word, new_verb)
         return run
 
     return declare
@@ -178,7 +178,7 @@ def group(
     """
     _check_section(section)
     text = parse_docstring(doc)
-    declared = VerbGroup(
+    new_group = VerbGroup(
         name=name,
         section=section,
         summary=text.summary,
@@ -188,8 +188,8 @@ def group(
         aliases=aliases,
     )
     for word in (name, *aliases):
-        _claim(word, declared)
-    return declared
+        _claim(word, new_group)
+    return new_group
 
 
 def every_entry() -> Iterator[Verb | VerbGroup]:
@@ -233,19 +233,19 @@ def verb_names() -> list[str]:
 
 def tool_specs() -> list[BuiltinToolSpec]:
     """List the tool specifications of all verbs that are tools."""
-    return [spec for known in every_verb() if (spec := known.tool_spec) is not None]
+    return [spec for tool_verb in every_verb() if (spec := tool_verb.tool_spec) is not None]
 
 
 def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     tool = options.get("tool", True)
     needs = options.get("needs")
-    first, _, second = name.partition(" ")
+    group_name, _, action = name.partition(" ")
     scope = options.get("scope") or required_scope(needs)
-    declared = Verb(
+    new_verb = Verb(
         name=name,
         run=run,
         section=section,
-        group=first if second else "",
+        group=group_name if action else "",
         needs=needs,
         rights_note=options.get("rights_note", ""),
         aliases=options.get("aliases", ()),
@@ -259,12 +259,14 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
     )
-    unknown = declared.docstring.arguments.keys() - {known.name for known in declared.signature}
-    if declared.ssh_only and declared.tool:
+    unknown = new_verb.docstring.arguments.keys() - {
+        parameter.name for parameter in new_verb.signature
+    }
+    if new_verb.ssh_only and new_verb.tool:
         raise ValueError(f"{name} works only over ssh and cannot be a tool")
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}")
-    return declared
+    return new_verb
 
 
 def _claim(word: str, entry: Verb | VerbGroup) -> None:

@@ -46,9 +46,9 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     if thing is not None and await _is_visible(caller, thing):
         return thing
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    known = [item.thing.label for item in (*load.tools, *load.data)]
+    labels = [item.thing.label for item in (*load.tools, *load.data)]
     raise unknown_name_error(
-        "thing", name, where="here", known=known, hint="/inv all lists all things here."
+        "thing", name, where="here", known=labels, hint="/inv all lists all things here."
     )
 
 
@@ -64,8 +64,8 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
     if context.kind == "room":
         try:
             await caller.require(Right.BUILD)
-        except Forbidden as refused:
-            refused.hint = f"{refused.hint} Use the context me for yourself alone.".strip()
+        except Forbidden as error:
+            error.hint = f"{error.hint} Use the context me for yourself alone.".strip()
             raise
     elif context.id != caller.agent.id:
         await caller.require(Right.ADMIN)
@@ -84,17 +84,17 @@ async def resolve_readable_context(
         NotFound: if no agent has that name.
     """
     if word == "room":
-        wanted = caller.room_id
+        thing_id = caller.room_id
     elif word == "me":
-        wanted = caller.agent.id
+        thing_id = caller.agent.id
     elif word == "defaults":
         await caller.require(Right.ADMIN)
-        wanted = "defaults"
+        thing_id = "defaults"
     elif word.startswith("@"):
-        wanted = caller.world.agents.find(word).id
+        thing_id = caller.world.agents.find(word).id
     else:
         raise Invalid(f"Choose one of: {choices} (got {word[:40]}).")
-    return await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
+    return await caller.world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
 
 
 async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> None:
@@ -107,9 +107,9 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> Non
         return
     try:
         await caller.require(Right.ADMIN)
-    except Forbidden as refused:
+    except Forbidden as error:
         maker = caller.world.agents.get(thing.created_by)
-        raise not_maker_error(maker.name if maker is not None else None, what) from refused
+        raise not_maker_error(maker.name if maker is not None else None, what) from error
 
 
 def list_bag_ids(caller: Caller) -> list[str]:
@@ -151,8 +151,8 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
         Forbidden: if the thing is in a room that the caller may not enter.
     """
     now = now_ms()
-    above = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
-    for link in (thing, *above):
+    ancestors = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
+    for link in (thing, *ancestors):
         if link.id == "directs":
             return False
         if link.kind == "room" and link.id != caller.room_id:

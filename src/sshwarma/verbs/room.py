@@ -188,38 +188,40 @@ async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
 
 async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
     here = await caller.room()
-    other = caller.world.agents.find(name)
-    member = here.members.get(other.id)
-    before = member.role if member is not None else None
-    if before is None and role is None:
-        raise Conflict(f"{other.name} has no role in {here.name}.", hint="/room lists the members.")
-    if before == role:
+    agent = caller.world.agents.find(name)
+    member = here.members.get(agent.id)
+    old_role = member.role if member is not None else None
+    if old_role is None and role is None:
+        raise Conflict(f"{agent.name} has no role in {here.name}.", hint="/room lists the members.")
+    if old_role == role:
         return await _read_access(caller)
 
     def set_role(tx: Change) -> None:
-        access.set_member(tx, here.id, other.id, created_by=caller.agent.id, role=role)
+        access.set_member(tx, here.id, agent.id, created_by=caller.agent.id, role=role)
 
-    notice = f"made {other.name} {role}" if role else f"took {other.name}'s role away"
+    notice = f"made {agent.name} {role}" if role else f"took {agent.name}'s role away"
     await caller.change(set_role, notice)
     if role is None:
         reason = f"You are no longer a member of {here.name}."
-        await movement.evict_if_closed(caller.world, other.id, here.id, reason)
+        await movement.evict_if_closed(caller.world, agent.id, here.id, reason)
     return await _read_access(caller)
 
 
 async def _read_access(caller: Caller) -> RoomAccess:
     here, now = await caller.room(), now_ms()
     members = []
-    for known in here.members.values():
+    for room_member in here.members.values():
         notes = []
-        if (known.muted_until or 0) > now:
+        if (room_member.muted_until or 0) > now:
             notes.append("muted")
-        if (known.banned_until or 0) > now:
+        if (room_member.banned_until or 0) > now:
             notes.append("banned")
-        if known.role or notes:
+        if room_member.role or notes:
             members.append(
                 RoomMember(
-                    caller.world.agents.name_of(known.agent_id), known.role or "", ", ".join(notes)
+                    caller.world.agents.name_of(room_member.agent_id),
+                    room_member.role or "",
+                    ", ".join(notes),
                 )
             )
     return RoomAccess(here.name, here.mode, tuple(sorted(members, key=lambda member: member.name)))

@@ -47,15 +47,15 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     """Draw the start of a tool result, and the line that shows the rest."""
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # The tool decides how long this is; a terminal that cannot take it would be cut off.
-    left = len(ran.text) - MAX_ROW_PART_CHARACTERS
-    more = ""
-    if left > 0:
-        rest = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
-        more = f"… {left} more: {rest}{', or --json' if reader.is_person else ''}"
+    excess = len(ran.text) - MAX_ROW_PART_CHARACTERS
+    hint = ""
+    if excess > 0:
+        call = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
+        hint = f"… {excess} more: {call}{', or --json' if reader.is_person else ''}"
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
         *text_lines(ran.text[:MAX_ROW_PART_CHARACTERS], indent=2),
-        *([line(("dim", more))] if more else ()),
+        *([line(("dim", hint))] if hint else ()),
     )
 
 
@@ -112,17 +112,19 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     answering = services_of(caller).turns
     room = await caller.room()
     agent_id = caller.world.agents.find_model(name).id if name else None
-    owns = Right.MODERATE in room.rights_of(caller.agent, 0)
-    opened_by = None if owns else caller.agent.id
-    stopped = answering.stop(room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name)
-    if not stopped:
-        waiting = answering.waiting_agent_ids(room.id, agent_id)
-        if not waiting:
+    can_moderate = Right.MODERATE in room.rights_of(caller.agent, 0)
+    opened_by = None if can_moderate else caller.agent.id
+    stopped_names = answering.stop(
+        room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name
+    )
+    if not stopped_names:
+        waiting_ids = answering.waiting_agent_ids(room.id, agent_id)
+        if not waiting_ids:
             raise NotFound("No model is answering here now.")
-        who = " and ".join(caller.world.agents.name_of(one) for one in waiting)
-        raise caller.missing_right_error(Right.MODERATE, room, f"for the answers to {who}")
+        names = " and ".join(caller.world.agents.name_of(waiting_id) for waiting_id in waiting_ids)
+        raise caller.missing_right_error(Right.MODERATE, room, f"for the answers to {names}")
     await answering.wait_for_stopped(room.id)
-    return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
+    return Confirmation(f"Stopped {', '.join(sorted(set(stopped_names)))}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +142,16 @@ class AttachmentData:
 @view_for_reader(AttachmentData)
 def draw_attachment_data(attachment: AttachmentData, reader: Reader) -> Block:
     """Draw the kind and size of an attachment, and the command that saves it."""
-    which = f"{attachment.seq}" if attachment.of == 1 else f"{attachment.seq} {attachment.number}"
-    saves = f"ssh HOST attachment {which} > FILE  saves it"
+    reference = (
+        f"{attachment.seq}" if attachment.of == 1 else f"{attachment.seq} {attachment.number}"
+    )
+    hint = f"ssh HOST attachment {reference} > FILE  saves it"
     return block(
         line(
             ("tool", attachment.kind),
             f", {attachment.size:,} bytes ({attachment.number} of {attachment.of})",
         ),
-        *([line("  ", ("dim", saves), hang=2)] if reader.is_person else []),
+        *([line("  ", ("dim", hint), hang=2)] if reader.is_person else []),
     )
 
 
@@ -185,7 +189,8 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
         if row is None:
             recent = rows.read_tail(conn, caller.room_id, MAX_SEARCHED_CALLS, prefix="tool.")
             result_row = next(
-                (one for one in reversed(recent) if one.meta.get("attachments")), None
+                (call_row for call_row in reversed(recent) if call_row.meta.get("attachments")),
+                None,
             )
         else:
             result_row = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
@@ -195,24 +200,26 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
             conn, str(result_row.meta.get("call_id", "")), number
         )
 
-    result_row, kept = await caller.world.store.read(read)
+    result_row, attached_file = await caller.world.store.read(read)
     if result_row is None or not result_row.meta.get("attachments"):
         if row is None:
             raise NotFound("No tool result here has an attachment.")
         if result_row is None:
             raise NotFound(f"Unknown row {row}.")
         raise NotFound(f"Row {row} has no attachment.")
-    of = len(result_row.meta["attachments"])
-    if kept is None:
-        why = "was deleted to save space" if number <= of else f"not found: the row has {of}"
-        raise NotFound(f"Attachment {number} of row {result_row.seq} {why}.")
-    data = base64.b64encode(kept.data).decode()
+    total = len(result_row.meta["attachments"])
+    if attached_file is None:
+        problem = (
+            "was deleted to save space" if number <= total else f"not found: the row has {total}"
+        )
+        raise NotFound(f"Attachment {number} of row {result_row.seq} {problem}.")
+    data = base64.b64encode(attached_file.data).decode()
     return AttachmentData(
         seq=result_row.seq,
         number=number,
-        of=of,
-        kind=kept.media_type,
-        size=len(kept.data),
+        of=total,
+        kind=attached_file.media_type,
+        size=len(attached_file.data),
         data=data,
     )
 
@@ -235,14 +242,14 @@ class ExpandedRow:
 @view_for_reader(ExpandedRow)
 def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
-    more = []
+    hint_lines = []
     if result.next is not None:
-        rest = reader.name_call("expand", row=result.seq, start=result.next)
-        more = [line(("dim", f"… {result.left} more: {rest}"))]
+        call = reader.name_call("expand", row=result.seq, start=result.next)
+        hint_lines = [line(("dim", f"… {result.left} more: {call}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
         *text_lines(result.text, indent=2),
-        *more,
+        *hint_lines,
     )
 
 
@@ -260,26 +267,31 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         row: row number, as the room shows it (default: the newest tool result).
         start: index of the first character to show (default 0).
     """
-    found = await caller.world.store.read(
+    log_rows = await caller.world.store.read(
         lambda conn: (
             rows.read_tail(conn, caller.room_id, 1, before=row + 1)
             if row is not None
             else rows.read_tail(conn, caller.room_id, 1, prefix="tool.")
         )
     )
-    if not found or (row is not None and found[0].seq != row):
+    if not log_rows or (row is not None and log_rows[0].seq != row):
         raise NotFound(f"Unknown row {row}." if row else "No tool was called here yet.")
-    one = found[0]
-    if start and start >= len(one.content):
-        length = len(one.content)
-        has = f"row {one.seq} has {format_count(length, 'character')}"
-        raise Invalid(f"--start must be at most {max(0, length - 1)} ({has}; got {start}).")
+    log_row = log_rows[0]
+    if start and start >= len(log_row.content):
+        length = len(log_row.content)
+        detail = f"row {log_row.seq} has {format_count(length, 'character')}"
+        raise Invalid(f"--start must be at most {max(0, length - 1)} ({detail}; got {start}).")
     end = start + (
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
     )
-    left = max(0, len(one.content) - end)
-    who = caller.world.agents.name_of(one.author_id)
-    part = one.content[start:end]
+    left = max(0, len(log_row.content) - end)
+    author = caller.world.agents.name_of(log_row.author_id)
+    part = log_row.content[start:end]
     return ExpandedRow(
-        seq=one.seq, kind=one.kind, who=who, text=part, left=left, next=end if left else None
+        seq=log_row.seq,
+        kind=log_row.kind,
+        who=author,
+        text=part,
+        left=left,
+        next=end if left else None,
     )

@@ -42,8 +42,8 @@ SKILL_RIGHTS: Final = "Needs the admin right for a skill that somebody else made
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
     """List every skill."""
-    found = await request.caller.world.memoized("skills", skills.read_skills)
-    return [(skill.name, skill.description) for skill in found]
+    stored_skills = await request.caller.world.memoized("skills", skills.read_skills)
+    return [(skill.name, skill.description) for skill in stored_skills]
 
 
 SkillName: TypeAlias = Annotated[str, Arg(complete=complete_skills)]
@@ -142,8 +142,8 @@ async def list_skills(caller: Caller) -> SkillList:
             for thing in skills.read_skills(conn)
         ]
 
-    found = await caller.world.store.read(read)
-    return SkillList((await caller.room()).name, tuple(found))
+    items = await caller.world.store.read(read)
+    return SkillList((await caller.room()).name, tuple(items))
 
 
 @skill.verb("show", needs=Right.ENTER, examples=("/skill show reviewer", "/skill show 2"))
@@ -153,16 +153,16 @@ async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
     Args:
         name: the skill, by name or number.
     """
-    found = await _find(caller, name)
+    thing = await _find(caller, name)
     on = await caller.world.store.read(lambda conn: _read_activations(conn, caller))
     return SkillDetails(
-        id=int(found.metadata.get("number", 0)),
-        name=found.name,
-        about=found.description,
-        text=found.content or "",
-        by=caller.world.agents.name_of(found.created_by),
-        active=on.get(found.id, ()),
-        activations=int(found.metadata.get("activations", 0)),
+        id=int(thing.metadata.get("number", 0)),
+        name=thing.name,
+        about=thing.description,
+        text=thing.content or "",
+        by=caller.world.agents.name_of(thing.created_by),
+        active=on.get(thing.id, ()),
+        activations=int(thing.metadata.get("activations", 0)),
     )
 
 
@@ -186,10 +186,10 @@ async def add_skill(
     """
     name = name.lower()
     instructions, about = _check_skill_text(text), _check_about(about)
-    made = await caller.change(
+    thing = await caller.change(
         lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
     )
-    number = made.metadata["number"]
+    number = thing.metadata["number"]
     return Confirmation(
         f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}.",
         next_call("{} activates it here.", "skill activate", name=name),
@@ -223,24 +223,24 @@ async def edit_skill(
         text: its new instructions, at most 32,768 bytes.
         about: what it is for, at most 200 characters.
     """
-    found = await _find(caller, name)
-    await _require_maker(caller, found)
+    thing = await _find(caller, name)
+    await _require_maker(caller, thing)
     if text is None and about is None and caller.door not in PEOPLE_DOORS:
         raise Invalid("skill_edit: give text, about or both.")
     if text is None and about is None:
-        present = found.content or ""
-        return EditDraft(found.name, present, f"/skill edit {found.name} = {present}")
+        present = thing.content or ""
+        return EditDraft(thing.name, present, f"/skill edit {thing.name} = {present}")
     instructions = None if text is None else _check_skill_text(text)
     purpose = None if about is None else _check_about(about)
 
     def work(tx: Change) -> None:
         if instructions is not None:
-            things.update_thing(tx, found.id, content=instructions)
+            things.update_thing(tx, thing.id, content=instructions)
         if purpose is not None:
-            things.update_thing(tx, found.id, description=purpose or None)
+            things.update_thing(tx, thing.id, description=purpose or None)
 
     await caller.change(work)
-    return Confirmation(f"Changed skill {found.name}.")
+    return Confirmation(f"Changed skill {thing.name}.")
 
 
 @skill.verb(
@@ -257,10 +257,10 @@ async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirm
         name: the skill, by name or number.
         new: its new name.
     """
-    found = await _find(caller, name)
-    await _require_maker(caller, found)
-    await caller.change(lambda tx: skills.rename_skill(tx, found, new.lower()))
-    return Confirmation(f"Skill {found.name} is {new.lower()} now.")
+    thing = await _find(caller, name)
+    await _require_maker(caller, thing)
+    await caller.change(lambda tx: skills.rename_skill(tx, thing, new.lower()))
+    return Confirmation(f"Skill {thing.name} is {new.lower()} now.")
 
 
 @skill.verb(
@@ -276,10 +276,10 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
     Args:
         name: the skill, by name or number.
     """
-    found = await _find(caller, name)
-    await _require_maker(caller, found)
-    await caller.change(lambda tx: things.delete_thing(tx, found))
-    return Confirmation(f"Deleted skill {found.name}.")
+    thing = await _find(caller, name)
+    await _require_maker(caller, thing)
+    await caller.change(lambda tx: things.delete_thing(tx, thing))
+    return Confirmation(f"Deleted skill {thing.name}.")
 
 
 @skill.verb(
@@ -332,21 +332,21 @@ async def deactivate_skill(
 async def _switch_skill(
     caller: Caller, name: str, target: str | None, priority: float | None, *, on: bool
 ) -> Confirmation:
-    found = await _find(caller, name)
-    usual = "me" if caller.agent.kind == "model" else "room"
-    word = target or usual
+    thing = await _find(caller, name)
+    default_context = "me" if caller.agent.kind == "model" else "room"
+    word = target or default_context
     context = await resolve_context(caller, word)
 
     def work(tx: Change) -> bool:
         if on:
-            changed, _ = equipment.equip_things(tx, context.id, [found], priority)
+            changed, _ = equipment.equip_things(tx, context.id, [thing], priority)
         else:
-            changed, _ = equipment.unequip_things(tx, context.id, [found])
+            changed, _ = equipment.unequip_things(tx, context.id, [thing])
         if changed and on:
-            skills.count_activation(tx, things.get_live_thing(tx.conn, found.id))
+            skills.count_activation(tx, things.get_live_thing(tx.conn, thing.id))
         if changed and context.id == caller.room_id:
             caller.append_notice(
-                tx, f"{'activated' if on else 'deactivated'} the skill {found.name}"
+                tx, f"{'activated' if on else 'deactivated'} the skill {thing.name}"
             )
         return bool(changed)
 
@@ -354,9 +354,9 @@ async def _switch_skill(
     place = describe_context(word)
     if not changed:
         return Confirmation(
-            f"Skill {found.name} {'is' if on else 'was not'} active {place}{' already' * on}."
+            f"Skill {thing.name} {'is' if on else 'was not'} active {place}{' already' * on}."
         )
-    return Confirmation(f"Skill {found.name} is {'active' if on else 'no longer active'} {place}.")
+    return Confirmation(f"Skill {thing.name} is {'active' if on else 'no longer active'} {place}.")
 
 
 async def _find(caller: Caller, name: str) -> Thing:

@@ -61,30 +61,43 @@ class DatabaseSchema:
 def draw_database_schema(schema: DatabaseSchema, reader: Reader) -> Block:
     """Draw the views and tables with their columns, or one of them in full."""
     if schema.whole:
-        return block(*(made for one in schema.relations for made in _draw_relation(one, reader)))
+        return block(
+            *(row for relation in schema.relations for row in _draw_relation(relation, reader))
+        )
     lines: list[Line] = []
-    for heading, some in (
-        ("Views:", [one for one in schema.relations if one.kind == "view"]),
-        ("Tables:", [one for one in schema.relations if one.kind == "table" and one.readable]),
+    for heading, relations in (
+        ("Views:", [relation for relation in schema.relations if relation.kind == "view"]),
+        (
+            "Tables:",
+            [
+                relation
+                for relation in schema.relations
+                if relation.kind == "table" and relation.readable
+            ],
+        ),
         (
             f"Tables that {reader.name_call('sql')} does not read:",
-            [one for one in schema.relations if one.kind == "table" and not one.readable],
+            [
+                relation
+                for relation in schema.relations
+                if relation.kind == "table" and not relation.readable
+            ],
         ),
     ):
         lines += [
             line(("heading", heading)),
             *draw_columns(
-                (("thing", one.name), ", ".join(column.name for column in one.columns))
-                for one in some
+                (("thing", relation.name), ", ".join(column.name for column in relation.columns))
+                for relation in relations
             ),
         ]
     return block(*lines, *draw_hint(reader, "{} shows one in full.", "schema", name="NAME"))
 
 
 def _draw_relation(relation: Relation, reader: Reader) -> list[Line]:
-    about = "" if relation.readable else f"  not read by {reader.name_call('sql')}"
+    note = "" if relation.readable else f"  not read by {reader.name_call('sql')}"
     return [
-        line(("thing", relation.name), f" ({relation.kind})", ("warn", about)),
+        line(("thing", relation.name), f" ({relation.kind})", ("warn", note)),
         *draw_columns(
             (
                 ("code", column.name),
@@ -126,11 +139,11 @@ async def schema(caller: Caller, name: RelationName | None = None) -> DatabaseSc
     relations = await caller.world.store.read(_read_relations)
     if name is None:
         return DatabaseSchema(relations, whole=False)
-    one = tuple(relation for relation in relations if relation.name == name.lower())
-    if not one:
-        known = [relation.name for relation in relations]
-        raise unknown_name_error("table or view", name, known=known, hint="/schema lists them.")
-    return DatabaseSchema(one, whole=True)
+    matches = tuple(relation for relation in relations if relation.name == name.lower())
+    if not matches:
+        names = [relation.name for relation in relations]
+        raise unknown_name_error("table or view", name, known=names, hint="/schema lists them.")
+    return DatabaseSchema(matches, whole=True)
 
 
 def _read_relations(conn: Connection) -> tuple[Relation, ...]:
@@ -151,7 +164,8 @@ def _read_relations(conn: Connection) -> tuple[Relation, ...]:
                 kind,
                 kind == "view" or name in reports.READABLE_TABLES,
                 tuple(
-                    SchemaColumn(one, type_, bool(pk), bool(nn)) for one, type_, pk, nn in described
+                    SchemaColumn(column, type_, bool(pk), bool(nn))
+                    for column, type_, pk, nn in described
                 ),
                 sql,
             )
@@ -211,19 +225,19 @@ def _flatten_cell(value: str, *, whole: bool) -> str:
 
 def _describe_rest(selected: QueryResult) -> str:
     """Describe the rows and values that are not shown, and how to read them."""
-    rest = ""
+    note = ""
     if selected.more:
         least = "at least " if selected.uncounted else ""
-        rest = (
+        note = (
             f", {least}{selected.more} more not shown: at most {MAX_REPORT_ROWS} rows and"
             f" {MAX_REPORT_CHARACTERS} characters are shown; LIMIT and OFFSET read on"
         )
     if selected.cut_cells:
-        rest += (
+        note += (
             f"; {selected.cut_cells} values cut at {MAX_REPORT_CELL_CHARACTERS} characters:"
             " substr() reads on"
         )
-    return f"{rest}."
+    return f"{note}."
 
 
 @verb(
@@ -257,9 +271,9 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     scope = reports.ReportScope(caller.agent.id, (*rooms, *private_logs), admin)
     try:
         answer = await world.reports.run_query(text, scope)
-    except WorldError as refused:
+    except WorldError as error:
         start = caller.line.find(text)
-        if refused.span is not None:  # from its place in the statement to its place in the line
-            refused.span = None if start < 0 else (refused.span[0] + start, refused.span[1] + start)
+        if error.span is not None:  # from its place in the statement to its place in the line
+            error.span = None if start < 0 else (error.span[0] + start, error.span[1] + start)
         raise
     return QueryResult(answer.columns, answer.rows, answer.more, answer.uncounted, answer.cut_cells)

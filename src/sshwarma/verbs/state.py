@@ -32,20 +32,20 @@ MCP_PREFIX: Final = "mcp:"
 
 async def complete_needed_states(request: CompletionRequest) -> list[Option]:
     """List the states that a namespace requires and that do not hold."""
-    held = await request.caller.world.states(request.caller.room_id)
-    every = await all_listed(request.caller)
-    wanted = {state: one.id for one in every for state in one.required_states}
+    states = await request.caller.world.states(request.caller.room_id)
+    summaries = await all_listed(request.caller)
+    needs = {state: summary.id for summary in summaries for state in summary.required_states}
     return [
         (state, f"needed by {name}")
-        for state, name in sorted(wanted.items())
-        if state not in held and not state.startswith(MCP_PREFIX)
+        for state, name in sorted(needs.items())
+        if state not in states and not state.startswith(MCP_PREFIX)
     ]
 
 
 async def complete_held_states(request: CompletionRequest) -> list[Option]:
     """List the states that hold, except those of MCP servers."""
-    held = await request.caller.world.states(request.caller.room_id)
-    return [(state, "") for state in sorted(held) if not state.startswith(MCP_PREFIX)]
+    states = await request.caller.world.states(request.caller.room_id)
+    return [(state, "") for state in sorted(states) if not state.startswith(MCP_PREFIX)]
 
 
 NeededState: TypeAlias = Annotated[str, Arg(complete=complete_needed_states)]
@@ -193,51 +193,53 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
     room = await caller.room()
     thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
     if path is None:
-        known = thing.metadata.get(DIRECTORY_KEY)
+        current_directory = thing.metadata.get(DIRECTORY_KEY)
         return Confirmation(
-            f"The directory of {room.name} is {known}."
-            if known
+            f"The directory of {room.name} is {current_directory}."
+            if current_directory
             else f"{room.name} has no directory."
         )
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
         raise Invalid(
             f"{path[:60]!a} is not an absolute path.", hint="Use a path such as /srv/project."
         )
-    wanted = None if path == "-" else path
-    await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=wanted))
+    directory = None if path == "-" else path
+    await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=directory))
     await RoomStateWatcher(caller.world).check_once()
-    if wanted is None:
+    if directory is None:
         return Confirmation(f"{room.name} has no directory now.")
     detected = sorted(caller.world.detected_states(room.id))
-    found = f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
-    return Confirmation(f"The directory of {room.name} is now {wanted}. {found}")
+    summary = (
+        f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
+    )
+    return Confirmation(f"The directory of {room.name} is now {directory}. {summary}")
 
 
 async def _find_model(caller: Caller, name: str | None) -> Agent:
     """Find a model like `find_model`; a refusal mentions the actions for states, too."""
     try:
         return await find_model(caller, name)
-    except (NotFound, Invalid) as refused:
-        listed = "/state list shows the states that hold here."
-        refused.hint = f"{refused.hint} {listed}".strip()
+    except (NotFound, Invalid) as error:
+        hint = "/state list shows the states that hold here."
+        error.hint = f"{error.hint} {hint}".strip()
         raise
 
 
 async def _notes_of(caller: Caller, agent: Agent) -> ModelNotes:
     room = await caller.room()
-    known = await caller.world.store.read(
+    thing = await caller.world.store.read(
         lambda conn: notes.get_notes_thing(conn, room.id, agent.name)
     )
-    text = (known.content or "") if known else ""
-    return ModelNotes(room.name, agent.name, text, known.updated_at if known else None)
+    text = (thing.content or "") if thing else ""
+    return ModelNotes(room.name, agent.name, text, thing.updated_at if thing else None)
 
 
 async def _room_states(caller: Caller) -> RoomStates:
     room = await caller.room()
     thing = await caller.world.store.read(lambda conn: things.get_live_thing(conn, room.id))
-    by_hand = namespaces.read_metadata_words(thing, "states")
+    manual_states = namespaces.read_metadata_words(thing, "states")
     holding = await caller.world.states(room.id)
-    return RoomStates(room.name, by_hand, tuple(sorted(holding - set(by_hand))))
+    return RoomStates(room.name, manual_states, tuple(sorted(holding - set(manual_states))))
 
 
 async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
@@ -259,18 +261,18 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         )
 
     def work(tx: Change) -> bool:
-        held = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
-        if (name in held) is holds:
+        states = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
+        if (name in states) is holds:
             return False
-        if len(held) >= MAX_ROOM_STATES and holds:
+        if len(states) >= MAX_ROOM_STATES and holds:
             raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
-        kept = [*held, name] if holds else [one for one in held if one != name]
-        things.set_metadata(tx, room.id, states=kept or None)
+        new_states = [*states, name] if holds else [word for word in states if word != name]
+        things.set_metadata(tx, room.id, states=new_states or None)
         caller.append_notice(tx, f"{'set' if holds else 'removed'} the state {name}")
         return True
 
-    changed = await caller.change(work)
-    if not changed:
+    is_changed = await caller.change(work)
+    if not is_changed:
         return Confirmation(
             f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
         )

@@ -67,10 +67,10 @@ class UsageStats:
 @view(UsageStats)
 def draw_usage_stats(stats: UsageStats) -> Block:
     """Draw the usage of models, rooms, tools and skills."""
-    of = f" by {stats.of}" if stats.of else ""
+    suffix = f" by {stats.of}" if stats.of else ""
     if not stats.spent and not stats.tools and not stats.skills:
-        return block(line(f"No model has answered{of} in ", ("room", stats.scope), " yet."))
-    lines = [line(("heading", f"Used in {stats.scope}{of}:"))]
+        return block(line(f"No model has answered{suffix} in ", ("room", stats.scope), " yet."))
+    lines = [line(("heading", f"Used in {stats.scope}{suffix}:"))]
     if stats.since and stats.until:
         lines.append(
             line(("dim", f"  {_format_minute(stats.since)} to {_format_minute(stats.until)} UTC"))
@@ -106,8 +106,8 @@ def _usage_lines(uses: list[_NamedUsage]) -> list[Line]:
     for row, (_, _, use) in zip(draw_columns(_draw_usage(*use) for use in uses), uses, strict=True):
         lines.append(row)
         notes = [
-            f"{count} {what}"
-            for count, what in ((use.estimated, "estimated"), (use.undone, "dropped"))
+            f"{count} {label}"
+            for count, label in ((use.estimated, "estimated"), (use.undone, "dropped"))
             if count
         ]
         if notes:
@@ -130,9 +130,9 @@ def _draw_usage(head: Span, name: str, use: UsageTotals) -> tuple[str | Span, ..
 def _format_dollars(use: UsageTotals) -> str:
     if use.cost is None:
         return "cost unknown" if use.answers else ""
-    unknown = use.answers - use.priced
+    unpriced_count = use.answers - use.priced
     return (f"${use.cost:.4f}" if use.cost else "$0") + (
-        f" and {unknown} unpriced" if unknown else ""
+        f" and {unpriced_count} unpriced" if unpriced_count else ""
     )
 
 
@@ -196,20 +196,20 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
             since=span[0] if span else None,
             until=span[1] if span else None,
             spent=tuple(
-                _make_model_usage(caller, used)
-                for used in statistics.read_usage_by_model(conn, room_id, agent_id)
+                _make_model_usage(caller, usage)
+                for usage in statistics.read_usage_by_model(conn, room_id, agent_id)
             ),
             total=statistics.read_total_usage(conn, room_id, agent_id),
             tools=tools,
-            calls=sum(one.calls for one in tools),
-            errors=sum(one.errors for one in tools),
+            calls=sum(tool.calls for tool in tools),
+            errors=sum(tool.errors for tool in tools),
             skills=statistics.read_skill_use(conn, room_id, agent_id),
-            rooms=tuple(RoomUsage(**asdict(spent), room=name) for name, spent in rooms),
+            rooms=tuple(RoomUsage(**asdict(room_usage), room=name) for name, room_usage in rooms),
         )
 
     return await caller.world.store.read(count)
 
 
 def _make_model_usage(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUsage:
-    who = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
-    return ModelUsage(**asdict(used.totals), model=used.model, agents=tuple(who))
+    names = sorted(caller.world.agents.name_of(agent_id) for agent_id in used.agents)
+    return ModelUsage(**asdict(used.totals), model=used.model, agents=tuple(names))

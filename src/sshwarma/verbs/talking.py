@@ -51,16 +51,16 @@ def draw_sent_message(message: SentMessage, reader: Reader) -> Block:
         return block(
             *lines_with_head(("emote", f"* {message.who} "), text=message.text, style="emote")
         )
-    who = ("private", f"you → {message.to}") if message.to is not None else ("self", message.who)
+    head = ("private", f"you → {message.to}") if message.to is not None else ("self", message.who)
     return block(
-        *lines_with_head(who, ": ", text=message.text), *sender_note_lines(message, reader)
+        *lines_with_head(head, ": ", text=message.text), *sender_note_lines(message, reader)
     )
 
 
 def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Line]:
     """Draw the notice that only the sender sees; no lines without one."""
-    then = message.next.text(reader) if message.next is not None else ""
-    return [line(("warn", f"{message.note} {then}".rstrip()))] if message.note else []
+    hint = message.next.text(reader) if message.next is not None else ""
+    return [line(("warn", f"{message.note} {hint}".rstrip()))] if message.note else []
 
 
 @verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
@@ -73,26 +73,26 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     Args:
         text: the message; it may have several lines.
     """
-    words = _clean_text(caller, text)
+    message = _clean_text(caller, text)
     answering = services_of(caller).turns
     here, now = await caller.room(), now_ms()
-    mentioned = answering.find_mentioned_models(words, caller.agent)
+    mentioned = answering.find_mentioned_models(message, caller.agent)
     sanctions = {agent.id: here.describe_sanction(agent, now) for agent in mentioned}
-    asked = [agent for agent in mentioned if not sanctions[agent.id]]
-    if asked and not answering.can_call_next(caller.mention_hops):
-        names = ", ".join(agent.name for agent in asked)
+    models = [agent for agent in mentioned if not sanctions[agent.id]]
+    if models and not answering.can_call_next(caller.mention_hops):
+        names = ", ".join(agent.name for agent in models)
         raise Forbidden(
             f"{names} cannot be called: {caller.limits.mention_hops + 1} models in a row is the"
             " limit.",
             hint="Say it without the @.",
         )
-    if asked:
-        check_answer_capacity(caller, answering, len(asked))
-    row, opened = await caller.world.change(
-        partial(_append_message, caller=caller, text=words, models=asked)
+    if models:
+        check_answer_capacity(caller, answering, len(models))
+    row, new_turns = await caller.world.change(
+        partial(_append_message, caller=caller, text=message, models=models)
     )
     by_model = caller.agent.kind == "model"
-    for turn, agent in zip(opened, asked, strict=True):
+    for turn, agent in zip(new_turns, models, strict=True):
         answering.start_turn(
             turn,
             agent,
@@ -101,19 +101,19 @@ async def say(caller: Caller, text: Text) -> SentMessage:
             person_id=caller.person_id or caller.agent.id,
             hops=caller.mention_hops + by_model,
         )
-    opened_ids = tuple(turn.id for turn in opened)
+    turn_ids = tuple(turn.id for turn in new_turns)
     notes = [sanction for sanction in sanctions.values() if sanction]
-    silent = answering.unavailable_mentions(words, caller.agent)
-    notes += [f"{agent.name} does not answer now: it is off." for agent in silent]
-    unknown = mentions.describe_unknown_mention(words, caller.world.agents)
+    silent_models = answering.unavailable_mentions(message, caller.agent)
+    notes += [f"{agent.name} does not answer now: it is off." for agent in silent_models]
+    unknown = mentions.describe_unknown_mention(message, caller.world.agents)
     return SentMessage(
         here.name,
         row.seq,
         caller.agent.name,
         row.content,
-        turns=opened_ids,
+        turns=turn_ids,
         note=" ".join(notes) or unknown,
-        next=next_call("{} shows who answers.", "models") if silent else None,
+        next=next_call("{} shows who answers.", "models") if silent_models else None,
     )
 
 
@@ -134,13 +134,13 @@ def _append_message(
     tx: Change, caller: Caller, text: str, models: list[Agent]
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
-    opened = open_turns(tx, caller.room_id, models, caller.agent.id)
-    first = opened[0].id if opened else None
+    new_turns = open_turns(tx, caller.room_id, models, caller.agent.id)
+    first_turn_id = new_turns[0].id if new_turns else None
     row = rows.append_row(
-        tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first
+        tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first_turn_id
     )
-    turns.set_request_row(tx, [turn.id for turn in opened], row)
-    return row, opened
+    turns.set_request_row(tx, [turn.id for turn in new_turns], row)
+    return row, new_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +164,9 @@ def draw_message_answers(answered: MessageAnswers, reader: Reader) -> Block:
     """Draw the answers of models to a message."""
     return block(
         *(
-            each
+            row
             for answer in answered.answers
-            for each in lines_with_head(("model", answer.who), ": ", text=answer.text)
+            for row in lines_with_head(("model", answer.who), ": ", text=answer.text)
         ),
         *sender_note_lines(answered.said, reader),
     )
@@ -223,8 +223,8 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
         name: the agent; a unique prefix is enough.
         text: the message.
     """
-    other = caller.world.agents.find(name)
-    return await _send_private_message(caller, other, text)
+    recipient = caller.world.agents.find(name)
+    return await _send_private_message(caller, recipient, text)
 
 
 @verb(
@@ -236,15 +236,15 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
     Args:
         text: the message.
     """
-    other_id = await caller.world.store.read(
+    recipient_id = await caller.world.store.read(
         lambda conn: private_messages.read_last_sender(conn, caller.agent.id)
     )
-    other = caller.world.agents.get(other_id)
-    if other is None:
+    recipient = caller.world.agents.get(recipient_id)
+    if recipient is None:
         raise NotFound(
             "Nobody has sent you a private message yet.", hint="/tell NAME TEXT sends one."
         )
-    return await _send_private_message(caller, other, text)
+    return await _send_private_message(caller, recipient, text)
 
 
 async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
@@ -254,17 +254,17 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
         )
     if recipient.disabled:
         raise NotFound(f"{recipient.name} cannot be reached.")
-    words = _clean_text(caller, text)
+    message = _clean_text(caller, text)
     row = await caller.world.change(
-        lambda tx: private_messages.send_private_message(tx, caller.agent.id, recipient.id, words)
+        lambda tx: private_messages.send_private_message(tx, caller.agent.id, recipient.id, message)
     )
-    return SentMessage("", row.seq, caller.agent.name, words, to=recipient.name)
+    return SentMessage("", row.seq, caller.agent.name, message, to=recipient.name)
 
 
 async def _append_row(caller: Caller, kind: str, text: str) -> Row:
-    words = _clean_text(caller, text)
+    message = _clean_text(caller, text)
     return await caller.world.change(
-        lambda tx: rows.append_row(tx, caller.room_id, kind, words, author_id=caller.agent.id)
+        lambda tx: rows.append_row(tx, caller.room_id, kind, message, author_id=caller.agent.id)
     )
 
 
@@ -274,12 +274,12 @@ def _clean_text(caller: Caller, text: str) -> str:
     Raises:
         Invalid: if it is empty or too long.
     """
-    words = text.strip("\n").rstrip()
-    if not words.strip():
+    message = text.strip("\n").rstrip()
+    if not message.strip():
         raise Invalid("The message is empty.")
-    piped = caller.door != "ssh"
-    limit = caller.limits.stdin_bytes if piped else caller.limits.line_bytes
-    size = len(words.encode("utf-8", "surrogatepass"))
+    is_piped = caller.door != "ssh"
+    limit = caller.limits.stdin_bytes if is_piped else caller.limits.line_bytes
+    size = len(message.encode("utf-8", "surrogatepass"))
     if size > limit:
         raise Invalid(f"That is {size} bytes; a line has at most {limit}.")
-    return words
+    return message

@@ -101,10 +101,10 @@ def draw_token_list(result: TokenList) -> Block:
 async def complete_tokens(request: CompletionRequest) -> list[Option]:
     """List the ids of the caller's tokens, with their labels."""
     caller = request.caller
-    mine = await caller.world.store.read(
+    live_tokens = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
     )
-    return [(token.id, token.label) for token in mine]
+    return [(token.id, token.label) for token in live_tokens]
 
 
 TokenDays: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TOKEN_DAYS)]
@@ -128,10 +128,10 @@ token = group(
 )
 async def list_tokens(caller: Caller) -> TokenList:
     """List your tokens."""
-    found = await caller.world.store.read(
+    live_tokens = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
     )
-    return TokenList(tuple(_make_list_item(one) for one in found))
+    return TokenList(tuple(_make_list_item(entry) for entry in live_tokens))
 
 
 @token.verb(
@@ -169,8 +169,8 @@ async def create_token(
             scope=TokenScope(scope),
         )
 
-    made, secret = await caller.change(issue)
-    return NewToken(made.id, made.label, made.scope, secret, made.expires_at)
+    new_token, secret = await caller.change(issue)
+    return NewToken(new_token.id, new_token.label, new_token.scope, secret, new_token.expires_at)
 
 
 @token.verb(
@@ -182,8 +182,8 @@ async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
     Args:
         token_id: its id, or the start of it.
     """
-    gone = await caller.change(lambda tx: tokens.revoke_token(tx, token_id, caller.agent.id))
-    return Confirmation(f"Revoked the token {gone.label or gone.id}.")
+    record = await caller.change(lambda tx: tokens.revoke_token(tx, token_id, caller.agent.id))
+    return Confirmation(f"Revoked the token {record.label or record.id}.")
 
 
 def _make_list_item(token: Token) -> TokenListItem:

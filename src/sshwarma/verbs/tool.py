@@ -78,15 +78,15 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
     """
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     on = {item.thing.id for item in load.tools}
-    more = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS * 10)
-    items: list[LoadoutItem] = [*load.tools, *more]
+    available_items = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS * 10)
+    items: list[LoadoutItem] = [*load.tools, *available_items]
     if pattern is None:
         bags = (caller.room_id, caller.agent.id)
         items = [i for i in items if i.thing.id in on or i.thing.parent_id in bags]
     else:
         glob = pattern.replace("[", "[[]")
         items = [i for i in items if fnmatchcase(i.thing.label, glob) or i.thing.name == pattern]
-    shown = sorted(items, key=lambda item: item.thing.label)
+    listing = sorted(items, key=lambda item: item.thing.label)
     return ToolList(
         pattern or "this room",
         tuple(
@@ -98,9 +98,9 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
                 obstacle=item.obstacle,
                 title=item.title,
             )
-            for item in shown[:MAX_SHOWN_AVAILABLE_TOOLS]
+            for item in listing[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),
-        len(shown) > MAX_SHOWN_AVAILABLE_TOOLS,
+        len(listing) > MAX_SHOWN_AVAILABLE_TOOLS,
     )
 
 
@@ -173,9 +173,9 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
     plain = check_tool_name(bare)
     room = await caller.room()
     if space in ("", "room", room.name):
-        wanted = caller.room_id
+        place_id = caller.room_id
     elif space in ("me", caller.agent.name):
-        wanted = caller.agent.id
+        place_id = caller.agent.id
     else:
         try:
             namespace = await caller.world.store.read(
@@ -184,8 +184,8 @@ async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, st
         except NotFound:
             await check_may_create(caller, space)
             return None, plain
-        wanted = namespace.thing.id
-    place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, wanted))
+        place_id = namespace.thing.id
+    place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
     if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
         raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
     await _check_may_change(caller, place)
@@ -208,19 +208,19 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         name: the tool; a new name starts an empty script.
     """
     try:
-        found = await _find_tool(caller, name)
+        thing = await _find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
         return EditDraft(name, "", f"/tool new {name} = ")
-    if not creation.is_lua_tool(found):
+    if not creation.is_lua_tool(thing):
         raise Invalid(
-            f"{found.label} is not a Lua tool.",
+            f"{thing.label} is not a Lua tool.",
             hint="/tool describe and /tool disable work on every tool.",
         )
-    await _check_may_decide(caller, found)
-    short = {caller.room_id: found.name, caller.agent.id: f"me:{found.name}"}
-    typed, source = short.get(found.parent_id or "", found.label), found.content or ""
-    return EditDraft(found.label, source, f"/tool new {typed} = {source}")
+    await _check_may_decide(caller, thing)
+    short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
+    short_name, source = short.get(thing.parent_id or "", thing.label), thing.content or ""
+    return EditDraft(thing.label, source, f"/tool new {short_name} = {source}")
 
 
 @tool.verb(
@@ -240,16 +240,16 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
         name: the tool.
         text: its arguments: NAME=VALUE words, or a JSON object.
     """
-    found = await _find_tool(caller, name)
-    if not creation.is_lua_tool(found):
-        raise Invalid(f"{found.label} is not a Lua tool.", hint=f"/run {found.label} calls it.")
-    await _check_may_decide(caller, found)
-    how, result, seconds = await services_of(caller).tools.test(
-        caller, found, parse_arguments(found, text or "")
+    thing = await _find_tool(caller, name)
+    if not creation.is_lua_tool(thing):
+        raise Invalid(f"{thing.label} is not a Lua tool.", hint=f"/run {thing.label} calls it.")
+    await _check_may_decide(caller, thing)
+    outcome, result, seconds = await services_of(caller).tools.test(
+        caller, thing, parse_arguments(thing, text or "")
     )
     return ToolTestResult(
-        tool=found.label,
-        ok=how == "result",
+        tool=thing.label,
+        ok=outcome == "result",
         text=result.text,
         structured=result.structured,
         printed=result.printed_lines,
@@ -294,14 +294,14 @@ async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
 
 
 async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
-    found = await _find_tool(caller, name)
-    await _check_may_decide(caller, found)
+    thing = await _find_tool(caller, name)
+    await _check_may_decide(caller, thing)
     word = "enabled" if on else "disabled"
-    override = await caller.world.store.read(lambda c: overrides.read_tool_override(c, found))
-    if overrides.apply_override(found, override).enabled == on:
-        return Confirmation(f"{found.label} is already {word}.")
-    await _change_tool(caller, found, word, enabled=on)
-    return Confirmation(f"{found.label} is {word}.")
+    override = await caller.world.store.read(lambda c: overrides.read_tool_override(c, thing))
+    if overrides.apply_override(thing, override).enabled == on:
+        return Confirmation(f"{thing.label} is already {word}.")
+    await _change_tool(caller, thing, word, enabled=on)
+    return Confirmation(f"{thing.label} is {word}.")
 
 
 @tool.verb(
@@ -321,18 +321,18 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
         name: the tool.
         text: the description; nothing after = restores the tool's own.
     """
-    found = await _find_tool(caller, name)
-    await _check_may_decide(caller, found)
-    words = " ".join(text.split())
-    if len(words) > MAX_TOOL_DESCRIPTION_CHARACTERS:
+    thing = await _find_tool(caller, name)
+    await _check_may_decide(caller, thing)
+    description = " ".join(text.split())
+    if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
-            f"The description has {len(words)} characters;"
+            f"The description has {len(description)} characters;"
             f" at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit."
         )
-    await _change_tool(caller, found, "described", description=words or None)
-    if words:
-        return Confirmation(f"{found.label} is described: {words}")
-    return Confirmation(f"{found.label} has its own description again.")
+    await _change_tool(caller, thing, "described", description=description or None)
+    if description:
+        return Confirmation(f"{thing.label} is described: {description}")
+    return Confirmation(f"{thing.label} has its own description again.")
 
 
 @tool.verb(
@@ -349,26 +349,26 @@ async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     Args:
         name: the tool.
     """
-    found = await _find_tool(caller, name)
-    if not creation.is_lua_tool(found):
+    thing = await _find_tool(caller, name)
+    if not creation.is_lua_tool(thing):
         raise Invalid(
-            f"{found.label} was not made here and cannot be removed.",
-            hint=f"/tool disable {found.label} disables it for everybody.",
+            f"{thing.label} was not made here and cannot be removed.",
+            hint=f"/tool disable {thing.label} disables it for everybody.",
         )
-    await _check_may_decide(caller, found)
+    await _check_may_decide(caller, thing)
 
     def work(tx: Change) -> None:
-        things.delete_thing(tx, things.get_live_thing(tx.conn, found.id))
-        if found.parent_id == caller.room_id:
-            caller.append_notice(tx, f"removed the tool {found.label}")
+        things.delete_thing(tx, things.get_live_thing(tx.conn, thing.id))
+        if thing.parent_id == caller.room_id:
+            caller.append_notice(tx, f"removed the tool {thing.label}")
 
     await caller.change(work)
-    if found.parent_id in (caller.room_id, caller.agent.id):
+    if thing.parent_id in (caller.room_id, caller.agent.id):
         return Confirmation(
-            f"Removed {found.label}.",
-            next_call("{} brings it back.", "restore", name=found.name),
+            f"Removed {thing.label}.",
+            next_call("{} brings it back.", "restore", name=thing.name),
         )
-    return Confirmation(f"Removed {found.label}.")
+    return Confirmation(f"Removed {thing.label}.")
 
 
 async def _change_tool(caller: Caller, tool: Thing, action: str, **decisions: Any) -> None:
@@ -388,13 +388,15 @@ async def _find_tool(caller: Caller, name: str) -> Thing:
         tool_id = item.thing.id
         return await caller.world.store.read(lambda conn: things.get_live_thing(conn, tool_id))
     try:
-        found = await find_thing(caller, name)
+        thing = await find_thing(caller, name)
     except NotFound:
-        known = [one.thing.label for one in load.tools]
-        raise unknown_name_error("tool", name, known=known, hint="/tool list lists them.") from None
-    if found.kind != "tool":
-        raise Invalid(f"{found.label} is {things.describe_kind(found.kind)}, not a tool.")
-    return found
+        labels = [entry.thing.label for entry in load.tools]
+        raise unknown_name_error(
+            "tool", name, known=labels, hint="/tool list lists them."
+        ) from None
+    if thing.kind != "tool":
+        raise Invalid(f"{thing.label} is {things.describe_kind(thing.kind)}, not a tool.")
+    return thing
 
 
 async def _check_may_decide(caller: Caller, tool: Thing) -> None:

@@ -24,7 +24,7 @@ class VerbToolProvider(ToolProvider):
 
     def __init__(self) -> None:
         self._names = {
-            spec.id: made.name for made in every_verb() if (spec := made.tool_spec) is not None
+            spec.id: verb.name for verb in every_verb() if (spec := verb.tool_spec) is not None
         }
 
     @override

@@ -68,11 +68,11 @@ class NewTool:
 @view_for_reader(NewTool)
 def draw_new_tool(result: NewTool, reader: Reader) -> Block:
     """Draw the name and arguments of a stored tool, and the line that tests it."""
-    what = "Made" if result.made else "Changed"
+    action = "Made" if result.made else "Changed"
     arguments = ", ".join(result.input_schema["properties"]) or "none"
     size = format_count(result.size, "byte")
     return block(
-        line(f"{what} ", ("tool", result.name), f" ({size}). Arguments: {arguments}."),
+        line(f"{action} ", ("tool", result.name), f" ({size}). Arguments: {arguments}."),
         line(("dim", f"Models call it {model_tool_name(result.name)}. Try it: "),
              ("verb", reader.name_call("tool test", name=result.name)), hang=2),
     )  # fmt: skip

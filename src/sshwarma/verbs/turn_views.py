@@ -103,11 +103,11 @@ class TurnDetails:
 def draw_turn_details(shown: TurnDetails) -> Block:
     """Draw a turn row by row."""
     turn = shown.turn
-    about = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
-    lines: list[Line] = [line(("mark", turn.short), f"  {about}  ", ("dim", turn.id))]
+    summary = f"{turn.by} → {turn.agent}, {turn.tokens} tokens, {turn.status}"
+    lines: list[Line] = [line(("mark", turn.short), f"  {summary}  ", ("dim", turn.id))]
     for row in shown.rows:
         head = line(("time", f"{row.seq} "), ("heading", row.role), ("name", f" {row.who}"))
-        about = f"{row.kind} {row.tool}".rstrip()
-        lines.append(line(*head.spans, ("dim", f"  {about}, {row.tokens} tokens")))
+        summary = f"{row.kind} {row.tool}".rstrip()
+        lines.append(line(*head.spans, ("dim", f"  {summary}, {row.tokens} tokens")))
         lines += lines_with_head("  ", text=row.text)
     return block(*lines)

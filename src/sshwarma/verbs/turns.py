@@ -42,8 +42,8 @@ async def complete_turns(request: CompletionRequest) -> list[Option]:
 
     def read(conn: Connection) -> list[Option]:
         newest = reversed(turns.read_newest_turns(conn, caller.room_id, DEFAULT_LISTED_TURNS))
-        listed = (make_turn_list_item(conn, caller, turn, on=True)[0] for turn in newest)
-        return [(turn.short, turn.snippet) for turn in listed]
+        summaries = (make_turn_list_item(conn, caller, turn, on=True)[0] for turn in newest)
+        return [(turn.short, turn.snippet) for turn in summaries]
 
     return await caller.world.store.read(read)
 
@@ -76,8 +76,8 @@ async def list_turns(caller: Caller, n: TurnCount = DEFAULT_LISTED_TURNS) -> Tur
         n: number of turns (default 10, at most 200).
     """
     room = await caller.room()
-    listed = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))
-    return TurnList(room.name, tuple(listed))
+    summaries = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))
+    return TurnList(room.name, tuple(summaries))
 
 
 @message.verb("show", needs=Right.ENTER, tool=False, examples=("/message show 1f03ac",))
@@ -87,8 +87,8 @@ async def show_turn(caller: Caller, turn: TurnId) -> TurnDetails:
     Args:
         turn: its id, or the end of it.
     """
-    found = await _find(caller, turn)
-    return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, found))
+    target = await _find(caller, turn)
+    return await caller.world.store.read(lambda conn: _read_turn_details(conn, caller, target))
 
 
 @message.verb(
@@ -107,19 +107,19 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     Args:
         turn: its id, or the end of it.
     """
-    found = await _find(caller, turn)
-    await check_may_change(caller, found)
-    asker, agent = participant_names(caller, found)
+    target = await _find(caller, turn)
+    await check_may_change(caller, target)
+    asker, agent = participant_names(caller, target)
 
     def drop(tx: Change) -> tuple[int, bool]:
-        count = turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, found.id))
-        return count, restore_notes(tx, caller, found)
+        count = turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
+        return count, restore_notes(tx, caller, target)
 
-    count, noted = await caller.change(
-        drop, f"dropped {agent}'s answer to {asker} ({found.short_id})"
+    count, has_new_notes = await caller.change(
+        drop, f"dropped {agent}'s answer to {asker} ({target.short_id})"
     )
-    notes = _describe_notes(agent) if noted else ""
-    return Confirmation(f"Dropped turn {found.short_id}: {format_count(count, 'row')}.{notes}")
+    notes = _describe_notes(agent) if has_new_notes else ""
+    return Confirmation(f"Dropped turn {target.short_id}: {format_count(count, 'row')}.{notes}")
 
 
 @message.verb(
@@ -136,19 +136,19 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
     Args:
         turn: its id, or the end of it.
     """
-    found = await _find(caller, turn)
-    await check_may_change(caller, found)
-    asker, agent = participant_names(caller, found)
+    target = await _find(caller, turn)
+    await check_may_change(caller, target)
+    asker, agent = participant_names(caller, target)
 
     def restore(tx: Change) -> tuple[int, bool]:
-        count = turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, found.id))
-        return count, sync_notes(tx, caller, found.agent_id)
+        count = turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
+        return count, sync_notes(tx, caller, target.agent_id)
 
-    count, noted = await caller.change(
-        restore, f"restored {agent}'s answer to {asker} ({found.short_id})"
+    count, has_new_notes = await caller.change(
+        restore, f"restored {agent}'s answer to {asker} ({target.short_id})"
     )
-    notes = _describe_notes(agent) if noted else ""
-    return Confirmation(f"Restored turn {found.short_id}: {format_count(count, 'row')}.{notes}")
+    notes = _describe_notes(agent) if has_new_notes else ""
+    return Confirmation(f"Restored turn {target.short_id}: {format_count(count, 'row')}.{notes}")
 
 
 async def _find(caller: Caller, turn: str) -> Turn:
@@ -166,32 +166,34 @@ async def undo(caller: Caller) -> Confirmation:
     turn = await find_newest_to_undo(caller)
     answering = services_of(caller).turns
     await answering.stop_turn(turn.id, caller.agent.name)
-    for called in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
-        await answering.stop_turn(called.id, caller.agent.name)
+    for called_turn in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
+        await answering.stop_turn(called_turn.id, caller.agent.name)
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
-        known = turns.find_turn(tx.conn, caller.room_id, turn.id)
-        count = turns.drop_turn(tx, known)
-        for called in list_called_turns(tx.conn, known):
-            if called.status not in ("open", "dropped"):
-                count += turns.drop_turn(tx, called)
-                restore_notes(tx, caller, called)
-        noted = restore_notes(tx, caller, known)
-        return count, noted, turns.read_other_answers(tx.conn, known)
+        stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
+        count = turns.drop_turn(tx, stored_turn)
+        for called_turn in list_called_turns(tx.conn, stored_turn):
+            if called_turn.status not in ("open", "dropped"):
+                count += turns.drop_turn(tx, called_turn)
+                restore_notes(tx, caller, called_turn)
+        has_new_notes = restore_notes(tx, caller, stored_turn)
+        return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn)
 
     asker, agent = participant_names(caller, turn)
-    count, noted, others = await caller.change(
+    count, has_new_notes, other_turns = await caller.change(
         work, f"dropped {agent}'s answer to {asker} ({turn.short_id})"
     )
-    dropped = format_count(count, "row")
-    words = [f"Dropped turn {turn.short_id}: {agent}'s answer to {asker}, {dropped}."]
-    if others:
-        by = ", ".join(caller.world.agents.name_of(other.agent_id) for other in others)
-        words.append(f"The question stays, with what {by} answered.")
-    if noted:
-        words.append(_describe_notes(agent).strip())
-    restores = next_call("{} restores it.", "message restore", turn=turn.short_id)
-    return Confirmation(" ".join(words), restores)
+    row_count = format_count(count, "row")
+    sentences = [f"Dropped turn {turn.short_id}: {agent}'s answer to {asker}, {row_count}."]
+    if other_turns:
+        names = ", ".join(
+            caller.world.agents.name_of(other_turn.agent_id) for other_turn in other_turns
+        )
+        sentences.append(f"The question stays, with what {names} answered.")
+    if has_new_notes:
+        sentences.append(_describe_notes(agent).strip())
+    next_step = next_call("{} restores it.", "message restore", turn=turn.short_id)
+    return Confirmation(" ".join(sentences), next_step)
 
 
 async def check_may_change(caller: Caller, turn: Turn) -> None:
@@ -251,21 +253,21 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
     """List the turns that the rows of a turn opened, and so on, newest first."""
-    called: list[Turn] = []
-    waiting = [turn]
+    called_turns: list[Turn] = []
+    queue = [turn]
     recent = turns.read_newest_turns(conn, turn.room_id, MAX_ANCESTOR_TURNS)
-    while waiting:
+    while queue:
         ids = {
-            row.id
-            for row in turns.read_rows_with_request(conn, waiting.pop())
-            if row.kind == "chat"
+            row.id for row in turns.read_rows_with_request(conn, queue.pop()) if row.kind == "chat"
         }
         ids.discard(turn.request_row_id or "")
-        known = {one.id for one in called}
-        more = [one for one in recent if one.request_row_id in ids and one.id not in known]
-        called += more
-        waiting += more
-    return called[::-1]
+        called_ids = {item.id for item in called_turns}
+        new_turns = [
+            item for item in recent if item.request_row_id in ids and item.id not in called_ids
+        ]
+        called_turns += new_turns
+        queue += new_turns
+    return called_turns[::-1]
 
 
 def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
@@ -273,12 +275,12 @@ def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
 
     Return whether this changed the notes.
     """
-    later = [
-        other
-        for other in turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
-        if other.agent_id == turn.agent_id and other.id > turn.id
+    later_turns = [
+        later_turn
+        for later_turn in turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
+        if later_turn.agent_id == turn.agent_id and later_turn.id > turn.id
     ]
-    return not later and _set_notes(tx, caller, turn.agent_id, turn.state_before)
+    return not later_turns and _set_notes(tx, caller, turn.agent_id, turn.state_before)
 
 
 def sync_notes(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] = ()) -> bool:
@@ -291,15 +293,17 @@ def sync_notes(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] =
     path = turns.read_path(tx.conn, caller.room_id, MAX_ANCESTOR_TURNS)
     newest = next((turn for turn in reversed(path) if turn.agent_id == agent_id), None)
     if newest is None:
-        before = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
-        return _set_notes(tx, caller, agent_id, before)
-    made = (
+        old_notes = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
+        return _set_notes(tx, caller, agent_id, old_notes)
+    own_rows = (
         row
         for row in reversed(turns.read_rows_with_request(tx.conn, newest))
         if row.author_id == agent_id
     )
-    kept = next((str(row.meta["state"]) for row in made if "state" in row.meta), None)
-    return _set_notes(tx, caller, agent_id, newest.state_before if kept is None else kept)
+    newest_notes = next((str(row.meta["state"]) for row in own_rows if "state" in row.meta), None)
+    return _set_notes(
+        tx, caller, agent_id, newest.state_before if newest_notes is None else newest_notes
+    )
 
 
 def _set_notes(tx: Change, caller: Caller, agent_id: str, text: str | None) -> bool:
@@ -341,7 +345,7 @@ def make_turn_list_item(
     )
     answers = [row.text for row in rows[1:] if row.who == agent and row.kind == "chat"]
     size = sum(row.tokens for row in rows)
-    listed = TurnSummary(
+    summary = TurnSummary(
         id=turn.id,
         short=turn.short_id,
         at=turn.created_at,
@@ -354,7 +358,7 @@ def make_turn_list_item(
         status=turn.status,
         on=on and turn.status != "dropped",
     )
-    return listed, rows
+    return summary, rows
 
 
 def _cut_snippet(text: str) -> str:
@@ -366,9 +370,9 @@ def _cut_snippet(text: str) -> str:
 
 
 def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnDetails:
-    on = any(one.id == turn.id for one in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
-    listed, rows = make_turn_list_item(conn, caller, turn, on)
-    return TurnDetails(listed, rows)
+    on = any(item.id == turn.id for item in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS))
+    summary, rows = make_turn_list_item(conn, caller, turn, on)
+    return TurnDetails(summary, rows)
 
 
 def _provider_role(caller: Caller, row: Row) -> str:

@@ -48,11 +48,11 @@ class Parameter:
         word = "|".join(self.choices) or self.arg.prefix + name.upper()
         word = "|".join((word, *self.arg.flag_words))
         if self.flag:
-            shown = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
-            return f"[{shown}]{'…' if self.many else ''}"
-        shown = f"{word}…" if self.arg.rest else word
-        shown = f"{self.arg.particle} {shown}" if self.arg.particle else shown
-        return shown if self.required else f"[{shown}]"
+            text = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
+            return f"[{text}]{'…' if self.many else ''}"
+        text = f"{word}…" if self.arg.rest else word
+        text = f"{self.arg.particle} {text}" if self.arg.particle else text
+        return text if self.required else f"[{text}]"
 
     @property
     def option(self) -> str:
@@ -156,11 +156,11 @@ class Verb:
     def usage(self) -> str:
         """The usage line. Free text comes last, because it takes the rest of the line."""
         free = [parameter for parameter in self.positional if parameter.is_text]
-        before = [parameter for parameter in self.positional if parameter not in free]
-        words = {word for known in before for word in known.arg.flag_words}
-        flags = [known for option, known in self.flags.items() if option not in words]
-        shown = (known.usage for known in (*before, *flags, *free))
-        return " ".join([f"/{self.name}", *shown])
+        arguments = [parameter for parameter in self.positional if parameter not in free]
+        flag_words = {word for param in arguments for word in param.arg.flag_words}
+        flags = [param for option, param in self.flags.items() if option not in flag_words]
+        parts = (param.usage for param in (*arguments, *flags, *free))
+        return " ".join([f"/{self.name}", *parts])
 
     @cached_property
     def model(self) -> type[BaseModel]:
@@ -197,8 +197,8 @@ class Verb:
     def result_adapter(self) -> TypeAdapter[Any]:
         """The type adapter of results for programs, which makes their JSON Schema."""
         kinds = get_args(self.result_type) or (self.result_type,)
-        shown = [kind for kind in kinds if not hasattr(kind, TERMINAL_RESULT_ATTRIBUTE)]
-        union: Any = Union[tuple(shown or kinds)]  # noqa: UP007 - of a list
+        result_types = [kind for kind in kinds if not hasattr(kind, TERMINAL_RESULT_ATTRIBUTE)]
+        union: Any = Union[tuple(result_types or kinds)]  # noqa: UP007 - of a list
         return TypeAdapter(union)
 
     @property
@@ -241,7 +241,7 @@ class Verb:
 
 def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
     """Return the Arg of an annotation, its plain type, and its allowed values."""
-    options = [part for part in get_args(hint) if part is not type(None)]
+    options = [option for option in get_args(hint) if option is not type(None)]
     if get_origin(hint) is not Annotated and type(None) in get_args(hint):
         return _describe(options[0])
     if get_origin(hint) is Annotated:

@@ -67,10 +67,10 @@ def draw_result(result: object, reader: Reader = PERSON) -> Block:
     if not hasattr(result, SHARED_VIEW_ATTRIBUTE):
         return _views[type(result)](result, reader)
     by_reader = _drawn.setdefault(result, {})
-    known = by_reader.get(reader)
-    if known is None:
-        known = by_reader[reader] = _views[type(result)](result, reader)
-    return known
+    cached_block = by_reader.get(reader)
+    if cached_block is None:
+        cached_block = by_reader[reader] = _views[type(result)](result, reader)
+    return cached_block
 
 
 def draw_hint(reader: Reader, sentence: str, verb: str, /, **arguments: object) -> list[Line]:
@@ -98,8 +98,8 @@ class Confirmation:
 @view_for_reader(Confirmation)
 def draw_confirmation(confirmation: Confirmation, reader: Reader) -> Block:
     """Draw the sentence of a confirmation, and what the reader can do next."""
-    then = confirmation.next.text(reader) if confirmation.next is not None else ""
-    return block(line(f"{confirmation.text} {then}".rstrip(" "), hang=2))
+    hint = confirmation.next.text(reader) if confirmation.next is not None else ""
+    return block(line(f"{confirmation.text} {hint}".rstrip(" "), hang=2))
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:
@@ -129,18 +129,18 @@ def draw_columns(
         for i in range(len(cells[0]) - 1)
     ]
     hang = indent + sum(widths) + 2 * len(widths)
-    made = [_join_cells(row, widths, indent) for row in cells]
-    widest = max(sum(len(text) for _, text in spans) for spans in made)
-    last = 1 + 2 * len(widths)
+    span_rows = [_join_cells(row, widths, indent) for row in cells]
+    widest = max(sum(len(text) for _, text in spans) for spans in span_rows)
+    last_column = 1 + 2 * len(widths)
     return [
         Line(
             spans,
             hang=hang,
-            fold=last if cut_last and len(spans) > last else None,
-            last_column=last if widths else None,
+            fold=last_column if cut_last and len(spans) > last_column else None,
+            last_column=last_column if widths else None,
             widest=widest,
         )
-        for spans in made
+        for spans in span_rows
     ]
 
 
@@ -173,11 +173,11 @@ def format_count(count: int, thing: str) -> str:
 
 def format_clock(at_ms: int) -> str:
     """Format a time as hours and minutes, server time; with the date if not today."""
-    then = time.localtime(at_ms / 1000)
+    moment = time.localtime(at_ms / 1000)
     today = time.localtime()
-    if then[:3] == today[:3]:
-        return time.strftime("%H:%M", then)
-    return time.strftime("%Y-%m-%d %H:%M", then)
+    if moment[:3] == today[:3]:
+        return time.strftime("%H:%M", moment)
+    return time.strftime("%Y-%m-%d %H:%M", moment)
 
 
 def format_duration(seconds: float) -> str:

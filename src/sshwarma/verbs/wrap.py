@@ -59,19 +59,19 @@ class WrappedContext:
 @view(WrappedContext)
 def draw_wrapped_context(wrapped: WrappedContext) -> Block:
     """Draw the context that a model would be sent: its size, tools and layers."""
-    about = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
-    lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {about}"))]
+    summary = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
+    lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {summary}"))]
     if wrapped.cached_tokens:
-        same = f"The first {wrapped.cached_tokens} tokens are the same as in the last request."
-        lines.append(line(("dim", same)))
+        note = f"The first {wrapped.cached_tokens} tokens are the same as in the last request."
+        lines.append(line(("dim", note)))
     lines += [
         line(),
         line(("mark", "tools"), ("dim", f"  release, {wrapped.tool_tokens} tokens")),
         line("  ", ", ".join(wrapped.tools) or "none", hang=2),
     ]
     for layer in wrapped.layers:
-        about = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
-        lines += [line(), line(("mark", layer.name), ("dim", about), ("warn", f"  {layer.note}"))]
+        summary = f"  {layer.side}, {layer.stability}, {layer.tokens} tokens"
+        lines += [line(), line(("mark", layer.name), ("dim", summary), ("warn", f"  {layer.note}"))]
         lines += text_lines(layer.text, indent=2)
     lines += [line(("warn", notice)) for notice in wrapped.notices]
     return block(*lines)
@@ -86,8 +86,8 @@ async def wrap(caller: Caller, model: ModelMention | None = None) -> WrappedCont
     Args:
         model: the model (default: the one that answered last here).
     """
-    wrapped, _ = await compose_for(caller, await find_model(caller, model))
-    return wrapped
+    details, _ = await compose_for(caller, await find_model(caller, model))
+    return details
 
 
 async def find_model(caller: Caller, name: str | None) -> Agent:
@@ -98,10 +98,10 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
         Invalid: if the agent is not a model.
     """
     if name is None:
-        known = await find_default_model(caller)
-        if known is None:
+        agent = await find_default_model(caller)
+        if agent is None:
             raise NotFound("No model has answered here yet.", hint="Name one: /models lists them.")
-        return known
+        return agent
     return caller.world.agents.find_model(name)
 
 
@@ -116,9 +116,9 @@ async def find_default_model(caller: Caller) -> Agent | None:
         newest = turns.read_path(conn, caller.room_id, 1)
         return newest[0].agent_id if newest else None
 
-    known = caller.world.agents.get(await caller.world.store.read(last))
-    if known is not None and not reads_only_question(caller, known):
-        return known
+    last_agent = caller.world.agents.get(await caller.world.store.read(last))
+    if last_agent is not None and not reads_only_question(caller, last_agent):
+        return last_agent
     models = [
         agent
         for agent in caller.world.agents
@@ -156,18 +156,18 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         door="model",
     )
     try:
-        composed = await services.composer.compose(
+        context = await services.composer.compose(
             as_model, "…", caller.agent.name, MAX_ROW_ID, budget=budget
         )
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
     load = await caller.world.loadout(caller.room_id, agent.id)
     offers = sorted(load.usable, key=lambda item: item.thing.label)
-    before = answering.last_context(caller.room_id, agent.id)
-    wrapped = WrappedContext(
+    last_context = answering.last_context(caller.room_id, agent.id)
+    details = WrappedContext(
         model=agent.name,
         tools=tuple(model_tool_name(item.thing.label) for item in offers),
-        tool_tokens=composed.tool_tokens,
+        tool_tokens=context.tool_tokens,
         layers=tuple(
             LayerDetails(
                 name=layer.name,
@@ -177,11 +177,11 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
                 text=layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
                 note=layer.note,
             )
-            for layer in composed.layers
+            for layer in context.layers
         ),
-        total_tokens=composed.tokens + composed.tool_tokens,
-        cached_tokens=composed.count_shared_tokens(before) if before is not None else 0,
+        total_tokens=context.tokens + context.tool_tokens,
+        cached_tokens=context.count_shared_tokens(last_context) if last_context is not None else 0,
         budget=budget,
-        notices=tuple(composed.notices),
+        notices=tuple(context.notices),
     )
-    return wrapped, composed
+    return details, context

@@ -74,8 +74,8 @@ class HttpApi:
         async def endpoint(request: Request) -> Response:
             try:
                 return JSONResponse(await answer(request))
-            except WorldError as refused:
-                return refuse(refused)
+            except WorldError as error:
+                return refuse(error)
             except ClientDisconnect:
                 return Response(status_code=499)  # the client is gone
 
@@ -135,20 +135,20 @@ class HttpApi:
         """Read a request, then run it; stop it when its access ends or its client disconnects."""
         agent, token = await self._authenticate(request)
         self._line_rate.check(agent.id)
-        opened = self._world.open_requests.begin(agent.id, token=token)
+        open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
-            with self._count_request(agent.id), opened:
+            with self._count_request(agent.id), open_request:
                 caller = await self._make_caller(request, agent, token)
                 arguments = await self._arguments(request)
                 # Again: the token, roles and rooms may have changed while the body was read.
                 await self._authenticate(request)
                 caller = await caller.refreshed()
-                opened.room_id = caller.room_id
-                async with _end_with_client(request, opened):
+                open_request.room_id = caller.room_id
+                async with _end_with_client(request, open_request):
                     result = await run(caller, arguments)
-        except Forbidden as refused:
-            if opened.lost_access:
-                raise Unauthorized(opened.reason) from refused
+        except Forbidden as error:
+            if open_request.lost_access:
+                raise Unauthorized(open_request.reason) from error
             raise
         return {"result": dump_json(result), "text": render_for(API_CLIENT, result)}
 
@@ -189,8 +189,10 @@ class HttpApi:
             door="web",
             scope=token.scope,
         )
-        wanted = request.query_params.get("room")
-        return await (caller.in_accessible_room() if wanted is None else caller.in_room(wanted))
+        room_name = request.query_params.get("room")
+        return await (
+            caller.in_accessible_room() if room_name is None else caller.in_room(room_name)
+        )
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         limit = self._limits.stdin_bytes * 2  # JSON escapes may double a text
@@ -233,10 +235,10 @@ async def _end_with_client(request: Request, opened: OpenRequest) -> AsyncIterat
 
 def _unknown_verb_error(name: str) -> NotFound:
     """Return the refusal of a name that no verb has, with the names that are meant."""
-    offered = [verb for verb in every_verb() if not verb.ssh_only]
-    family = [verb.path for verb in offered if verb.group == name]
-    near = family or find_near_names(name, [verb.path for verb in offered])
-    hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near)
+    verbs = [verb for verb in every_verb() if not verb.ssh_only]
+    family = [verb.path for verb in verbs if verb.group == name]
+    near_names = family or find_near_names(name, [verb.path for verb in verbs])
+    hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near_names)
     return NotFound(
         f"Unknown verb {name[:40]}.", hint=hint or "GET the path api/v1/verbs: it lists them."
     )

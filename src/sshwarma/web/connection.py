@@ -31,8 +31,8 @@ class BoundedConnection(HttpConnection):
     @override
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS:
-            words = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
-            self._refuse("503 Service Unavailable", "unavailable", words)
+            message = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
+            self._refuse("503 Service Unavailable", "unavailable", message)
         else:
             self._wait_for_head()
 
@@ -60,8 +60,8 @@ class BoundedConnection(HttpConnection):
             self._waiting = None
 
     def _on_head_timeout(self) -> None:
-        words = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
-        self._refuse("408 Request Timeout", "request_timeout", words)
+        message = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
+        self._refuse("408 Request Timeout", "request_timeout", message)
 
     def _refuse(self, status: str, code: str, words: str) -> None:
         body = json.dumps(make_error_body(code, words))

@@ -89,7 +89,7 @@ class HttpServer:
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
                 *self._api.routes,
-                *(Route(path, _AsgiEndpoint(other)) for path, other in self._others.items()),
+                *(Route(path, _AsgiEndpoint(asgi_app)) for path, asgi_app in self._others.items()),
             ],
             exception_handlers={
                 HTTPException: handle_http_exception,

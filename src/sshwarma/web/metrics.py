@@ -69,10 +69,12 @@ class WorldMetricsCollector(Collector):
             "Connections that failed to authenticate.",
             ssh.counters.auth_failed,
         )
-        refused = CounterMetricFamily("sshwarma_refused", "Connections refused.", labels=["reason"])
+        refusals = CounterMetricFamily(
+            "sshwarma_refused", "Connections refused.", labels=["reason"]
+        )
         for reason, count in ssh.counters.refused.items():
-            refused.add_metric([reason], count)
-        yield refused
+            refusals.add_metric([reason], count)
+        yield refusals
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
             "Namespace searches without a word match, answered by comparing vectors.",

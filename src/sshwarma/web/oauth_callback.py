@@ -62,8 +62,8 @@ def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
         return _render_page(405, "Method not allowed: use GET.")
     try:
         name = signing.accept_callback(dict(request.query_params))
-    except WorldError as refused:
-        return _render_page(400, str(refused))
+    except WorldError as error:
+        return _render_page(400, str(error))
     return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")
 
 

@@ -81,10 +81,10 @@ class SshContext:
         if self._typed_timer is not None:
             self._typed_timer.cancel()
             self._typed_timer = None
-        typed, self._unsaved_input = self._unsaved_input, []
-        if typed:
+        lines, self._unsaved_input = self._unsaved_input, []
+        if lines:
             self._store_task = self.background.spawn(
-                self.world.store.write(lambda tx: append_input_history(tx, typed))
+                self.world.store.write(lambda tx: append_input_history(tx, lines))
             )
 
     async def load_input_history(self, agent_id: str) -> list[str]:
@@ -158,9 +158,9 @@ def _refusal_line(refused: WorldError) -> Line:
 
 def draw_question(event: QuestionAsked) -> Block:
     """Draw a tool's question or private message to one person."""
-    does = " asks: " if event.hint else ": "
+    separator = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []
-    return block(*lines_with_head(("tool", event.asked_by), does, text=event.text), *hint)
+    return block(*lines_with_head(("tool", event.asked_by), separator, text=event.text), *hint)
 
 
 def is_concurrent_line(typed: str) -> bool:

@@ -122,9 +122,9 @@ class ExecHandler(TaskHandler):
                     raise _no_editor_error(result)
                 if isinstance(result, SentMessage) and result.turns:
                     result = await wait_for_answers(caller, result)
-        except WorldError as refused:
-            await self._refuse(refused, line)
-            return 2 if isinstance(refused, (Invalid, UnknownVerb)) else 1
+        except WorldError as error:
+            await self._refuse(error, line)
+            return 2 if isinstance(error, (Invalid, UnknownVerb)) else 1
         if self._json:
             await self._print_json(dump_json(result))
         elif isinstance(result, AttachmentData) and not self._channel.has_pty:
@@ -144,29 +144,29 @@ class ExecHandler(TaskHandler):
         Raises:
             Invalid: if the command ends with `--room` and no name.
         """
-        own, separator, program = f" {command}".partition(" -- ")
-        takes_text = self._takes_text(own)
-        start, end = _find_text(own) if takes_text else (len(own), len(own))
+        line, separator, program = f" {command}".partition(" -- ")
+        takes_text = self._takes_text(line)
+        start, end = _find_text(line) if takes_text else (len(line), len(line))
         room = ""
-        for part in (own[:start], own[end:]):
-            for found in _DOOR_FLAG.finditer(part):
-                if found["name"] == "json":
+        for part in (line[:start], line[end:]):
+            for match in _DOOR_FLAG.finditer(part):
+                if match["name"] == "json":
                     self._json = True
-                elif found["name"] == "stdin":
+                elif match["name"] == "stdin":
                     self._waits = True
                 else:
-                    room = found["room"]
-        head, tail = (_DOOR_FLAG.sub("", part) for part in (own[:start], own[end:]))
-        own = head + own[start:end] + tail
-        if not takes_text and re.search(r"\s--room=?\s*$", own):
+                    room = match["room"]
+        head, tail = (_DOOR_FLAG.sub("", part) for part in (line[:start], line[end:]))
+        line = head + line[start:end] + tail
+        if not takes_text and re.search(r"\s--room=?\s*$", line):
             raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
-        return f"{own}{separator}{program}".strip(), room
+        return f"{line}{separator}{program}".strip(), room
 
     @staticmethod
     def _takes_text(command: str) -> bool:
         """Return whether free text follows the words of a command; also if no verb is known."""
-        typed = find_typed("/" + _DOOR_FLAG.sub("", command).strip().removeprefix("/"))
-        return typed is None or typed[0].text is not None
+        typed_verb = find_typed("/" + _DOOR_FLAG.sub("", command).strip().removeprefix("/"))
+        return typed_verb is None or typed_verb[0].text is not None
 
     async def _is_registration(self, caller: Caller, command: str) -> bool:
         """Return whether the command is `register [CODE]`, and not a command of that name."""
@@ -184,9 +184,9 @@ class ExecHandler(TaskHandler):
         if self._json:
             await self._print_json({"registered": name})
             return 0
-        unused = " The code was not used." if len(command.split()) > 1 else ""
+        note = " The code was not used." if len(command.split()) > 1 else ""
         await self._print(
-            f"Your key is registered already: you are {name}.{unused}{self._newline}".encode()
+            f"Your key is registered already: you are {name}.{note}{self._newline}".encode()
         )
         return 0
 
@@ -196,11 +196,11 @@ class ExecHandler(TaskHandler):
         Raises:
             NotFound: if the first word is no verb, alias, command or mention.
         """
-        first = command.split(None, 1)[0] if command else ""
-        if first.startswith(("/", "@")):
+        word = command.split(None, 1)[0] if command else ""
+        if word.startswith(("/", "@")):
             return command
-        known = find_entry(first) is not None or first.lower() in caller.agent.aliases
-        if not known and await commands.find_typed_command(caller, f"/{command}") is None:
+        is_known = find_entry(word) is not None or word.lower() in caller.agent.aliases
+        if not is_known and await commands.find_typed_command(caller, f"/{command}") is None:
             self._check_verb(command)
             raise NotFound("The command is empty.", hint="Example: ssh HOST look")
         return f"/{command}"
@@ -213,9 +213,9 @@ class ExecHandler(TaskHandler):
         """
         try:
             split_verb(f"/{command}")
-        except WorldError as refused:
-            if refused.span is not None:
-                refused.span = (max(0, refused.span[0] - 1), max(0, refused.span[1] - 1))
+        except WorldError as error:
+            if error.span is not None:
+                error.span = (max(0, error.span[0] - 1), max(0, error.span[1] - 1))
             raise
 
     async def _text_from_pipe(self, line: str) -> str | None:
@@ -229,25 +229,25 @@ class ExecHandler(TaskHandler):
             Invalid: if the input is longer than `limits.stdin_bytes`.
         """
         if line.startswith("/"):
-            first = line.split(None, 1)[0]
+            word = line.split(None, 1)[0]
             if self._channel.has_pty:
                 return None
-            typed = find_typed(line)
-            if typed is not None:
-                verb, start = typed
+            typed_verb = find_typed(line)
+            if typed_verb is not None:
+                verb, start = typed_verb
                 if verb.text is None:
                     return None
-                lacks = verb.text.required and len(line[start:].split()) < len(verb.positional)
-            elif find_entry(first) is not None:
+                needs_text = verb.text.required and len(line[start:].split()) < len(verb.positional)
+            elif find_entry(word) is not None:
                 return None
             else:
                 # An alias takes no piped text; a command made in the world does.
-                if first[1:].lower() in self._context.require_agent(self._agent_id).aliases:
+                if word[1:].lower() in self._context.require_agent(self._agent_id).aliases:
                     return None
-                lacks = False
+                needs_text = False
         else:
-            lacks = False
-        if not lacks and not self._waits:
+            needs_text = False
+        if not needs_text and not self._waits:
             try:
                 await asyncio.wait_for(self._came.wait(), PIPE_WAIT_SECONDS)
             except TimeoutError:
@@ -267,10 +267,8 @@ class ExecHandler(TaskHandler):
                 {"error": refused.code, "message": refused.message, "hint": refused.hint}
             )
             return
-        drawn = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)
-        self._channel.write_stderr(
-            encode_plain_block(drawn, utf8=self._utf8, newline=self._newline)
-        )
+        view = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)
+        self._channel.write_stderr(encode_plain_block(view, utf8=self._utf8, newline=self._newline))
 
     async def _print_json(self, value: Any) -> None:
         # In a thread: a tool result may be megabytes, and every character is checked.
@@ -279,8 +277,12 @@ class ExecHandler(TaskHandler):
     def _json_text(self, value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
         # JSON escapes C0 itself; escape other non-printable characters in the same way.
-        safe = "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
-        return encode_plain_block(block(*safe.split("\n")), utf8=self._utf8, newline=self._newline)
+        printable = "".join(
+            c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text
+        )
+        return encode_plain_block(
+            block(*printable.split("\n")), utf8=self._utf8, newline=self._newline
+        )
 
     async def _print(self, text: bytes) -> None:
         """Write all of the text, at the speed at which the client reads."""
@@ -302,8 +304,8 @@ def _find_text(command: str) -> tuple[int, int]:
     first, last = 0, len(words)
     if words and not words[0][0].startswith("-"):
         first = 1
-    while (taken := _count_flag_words(words, first, last)) > 0:
-        first += taken
+    while (count := _count_flag_words(words, first, last)) > 0:
+        first += count
     while last > first:
         if _FLAG_WORD.fullmatch(words[last - 1][0]):
             last -= 1
@@ -324,5 +326,5 @@ def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
 
 def _no_editor_error(draft: EditDraft) -> Invalid:
     """Return the refusal of an editor without a terminal: the line that stores a text."""
-    stores = draft.line.removesuffix(draft.text).removesuffix(" = ")
-    return Invalid("The line editor needs a terminal.", hint=f"{stores} = TEXT replaces the text.")
+    command = draft.line.removesuffix(draft.text).removesuffix(" = ")
+    return Invalid("The line editor needs a terminal.", hint=f"{command} = TEXT replaces the text.")

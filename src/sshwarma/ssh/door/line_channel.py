@@ -114,13 +114,13 @@ class LineChannel:
 
     def _update_flow_control(self) -> None:
         """Pause reading while a whole line is unread and the buffer is over its limit."""
-        much = (
+        is_full = (
             len(self._buffer) > MAX_UNREAD_BYTES and self._buffer.find(b"\n", self._searched) >= 0
         )
-        if much and not self._paused and not self._ended:
+        if is_full and not self._paused and not self._ended:
             self._paused = True
             self._channel.pause_reading()
-        elif self._paused and not much:
+        elif self._paused and not is_full:
             self._paused = False
             self._channel.resume_reading()
 

@@ -69,8 +69,8 @@ class LineShellHandler(TaskHandler):
     def data(self, data: bytes) -> None:
         self._connection.mark_active()
         self._partial += data
-        *whole, self._partial = self._partial.split(b"\n")
-        for raw in whole:
+        *raw_lines, self._partial = self._partial.split(b"\n")
+        for raw in raw_lines:
             if self._skips_to_newline:  # the end of a line that was refused
                 self._skips_to_newline = False
                 continue
@@ -118,14 +118,14 @@ class LineShellHandler(TaskHandler):
             # A client that hangs up during this has arrived and then departs.
             await movement.record_arrival(world, self._connection)
             self._follow_room()
-            while (typed := await self._lines.get()) is not None:
-                if isinstance(typed, WorldError):
-                    self._print(draw_refusal(typed, ""))
+            while (item := await self._lines.get()) is not None:
+                if isinstance(item, WorldError):
+                    self._print(draw_refusal(item, ""))
                     continue
-                if not typed.strip():
+                if not item.strip():
                     continue
                 self._running = True
-                if not await self._run_line(typed):
+                if not await self._run_line(item):
                     break
                 self._running = False
                 self._follow_room()
@@ -146,8 +146,8 @@ class LineShellHandler(TaskHandler):
             self._context.line_rate.check(self._agent_id)
             caller = self._context.make_caller(self._agent_id, "ssh", self._connection)
             result = await run_line(caller, typed)
-        except WorldError as refused:
-            self._print(draw_refusal(refused, typed))
+        except WorldError as error:
+            self._print(draw_refusal(error, typed))
             return True
         if not isinstance(result, SentMessage):
             self._print(draw_result(result))
@@ -179,11 +179,11 @@ class LineShellHandler(TaskHandler):
             self._on_evicted(event)
 
     def _on_evicted(self, event: AgentEvicted) -> None:
-        here = self._connection.room_id
-        if event.ends_connection(here):
+        room_id = self._connection.room_id
+        if event.ends_connection(room_id):
             self._print(block(line(event.reason)))
             self._link.close(event.reason)
-        elif event.moves_connection(here):
+        elif event.moves_connection(room_id):
             self._print(block(line(event.reason)))
             self._context.background.spawn(self._move_out())
 

@@ -122,9 +122,9 @@ class LiveAnswerFeed:
         answer = answers.get(event.turn_id)
         if answer is None:
             author = self._world.agents.get(event.author_id)
-            who = self._world.agents.name_of(event.author_id)
+            name = self._world.agents.name_of(event.author_id)
             is_model = author is not None and author.kind == "model"
-            answer = answers[event.turn_id] = _LiveTurn(who, is_model, event)
+            answer = answers[event.turn_id] = _LiveTurn(name, is_model, event)
         answer.event = event
         answer.last_event_at = time.monotonic()
         if event.room_id in self._watchers:
@@ -195,21 +195,21 @@ def cut_to_newest(text: str) -> str:
         space = _SPACE.search(text, start, start + 200)
         start = space.end() if space else start
     lines = text[start:].split("\n")
-    cut = start > 0 or len(lines) > MAX_LIVE_LINES
-    return "…" * cut + "\n".join(lines[-MAX_LIVE_LINES:])
+    is_cut = start > 0 or len(lines) > MAX_LIVE_LINES
+    return "…" * is_cut + "\n".join(lines[-MAX_LIVE_LINES:])
 
 
 def _draw_progress(name: str, event: StreamUpdated, now: float) -> Line:
     elapsed = max(0.0, now - event.since)
     turn = _SPINNER[int(elapsed / ELAPSED_REDRAW_SECONDS) % len(_SPINNER)]
-    about = [_format_elapsed(elapsed)]
+    details = [_format_elapsed(elapsed)]
     if event.tokens:
-        about.append(f"{_format_token_count(event.tokens)} tokens")
+        details.append(f"{_format_token_count(event.tokens)} tokens")
     if event.active_tools:
-        about.append(_format_tool_names(event.active_tools))
+        details.append(_format_tool_names(event.active_tools))
     if event.wait_reason:
-        about.append(event.wait_reason)
-    return line(("mark", f"{turn} "), ("model", name), ("dim", f" {' · '.join(about)}"))
+        details.append(event.wait_reason)
+    return line(("mark", f"{turn} "), ("model", name), ("dim", f" {' · '.join(details)}"))
 
 
 def _format_elapsed(elapsed: float) -> str:
@@ -225,5 +225,5 @@ def _format_token_count(count: int) -> str:
 
 def _format_tool_names(names: tuple[str, ...]) -> str:
     """Format tool names without their namespaces, counting repeats: `look, who ×2`."""
-    counted = Counter(name.rpartition("__")[2] or name for name in names)
-    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.items())
+    counts = Counter(name.rpartition("__")[2] or name for name in names)
+    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())

@@ -71,8 +71,8 @@ class WorldAuthenticator(Authenticator):
             case "open":
                 try:
                     return RegisteredUser((await self.register(peer, peer.username)).id)
-                except WorldError as refused:
-                    return UnregisteredUser(peer, str(refused))
+                except WorldError as error:
+                    return UnregisteredUser(peer, str(error))
 
     async def register(self, peer: Peer, name: str) -> agents.Agent:
         """Create an agent for an unregistered peer in `open` mode.
@@ -86,9 +86,9 @@ class WorldAuthenticator(Authenticator):
         role = self._registration.role
 
         def register(tx: Change) -> agents.Agent:
-            made = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
-            record_change(tx, door="ssh", verb="register", request=name, agent_id=made.id)
-            return made
+            new_agent = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
+            record_change(tx, door="ssh", verb="register", request=name, agent_id=new_agent.id)
+            return new_agent
 
         agent = await self._world.change(register)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
@@ -106,10 +106,10 @@ class WorldAuthenticator(Authenticator):
         self._check_registration_rate(peer.address)
 
         def redeem(tx: Change) -> agents.Agent:
-            made = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
+            new_agent = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
             # The code is secret, so only the name is recorded.
-            record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=made.id)
-            return made
+            record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=new_agent.id)
+            return new_agent
 
         agent = await self._world.change(redeem)
         log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")

@@ -70,18 +70,18 @@ class RegistrationShellHandler(TaskHandler):
 
     async def _ask_all(self) -> None:
         try:
-            done = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
+            is_registered = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
         except TimeoutError:
             self._say(f"\r\nTimed out after {REGISTRATION_TIMEOUT_SECONDS:.0f} s.\r\n")
-            done = False
-        self._channel.exit(0 if done else 1)
+            is_registered = False
+        self._channel.exit(0 if is_registered else 1)
 
     async def _register(self) -> bool:
         peer = self._newcomer.peer
         self._say(f"{escape_controls(self._newcomer.reason)}\r\n")
-        wanted, code = peer.username, ""
+        username, code = peer.username, ""
         for _ in range(MAX_REGISTRATION_TRIES):
-            name = await self._ask(f"Your name here [{escape_controls(wanted)}]: ")
+            name = await self._ask(f"Your name here [{escape_controls(username)}]: ")
             if name is None:
                 return False
             if self._authenticator.needs_invite and not code:
@@ -91,12 +91,12 @@ class RegistrationShellHandler(TaskHandler):
                 code = answer
             try:
                 if self._authenticator.needs_invite:
-                    agent = await self._authenticator.redeem_invite(peer, name or wanted, code)
+                    agent = await self._authenticator.redeem_invite(peer, name or username, code)
                 else:
-                    agent = await self._authenticator.register(peer, name or wanted)
-            except WorldError as refused:
-                self._say(f"{escape_controls(str(refused))}\r\n")
-                if not isinstance(refused, Conflict):
+                    agent = await self._authenticator.register(peer, name or username)
+            except WorldError as error:
+                self._say(f"{escape_controls(str(error))}\r\n")
+                if not isinstance(error, Conflict):
                     code = ""  # after a taken name the code stays valid and is not asked for again
                 continue
             self._say(f"Welcome, {agent.name}. Your key is registered: log in again.\r\n")
@@ -130,13 +130,13 @@ class RegistrationExecHandler(TaskHandler):
     async def _run(self, words: list[str]) -> None:
         peer = self._newcomer.peer
         if not words or words[0].removeprefix("/") != "register":
-            how = (
+            usage = (
                 "ssh NAME@HOST register CODE"
                 if self._authenticator.needs_invite
                 else "ssh NAME@HOST register"
             )
             self._channel.write_stderr(
-                f"{escape_controls(self._newcomer.reason)} Register: {how}\n".encode()
+                f"{escape_controls(self._newcomer.reason)} Register: {usage}\n".encode()
             )
             self._channel.exit(1)
             return
@@ -147,8 +147,8 @@ class RegistrationExecHandler(TaskHandler):
                 )
             else:
                 agent = await self._authenticator.register(peer, peer.username)
-        except WorldError as refused:
-            self._channel.write_stderr(f"{escape_controls(str(refused))}\n".encode())
+        except WorldError as error:
+            self._channel.write_stderr(f"{escape_controls(str(error))}\n".encode())
             self._channel.exit(1)
             return
         self._channel.write(f"Welcome, {agent.name}. Your key is registered.\n".encode())

@@ -145,21 +145,21 @@ class RoomView(AnswerWatcher, StatusWatcher):
         if not isinstance(event, RowAppended):
             return
         row = event.row
-        mine = row.author_id == self._agent_id
-        if mine and row.kind in ("presence", "notice"):
+        is_own = row.author_id == self._agent_id
+        if is_own and row.kind in ("presence", "notice"):
             return  # the result of its own line says so
-        called = not mine and "@" in row.content and self._is_mentioned(row.content)
-        own_view = mine or called or row.kind == "tell"
+        is_mention = not is_own and "@" in row.content and self._is_mentioned(row.content)
+        own_view = is_own or is_mention or row.kind == "tell"
         viewer_id = self._agent_id if own_view else None
         key = (viewer_id, self._row_options)
-        drawn = event.view_cache.get(key)
-        if drawn is None:
-            drawn = draw_row(row, self._world.agents, viewer_id, self._row_options)
-            event.view_cache[key] = drawn
-        assert isinstance(drawn, Block)  # noqa: S101 - only this method puts something there
-        if drawn.lines:
-            self._terminal.print(drawn)
-        if self._has_bell and (called or (row.kind == "tell" and not mine)):
+        view = event.view_cache.get(key)
+        if view is None:
+            view = draw_row(row, self._world.agents, viewer_id, self._row_options)
+            event.view_cache[key] = view
+        assert isinstance(view, Block)  # noqa: S101 - only this method puts something there
+        if view.lines:
+            self._terminal.print(view)
+        if self._has_bell and (is_mention or (row.kind == "tell" and not is_own)):
             self._terminal.bell()
 
     def _is_mentioned(self, text: str) -> bool:

@@ -76,8 +76,8 @@ class SessionRouter(HandlerFactory):
         """
         try:
             self._context.require_agent(agent_id)
-        except Forbidden as refused:
-            raise Rejected(str(refused)) from refused
+        except Forbidden as error:
+            raise Rejected(str(error)) from error
 
     def _service(self, command: str) -> LineService | None:
         """Return the service that a command names, or None if the command is a verb.

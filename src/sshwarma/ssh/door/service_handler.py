@@ -86,9 +86,9 @@ class ServiceHandler(TaskHandler):
         except asyncio.CancelledError:
             status = 130 if self._interrupted else 0
             raise
-        except WorldError as refused:
+        except WorldError as error:
             self._channel.write_stderr(
-                encode_plain_block(draw_refusal(refused), utf8=True, newline="\n")
+                encode_plain_block(draw_refusal(error), utf8=True, newline="\n")
             )
             status = 1
         except Exception:

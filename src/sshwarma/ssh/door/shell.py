@@ -114,10 +114,10 @@ class ShellHandler(ChannelHandler):
     async def _read_history(self) -> None:
         try:
             self._history.extend(await self._context.load_input_history(self._agent_id))
-        except WorldError as refused:
-            log.warning("input history could not be read", error=str(refused))
-        early, self._early = self._early or b"", None
-        self.terminal.feed(bytes(early))
+        except WorldError as error:
+            log.warning("input history could not be read", error=str(error))
+        early_input, self._early = self._early or b"", None
+        self.terminal.feed(bytes(early_input))
 
     @override
     def eof(self) -> None:
@@ -194,8 +194,8 @@ class ShellHandler(ChannelHandler):
         """Run a coroutine of the shell; its failure ends this connection and no other."""
         try:
             await part
-        except WorldError as refused:
-            self._farewell(str(refused))
+        except WorldError as error:
+            self._farewell(str(error))
         except Exception:
             log.exception("shell failed", agent=self._agent_id)
             self._farewell(INTERNAL_ERROR)
@@ -207,8 +207,8 @@ class ShellHandler(ChannelHandler):
 
     async def _enter_world(self) -> None:
         world, agent = self._world, self._context.require_agent(self._agent_id)
-        came_from = agent.room_id
-        start = came_from if agent.prefs.get("start") == "last" else "lobby"
+        old_room_id = agent.room_id
+        start = old_room_id if agent.prefs.get("start") == "last" else "lobby"
         self._connection.room_id = await self._find_start_room(agent, start)
         if self._ended:
             return
@@ -225,8 +225,8 @@ class ShellHandler(ChannelHandler):
         )
         await movement.record_arrival(world, self._connection)
         await self._enter_room()
-        if came_from != self._connection.room_id and start == "lobby":
-            await self._print_last_room(came_from)
+        if old_room_id != self._connection.room_id and start == "lobby":
+            await self._print_last_room(old_room_id)
         # Write the first screen in one frame.
         self.terminal.start()
         await self._run_queued_lines()
@@ -258,8 +258,8 @@ class ShellHandler(ChannelHandler):
         try:
             self._context.line_rate.check(self._agent_id)
             self._print(draw_result(await run_line(self._make_caller(), typed)))
-        except WorldError as refused:
-            self._print(draw_refusal(refused, typed))
+        except WorldError as error:
+            self._print(draw_refusal(error, typed))
 
     async def _run_line(self, typed: str) -> None:
         """Run one line and show its result."""
@@ -267,10 +267,10 @@ class ShellHandler(ChannelHandler):
         try:
             self._context.line_rate.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
-        except WorldError as refused:
+        except WorldError as error:
             if not _is_echoed(typed):
                 self._print(block(line(("dim", "not sent: "), typed)))
-            self._print(draw_refusal(refused, typed))
+            self._print(draw_refusal(error, typed))
             return
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -291,12 +291,12 @@ class ShellHandler(ChannelHandler):
                 self._print(draw_result(result))
             await self._enter_room()
         elif not isinstance(result, SentMessage) or result.note:
-            drawn = (
+            view = (
                 block(*sender_note_lines(result))
                 if isinstance(result, SentMessage)
                 else draw_result(result)
             )
-            self._print(drawn)
+            self._print(view)
             self.terminal.frame()  # a result does not wait for the frame clock
 
     # World events

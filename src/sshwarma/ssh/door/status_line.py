@@ -63,8 +63,8 @@ class StatusLines:
 
     def _redraw_changed_rooms(self) -> None:
         self._timer = None
-        changed, self._changed = self._changed, set()
-        for room_id in changed:
+        room_ids, self._changed = self._changed, set()
+        for room_id in room_ids:
             self._in_background(self._redraw_room(room_id))
 
     async def _redraw_room(self, room_id: str) -> None:
@@ -77,7 +77,7 @@ class StatusLines:
             watcher.show_room(prompt, status)
 
     def _draw_status(self, room: Room) -> tuple[Span, Line]:
-        here = self._world.presence.count(room.id)
+        count = self._world.presence.count(room.id)
         mood = f" · {room.vibe}" if room.vibe else ""
-        status = line(("status", f"{room.name} · {here} here{mood} · /help"))
+        status = line(("status", f"{room.name} · {count} here{mood} · /help"))
         return ("prompt", f"{room.name}> "), status

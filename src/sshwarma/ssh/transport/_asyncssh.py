@@ -200,10 +200,10 @@ class AsyncsshConnection(SSHServerConnection):
 
     def _keepalive_timer_callback(self) -> None:
         """Send a keepalive only after a whole interval of silence."""
-        lately = self._heard + self._keepalive_interval - self._loop.time()
-        if lately > 0.001:
+        remaining = self._heard + self._keepalive_interval - self._loop.time()
+        if remaining > 0.001:
             self._keepalive_count = 0
-            self._keepalive_timer = self._loop.call_later(lately, self._keepalive_timer_callback)
+            self._keepalive_timer = self._loop.call_later(remaining, self._keepalive_timer_callback)
         else:
             super()._keepalive_timer_callback()
 
@@ -224,17 +224,17 @@ class AsyncsshConnection(SSHServerConnection):
         await super()._finish_userauth(begin_auth, method, packet)
 
     def _answer_open(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, number, _window = ahead.get_string(), ahead.get_uint32(), ahead.get_uint32()
-        if self.accepts_channel(kind, ahead.get_uint32()):
+        header = SSHPacket(packet.get_remaining_payload())
+        kind, number, _window = header.get_string(), header.get_uint32(), header.get_uint32()
+        if self.accepts_channel(kind, header.get_uint32()):
             self._process_channel_open(pkttype, pktid, packet)
         else:
             reason = "only session channels are allowed"
             self.send_channel_open_failure(number, OPEN_ADMINISTRATIVELY_PROHIBITED, reason, "en")
 
     def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, want_reply = ahead.get_string(), ahead.get_boolean()
+        header = SSHPacket(packet.get_remaining_payload())
+        kind, want_reply = header.get_string(), header.get_boolean()
         if self.accepts_global_request(kind):
             self._process_global_request(pkttype, pktid, packet)
         elif want_reply:
@@ -387,8 +387,8 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         return accepted
 
     def _answer_request(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
-        ahead = SSHPacket(packet.get_remaining_payload())
-        kind, want_reply = ahead.get_string(), ahead.get_boolean()
+        header = SSHPacket(packet.get_remaining_payload())
+        kind, want_reply = header.get_string(), header.get_boolean()
         if self.accepts_request(kind):
             self._process_request(pkttype, pktid, packet)
         elif want_reply:

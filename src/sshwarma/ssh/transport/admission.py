@@ -202,13 +202,13 @@ class Admission:
         if self.connections >= limits.max_connections:
             raise AdmissionRefused("connections")
         if group is not None:
-            known = self._addresses.get(group, _AddressRecord())
-            if now < known.locked_until:
+            record = self._addresses.get(group, _AddressRecord())
+            if now < record.locked_until:
                 raise AdmissionRefused("failures")
-            if known.open_connections >= limits.max_connections_per_address:
+            if record.open_connections >= limits.max_connections_per_address:
                 raise AdmissionRefused("connections_per_address")
-            mine = [ticket for ticket in self._pending if ticket.address_group == group]
-            if len(mine) >= limits.max_pending_per_address and not self._make_room(mine, now):
+            tickets = [ticket for ticket in self._pending if ticket.address_group == group]
+            if len(tickets) >= limits.max_pending_per_address and not self._make_room(tickets, now):
                 raise AdmissionRefused("pending_per_address")
         if len(self._pending) >= limits.max_pending and not self._make_room(self._pending, now):
             raise AdmissionRefused("pending")
@@ -238,14 +238,14 @@ class Admission:
         """Count a failed authentication against the connection's address."""
         if ticket.address_group is None:
             return
-        limits, now, known = self._limits, self._clock(), self._remember(ticket.address_group)
-        known.failures = 1 + known.failures * 0.5 ** (
-            (now - known.failed_at) / limits.failure_half_life_seconds
+        limits, now, record = self._limits, self._clock(), self._remember(ticket.address_group)
+        record.failures = 1 + record.failures * 0.5 ** (
+            (now - record.failed_at) / limits.failure_half_life_seconds
         )
-        known.failed_at = now
-        excess = known.failures - limits.max_free_failures
+        record.failed_at = now
+        excess = record.failures - limits.max_free_failures
         if excess > 0:
-            known.locked_until = now + min(limits.max_lockout_seconds, 2 ** min(excess, 16))
+            record.locked_until = now + min(limits.max_lockout_seconds, 2 ** min(excess, 16))
 
     def leave(self, ticket: AdmissionTicket) -> None:
         """Release a slot; a second call does nothing."""
@@ -264,13 +264,13 @@ class Admission:
 
     def _make_room(self, among: Iterable[AdmissionTicket], now: float) -> bool:
         """Drop the oldest silent connection, else the oldest slow one; return False if none."""
-        waiting = [(now - ticket.accepted_at, ticket) for ticket in among]
+        aged_tickets = [(now - ticket.accepted_at, ticket) for ticket in among]
         silent = (
             t
-            for age, t in waiting
+            for age, t in aged_tickets
             if not t.has_sent_bytes and age >= self._limits.first_byte_seconds
         )
-        slow = (t for age, t in waiting if age >= self._limits.handshake_seconds)
+        slow = (t for age, t in aged_tickets if age >= self._limits.handshake_seconds)
         victim = next(silent, None) or next(slow, None)
         if victim is None:
             return False
@@ -293,16 +293,16 @@ class Admission:
         return str(ip)
 
     def _remember(self, group: str) -> _AddressRecord:
-        known = self._addresses.get(group)
-        if known is None:
+        record = self._addresses.get(group)
+        if record is None:
             if len(self._addresses) >= MAX_REMEMBERED_ADDRESSES:
                 self._forget_idle()
-            known = self._addresses[group] = _AddressRecord(failed_at=self._clock())
-        return known
+            record = self._addresses[group] = _AddressRecord(failed_at=self._clock())
+        return record
 
     def _forget_idle(self) -> None:
         """Drop the older half of the addresses without a connection."""
-        idle = [group for group, known in self._addresses.items() if not known.open_connections]
+        idle = [group for group, record in self._addresses.items() if not record.open_connections]
         for group in idle[: len(idle) // 2 + 1]:
             del self._addresses[group]
 

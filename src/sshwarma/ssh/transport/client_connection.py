@@ -183,9 +183,9 @@ class ClientConnection(ConnectionOwner):
             server.admission.promote(self.ticket, peer.fingerprint)
             async with asyncio.timeout(server.limits.enter_seconds):
                 self._identity = await server.authenticator.enter(peer)
-        except Rejected as no:
+        except Rejected as error:
             server.refuse("not_admitted", peer.address)
-            self._conn.close_gracefully(no.reason)
+            self._conn.close_gracefully(error.reason)
         except TimeoutError:
             server.refuse("admit_timeout", peer.address)
             limit = server.limits.enter_seconds

@@ -139,11 +139,11 @@ class LeanConnection(AsyncsshConnection):
         self.leaving = True
         # A reason may quote what another person typed.
         printable = "".join(character if character.isprintable() else "?" for character in reason)
-        running = [channel for channel in self.open_channels if not channel.is_closing()]
-        for channel in running:
+        channels = [channel for channel in self.open_channels if not channel.is_closing()]
+        for channel in channels:
             channel.write_stderr(f"{printable}\r\n".encode())
             channel.close()
-        if running:
+        if channels:
             self._farewell_timer = self.event_loop.call_later(
                 self.limits.farewell_seconds, self._hang_up, reason
             )

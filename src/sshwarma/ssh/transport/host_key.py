@@ -44,11 +44,11 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     path = directory / HOST_KEY_FILENAME
     if not path.exists():
         _create_host_key(path)
-    info = path.stat()
-    others = stat.S_IMODE(info.st_mode) & 0o077
-    if others:
+    file_stat = path.stat()
+    other_bits = stat.S_IMODE(file_stat.st_mode) & 0o077
+    if other_bits:
         raise UnusableKey(
-            f"{path} can be read by others (mode {stat.S_IMODE(info.st_mode):04o}). "
+            f"{path} can be read by others (mode {stat.S_IMODE(file_stat.st_mode):04o}). "
             f"If nobody has read it, run: chmod 600 {path}. Otherwise delete it: the next start "
             "makes a new key, and clients warn that the host key has changed."
         )

@@ -49,8 +49,8 @@ class Acceptor(asyncio.Protocol):
             ticket = server.admission.admit(
                 peername[0], lambda: server.make_room(transport, peername[0])
             )
-        except AdmissionRefused as no:
-            server.refuse(no.reason, peername[0])
+        except AdmissionRefused as error:
+            server.refuse(error.reason, peername[0])
             transport.write(b"sshwarma: too many connections; try again soon\r\n")
             transport.close()
             return

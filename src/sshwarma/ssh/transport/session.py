@@ -86,8 +86,8 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             return
         try:
             self._handler = self._begin()
-        except Rejected as no:
-            self._chan.write_stderr(f"{no.reason}\r\n".encode())
+        except Rejected as error:
+            self._chan.write_stderr(f"{error.reason}\r\n".encode())
             self._chan.exit(1)
         else:
             self._owner.on_channel_opened(self._chan)
