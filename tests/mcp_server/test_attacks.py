@@ -13,7 +13,7 @@ import pytest
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import endpoint
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.bearer import INVALID_BEARER
 from support.mcp_server import Served, serving, words
 

@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp_types import ToolListChangedNotification
 
 from mcp_server.test_over_ssh import over_ssh
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from support.driver import Person
 from support.mcp_server import Served, words
 

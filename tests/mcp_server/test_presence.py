@@ -13,7 +13,7 @@ from sshwarma.admin import operations
 from sshwarma.common.limits import MAX_WAIT_EVENTS
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import wait_events
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from support.mcp_server import Expiry, Served, words
 
 

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from sshwarma.common.limits import MAX_PAGE_ENTRIES
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.errors import Conflict
 from support.mcp_server import Served, words
 

@@ -32,7 +32,8 @@ from sshwarma.models.roster import Roster
 from sshwarma.models.truncate_results import truncate_results
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
-from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import tool_specs

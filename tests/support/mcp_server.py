@@ -22,7 +22,8 @@ from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
-from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs

@@ -17,8 +17,9 @@ from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.tools.call import ToolProvider, Tools
+from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import HashedNgrams
+from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.things import Thing

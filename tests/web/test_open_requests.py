@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sshwarma.admin import operations
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.web import api
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError

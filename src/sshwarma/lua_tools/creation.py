@@ -7,8 +7,8 @@ from typing import Any
 from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
 from sshwarma.lua_tools.declaration import ToolDeclaration
 from sshwarma.lua_tools.provider import LUA_PROVIDER
-from sshwarma.tools.call import PROVIDER_KEY
 from sshwarma.tools.names import claim_tool_name
+from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.store import Change

@@ -23,7 +23,8 @@ from sshwarma.common.limits import (
     MAX_WAITING_SCRIPTS_PER_AGENT,
 )
 from sshwarma.tools.arguments import get_input_schema
-from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.resources import resource_dir

@@ -110,9 +110,8 @@ class RunningTurn:
         self._follower = follower
         self._live_answer = LiveAnswer(deps.world, turn)
         self._budget = TurnBudget()
-        self._uncounted_step: tuple[Backend, StepRequest] | None = (
-            None  # a started step without usage yet
-        )
+        # A started step without usage yet.
+        self._uncounted_step: tuple[Backend, StepRequest] | None = None
         self._tool_order: dict[str, int] = {}  # tool ids in the order of their first offer
         self._is_started = False  # whether the task has begun to run
         self._is_finishing = False  # whether the end is being stored, which must not be interrupted

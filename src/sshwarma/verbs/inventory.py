@@ -23,6 +23,7 @@ from sshwarma.world import loadout, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
+from sshwarma.world.things import Thing
 
 BUILT_IN_NAMESPACES = ("sshwarma", "global")
 """Namespaces whose tools are listed without their namespace."""
@@ -167,46 +168,23 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
         what: room, me, all, defaults or @agent (default: your equipment here and the bag of the
             room).
     """
-    world, whose = caller.world, "yours"
     if what in (None, "all", "room"):
-        room = await caller.room()
-        agent_id = None if what == "room" else caller.agent.id
-        load = await world.loadout(room.id, agent_id)
-        bag = await world.memoized(
-            ("bag", room.id),
-            lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
-        )
-        of, title = room.name, "Room contents"
+        owner = await _read_room(caller, with_caller=what != "room")
     else:
         context = await resolve_readable_context(
             caller, what or "me", "room, me, all, defaults, @agent"
         )
-        load = await world.loadout(None, context.id)
-        load = Loadout(tuple(i for i in load.tools if i.source != "always"), load.data)
-        is_own = context.id == caller.agent.id
-        if not is_own:
-            await caller.require(Right.ENTER)
-        bag = (
-            await world.memoized(
-                ("bag", context.id), lambda conn: things.read_children(conn, context.id)
-            )
-            if is_own
-            else []
-        )
-        of, title = context.name, "Your bag" if is_own else f"{context.name}'s bag"
-        whose = "yours" if is_own else f"{context.name}'s"
-        if context.id == "defaults":
-            title, whose = "Bag of new rooms", "new rooms"
-    available = None
+        owner = await _read_agent_or_defaults(caller, context)
+    available: list[LoadoutItem] | None = None
     if what == "all":
-        available = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
+        available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
     return Inventory(
-        of=of,
-        equipped=tuple(_make_equipped_item(item) for item in (*load.tools, *load.data)),
-        bag_title=title,
+        of=owner.name,
+        equipped=tuple(map(_make_equipped_item, (*owner.load.tools, *owner.load.data))),
+        bag_title=owner.bag_title,
         bag=tuple(
             BagItem(thing.name, thing.kind, thing.description)
-            for thing in bag
+            for thing in owner.bag
             if thing.metadata.get("role") not in ("state", "memory")
         ),
         available=None
@@ -218,8 +196,46 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
             )
         ),
         available_cut=available is not None and len(available) > MAX_SHOWN_AVAILABLE_TOOLS,
-        whose=whose,
+        whose=owner.whose,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """What has equipment and a bag: a room, an agent, or what new rooms get."""
+
+    name: str
+    load: Loadout
+    bag: list[Thing]
+    bag_title: str
+    whose: str
+
+
+async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
+    """Read the caller's room; `with_caller` adds what the caller has equipped."""
+    room = await caller.room()
+    bag = await caller.world.memoized(
+        ("bag", room.id),
+        lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
+    )
+    load = await caller.world.loadout(room.id, caller.agent.id if with_caller else None)
+    return _Owner(room.name, load, bag, "Room contents", "yours")
+
+
+async def _read_agent_or_defaults(caller: Caller, context: Thing) -> _Owner:
+    """Read an agent, or the defaults of new rooms; of others, the bag is private."""
+    world = caller.world
+    load = await world.loadout(None, context.id)
+    load = Loadout(tuple(item for item in load.tools if item.source != "always"), load.data)
+    if context.id == caller.agent.id:
+        bag = await world.memoized(
+            ("bag", context.id), lambda conn: things.read_children(conn, context.id)
+        )
+        return _Owner(context.name, load, bag, "Your bag", "yours")
+    await caller.require(Right.ENTER)
+    if context.id == "defaults":
+        return _Owner(context.name, load, [], "Bag of new rooms", "new rooms")
+    return _Owner(context.name, load, [], f"{context.name}'s bag", f"{context.name}'s")
 
 
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
-from sshwarma.common.limits import MODEL_TEST_TIMEOUT_SECONDS
-from sshwarma.models.backend import BackendError, Message, MeteredBackend, StepRequest, TextDelta
-from sshwarma.models.budget import BudgetExceeded
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
@@ -27,6 +21,7 @@ from sshwarma.verbs.arguments import (
     Word,
     one_of,
 )
+from sshwarma.verbs.model_measurement import measure_model
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
     place_of,
@@ -47,18 +42,14 @@ from sshwarma.verbs.model_views import (
 from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import agents, names, usage
+from sshwarma.world import agents, names
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
-from sshwarma.world.usage import TokenUsage
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """Settings that /model set can change."""
-
-TEST_PROMPT: Final = "Answer with one word: ready"
-MAX_TEST_CHARACTERS: Final = 200
 
 
 def _roster_completer(is_listed: Callable[[RosterEntry, Agent], bool]) -> Completer:
@@ -341,67 +332,7 @@ async def test_model(caller: Caller, name: TestableModel) -> ModelTestResult:
         name: the model, as in @NAME.
     """
     entry, agent = _find_roster_entry(caller, name)
-    return await _ask_for_a_word(caller, entry, agent)
-
-
-async def _ask_for_a_word(caller: Caller, entry: RosterEntry, agent: Agent) -> ModelTestResult:
-    if entry.settings is None:
-        raise Invalid(f"{agent.name} follows built-in rules and has no provider to test.")
-    budget = await services_of(caller).budgets.begin_turn(agent.id)
-    room = await caller.room()
-    conversation = (Message("user", TEST_PROMPT),)
-    request = StepRequest(
-        room.name, caller.agent.name, TEST_PROMPT, (), system=TEST_PROMPT, conversation=conversation
-    )
-    start, first_seconds, text = time.monotonic(), 0.0, ""
-    token_usage: TokenUsage | None = None
-    try:
-        budget.check()
-        async with (
-            asyncio.timeout(MODEL_TEST_TIMEOUT_SECONDS),
-            aclosing(entry.backend.stream(request)) as stream,
-        ):
-            async for part in stream:
-                if isinstance(part, TextDelta):
-                    first_seconds = first_seconds or time.monotonic() - start
-                    text += part.delta
-                elif isinstance(part, TokenUsage):
-                    token_usage = part
-                if len(text) > MAX_TEST_CHARACTERS:
-                    break
-    except BudgetExceeded as budget_error:
-        raise Unavailable(f"{agent.name} {budget_error}.") from budget_error
-    except BackendError as error:
-        raise Unavailable(f"{agent.name} could not answer: {error}.") from error
-    except TimeoutError:
-        raise Unavailable(
-            f"{agent.name} did not answer within {MODEL_TEST_TIMEOUT_SECONDS:.0f} s."
-        ) from None
-    seconds = time.monotonic() - start
-    if token_usage is None and isinstance(entry.backend, MeteredBackend):
-        token_usage = entry.backend.estimate_usage(request, text)
-    token_usage = token_usage or TokenUsage(0, 0, estimated=True)
-    budget.add_usage(token_usage)
-    await caller.change(
-        lambda tx: usage.record_usage(
-            tx,
-            room_id=room.id,
-            agent_id=agent.id,
-            turn_id=None,
-            model=entry.backend.model,
-            spent=token_usage,
-        )
-    )
-    tokens = token_usage.prompt_tokens + token_usage.completion_tokens
-    excerpt = " ".join(text.split())[:MAX_TEST_CHARACTERS]
-    return ModelTestResult(
-        name=agent.name,
-        text=excerpt,
-        first_seconds=first_seconds,
-        seconds=seconds,
-        tokens=tokens,
-        cost=token_usage.cost,
-    )
+    return await measure_model(caller, entry, agent)
 
 
 @model.verb("found", needs=Right.OWN, tool=False, examples=("/model found",))

@@ -19,7 +19,7 @@ from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
 from sshwarma.verbs.views import Confirmation, format_count
-from sshwarma.world import equipment, loadout, namespaces, things
+from sshwarma.world import equipment, loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
@@ -57,7 +57,7 @@ async def complete_fields(request: CompletionRequest) -> list[Option]:
     return [
         (field, f"as in {example}")
         for field, example in FIELD_EXAMPLES.items()
-        if (field in namespaces.TOOL_FIELDS if of_tool else field != "leave_out")
+        if (field in namespace_fields.TOOL_FIELDS if of_tool else field != "leave_out")
     ]
 
 
@@ -67,7 +67,7 @@ async def complete_field_values(request: CompletionRequest) -> list[Option]:
         case ("auto_load" | "load_with_parent" | "enabled",):
             return [("on", ""), ("off", "")]
         case ("leave_out",):
-            return [(word, "") for word in namespaces.RETENTION_MODES]
+            return [(word, "") for word in namespace_fields.RETENTION_MODES]
         case ("parent",):
             return [("-", "no parent"), *await complete_namespaces(request)]
         case _:
@@ -224,7 +224,7 @@ async def set_namespace(
     if field == "auto_load" and thing.kind != "tool":
         await caller.require(Right.ADMIN)  # it is on for everybody, in every room
     new_thing = await caller.change(
-        lambda tx: namespaces.set_namespace_field(tx, thing, field, text)
+        lambda tx: namespace_fields.set_namespace_field(tx, thing, field, text)
     )
     return Confirmation(
         f"{field} of {thing.label} is now: {_format_field(new_thing, field, text) or 'empty'}."

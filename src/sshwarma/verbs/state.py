@@ -19,7 +19,7 @@ from sshwarma.verbs.namespaces import all_listed
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.verbs.wrap import find_model
-from sshwarma.world import namespaces, notes, things
+from sshwarma.world import namespace_fields, namespaces, notes, things
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -253,7 +253,7 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         )
     if holds and name.startswith(MCP_PREFIX):
         raise Invalid(f"{name[:60]} is detected: it holds while that server is connected.")
-    if not namespaces.STATE_NAME_PATTERN.fullmatch(name):
+    if not namespace_fields.STATE_NAME_PATTERN.fullmatch(name):
         raise Invalid(
             f"{name[:40] or 'Nothing'} cannot be the name of a state.",
             hint="A name is a lower-case letter, then letters, digits, . _ or -, such as"

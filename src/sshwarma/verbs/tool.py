@@ -13,22 +13,25 @@ from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
-from sshwarma.tools.names import NameTable, check_tool_name
+from sshwarma.tools.names import check_tool_name
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
-from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
+from sshwarma.verbs.tool_access import (
+    check_may_decide,
+    find_tool,
+    resolve_new_tool,
+)
 from sshwarma.verbs.tool_views import ListedTool, NewTool, ToolList, ToolTestResult
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
-from sshwarma.world.loadout import GLOBAL_NAMESPACE, LoadoutItem
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -111,7 +114,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     Args:
         name: the tool.
     """
-    return await read_thing_details(caller, await _find_tool(caller, name))
+    return await read_thing_details(caller, await find_tool(caller, name))
 
 
 @tool.verb(
@@ -131,7 +134,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
         name: the tool.
         text: the script.
     """
-    place, plain = await _resolve_new_tool(caller, name)
+    place, plain = await resolve_new_tool(caller, name)
     if not text.strip():
         raise Invalid(
             f"The script of {plain} is empty.",
@@ -160,38 +163,6 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     return NewTool(thing.label, made, size, declaration.description, declaration.input_schema)
 
 
-async def _resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
-    """Find the place for a tool of a qualified name; return it with the bare name.
-
-    The place is None if it is a namespace that does not exist yet and that the caller may create.
-
-    Raises:
-        Invalid: if the name is not allowed, or the place takes no tools of people.
-        Forbidden: if the caller may not add a tool there.
-    """
-    space, _, bare = name.rpartition(":")
-    plain = check_tool_name(bare)
-    room = await caller.room()
-    if space in ("", "room", room.name):
-        place_id = caller.room_id
-    elif space in ("me", caller.agent.name):
-        place_id = caller.agent.id
-    else:
-        try:
-            namespace = await caller.world.store.read(
-                lambda conn: namespaces.find_namespace(conn, space)
-            )
-        except NotFound:
-            await check_may_create(caller, space)
-            return None, plain
-        place_id = namespace.thing.id
-    place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
-    if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
-        raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
-    await _check_may_change(caller, place)
-    return place, plain
-
-
 @tool.verb(
     "edit",
     ssh_only=True,
@@ -208,7 +179,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         name: the tool; a new name starts an empty script.
     """
     try:
-        thing = await _find_tool(caller, name)
+        thing = await find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
         return EditDraft(name, "", f"/tool new {name} = ")
@@ -217,7 +188,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
             f"{thing.label} is not a Lua tool.",
             hint="/tool describe and /tool disable work on every tool.",
         )
-    await _check_may_decide(caller, thing)
+    await check_may_decide(caller, thing)
     short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
     short_name, source = short.get(thing.parent_id or "", thing.label), thing.content or ""
     return EditDraft(thing.label, source, f"/tool new {short_name} = {source}")
@@ -240,10 +211,10 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
         name: the tool.
         text: its arguments: NAME=VALUE words, or a JSON object.
     """
-    thing = await _find_tool(caller, name)
+    thing = await find_tool(caller, name)
     if not creation.is_lua_tool(thing):
         raise Invalid(f"{thing.label} is not a Lua tool.", hint=f"/run {thing.label} calls it.")
-    await _check_may_decide(caller, thing)
+    await check_may_decide(caller, thing)
     outcome, result, seconds = await services_of(caller).tools.test(
         caller, thing, parse_arguments(thing, text or "")
     )
@@ -294,8 +265,8 @@ async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
 
 
 async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
-    thing = await _find_tool(caller, name)
-    await _check_may_decide(caller, thing)
+    thing = await find_tool(caller, name)
+    await check_may_decide(caller, thing)
     word = "enabled" if on else "disabled"
     override = await caller.world.store.read(lambda c: overrides.read_tool_override(c, thing))
     if overrides.apply_override(thing, override).enabled == on:
@@ -321,8 +292,8 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
         name: the tool.
         text: the description; nothing after = restores the tool's own.
     """
-    thing = await _find_tool(caller, name)
-    await _check_may_decide(caller, thing)
+    thing = await find_tool(caller, name)
+    await check_may_decide(caller, thing)
     description = " ".join(text.split())
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise Invalid(
@@ -349,13 +320,13 @@ async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     Args:
         name: the tool.
     """
-    thing = await _find_tool(caller, name)
+    thing = await find_tool(caller, name)
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} was not made here and cannot be removed.",
             hint=f"/tool disable {thing.label} disables it for everybody.",
         )
-    await _check_may_decide(caller, thing)
+    await check_may_decide(caller, thing)
 
     def work(tx: Change) -> None:
         things.delete_thing(tx, things.get_live_thing(tx.conn, thing.id))
@@ -378,48 +349,3 @@ async def _change_tool(caller: Caller, tool: Thing, action: str, **decisions: An
             caller.append_notice(tx, f"{action} the tool {tool.label}")
 
     await caller.change(work)
-
-
-async def _find_tool(caller: Caller, name: str) -> Thing:
-    """Find a tool by any of its names, equipped here or visible to the caller."""
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    item = NameTable(load.tools).find(name)
-    if item is not None:
-        tool_id = item.thing.id
-        return await caller.world.store.read(lambda conn: things.get_live_thing(conn, tool_id))
-    try:
-        thing = await find_thing(caller, name)
-    except NotFound:
-        labels = [entry.thing.label for entry in load.tools]
-        raise unknown_name_error(
-            "tool", name, known=labels, hint="/tool list lists them."
-        ) from None
-    if thing.kind != "tool":
-        raise Invalid(f"{thing.label} is {things.describe_kind(thing.kind)}, not a tool.")
-    return thing
-
-
-async def _check_may_decide(caller: Caller, tool: Thing) -> None:
-    """Raise unless the caller may change the container of the tool."""
-    place_id = tool.parent_id or "world"
-    await _check_may_change(
-        caller, await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
-    )
-
-
-async def _check_may_change(caller: Caller, place: Thing) -> None:
-    """Raise unless the caller may change the tools of a room, agent or namespace.
-
-    That needs the build right in the room, to be the agent or the maker of the namespace, or the
-    admin right.
-
-    Raises:
-        Forbidden: if the caller may not.
-    """
-    if place.kind == "room":
-        await caller.require(Right.BUILD, await caller.world.room(place.id))
-        return
-    if place.kind == "toolset":
-        await require_maker_or_admin(caller, place, f"the tools of {place.label}")
-    elif place.id != caller.agent.id:
-        await caller.require(Right.ADMIN)

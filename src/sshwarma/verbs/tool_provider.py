@@ -7,7 +7,7 @@ from typing import Any
 from typing_extensions import override
 
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
-from sshwarma.tools.call import ToolProvider, ToolResult
+from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.reader import reader_at
 from sshwarma.verbs.registry import every_verb

@@ -22,7 +22,7 @@ from sshwarma.mcp.client.server_pool import ServerPool
 from sshwarma.mcp.client.server_state import ServerState, SupervisorTiming
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import ToolProvider, ToolResult
+from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable

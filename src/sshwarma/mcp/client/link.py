@@ -16,7 +16,7 @@ from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sanitize import ToolListing
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 
 ProtocolEra = Literal["auto", "legacy"]
 """Protocol negotiation: version discovery, or only the handshake of older servers."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import mcp_types as types
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.attachments import Attachment, parse_media_type
 
 

@@ -42,7 +42,7 @@ from sshwarma.mcp.client.sanitize import (
     strip_invisible,
 )
 from sshwarma.mcp.client.stdio import ANSWER_REFUSED_CODE
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 
 LISTEN_RETRY_SECONDS: Final = 5.0
 MAX_PROGRESS_CHARACTERS: Final = 100

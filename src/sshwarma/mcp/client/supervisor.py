@@ -41,7 +41,7 @@ from sshwarma.mcp.client.reconnect import backoff_seconds, is_port_open
 from sshwarma.mcp.client.server_events import SupervisorListener
 from sshwarma.mcp.client.server_state import LOCKED_OUT_STATES, ServerState, SupervisorTiming
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.errors import Unavailable
 
 log = structlog.get_logger(__name__)

@@ -19,7 +19,8 @@ from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
 from sshwarma.mcp.server.wait_events import EventBatch, wait_events
-from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import describe_error
 from sshwarma.verbs.reader import TOOL_CALLER

@@ -14,7 +14,7 @@ from mcp_types import (
     TextContent,
 )
 
-from sshwarma.tools.call import ToolResult
+from sshwarma.tools.provider import ToolResult
 from sshwarma.world.attachments import Attachment
 
 

@@ -20,7 +20,8 @@ from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.progress import progress_reporter
 from sshwarma.mcp.server.request_context import RequestContext, caller_of, mcp_connection_of
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
-from sshwarma.tools.call import ToolResult, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import access
 from sshwarma.world.access import TokenScope

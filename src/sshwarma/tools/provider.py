@@ -1,0 +1,66 @@
+"""Providers of tools: what carries out a call, and the result it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from sshwarma.world.attachments import Attachment
+from sshwarma.world.caller import Caller
+from sshwarma.world.things import Thing
+
+PROVIDER_KEY: Final = "runs"
+"""The key of a tool's metadata that names its provider; the default is its namespace's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A provider's result: text for people and models, and the structured value if any.
+
+    `printed_lines` are what the tool printed on the way, shown with the text. The text names each
+    of the `attachments`.
+    """
+
+    text: str
+    structured: Any = None
+    is_error: bool = False
+    printed_lines: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def full_text(self) -> str:
+        """The printed lines and the text."""
+        if not self.printed_lines:
+            return self.text
+        return "\n".join(
+            (self.text, "", "printed:", *self.printed_lines) if self.text else self.printed_lines
+        )
+
+
+class ToolProvider(Protocol):
+    """Carries out the tools of some namespaces."""
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """Timeout of each call in seconds.
+
+        None if the provider raises TimeoutError itself, with a message.
+        """
+
+    def why_unavailable(self, tool: Thing) -> str:
+        """Return why a tool that is marked unavailable cannot be called now.
+
+        Empty if the provider knows no more than the mark.
+        """
+
+    def unavailable_hint(self, tool: Thing) -> str:
+        """Return what to do about an unavailable tool, or an empty string."""
+
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        """Run a tool that the caller may use, with arguments that fit its schema.
+
+        `caller.call_stack` is this call: nested calls for the caller use it.
+
+        Raises:
+            WorldError: with a message for the caller; recorded as an error of the call.
+        """

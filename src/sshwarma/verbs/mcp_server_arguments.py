@@ -1,0 +1,118 @@
+"""Arguments of `/mcp add`: the settings of a server that they make, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from sshwarma.mcp.client.address import check_url, resolve_allowed
+from sshwarma.settings import McpSettings
+from sshwarma.settings.errors import describe_value_error
+from sshwarma.verbs.argument_names import name_arguments
+from sshwarma.world import names
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+
+RESOLVE_TIMEOUT_SECONDS = 5.0
+SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
+"""Names in the settings of those flags of /mcp add that have another name there."""
+
+SERVER_ARGUMENTS: Final = {
+    **{setting: flag for flag, setting in SETTINGS_BY_FLAG.items()},
+    **{
+        name: name
+        for name in ("env", "cwd", "sse", "allow_private", "trust", "oauth_client_id",
+                     "oauth_client_secret", "oauth_issuer", "oauth_scope", "oauth_machine")
+    },
+}  # fmt: skip
+"""The parameter of /mcp add for each setting that a flag sets."""
+
+
+def make_server_settings(
+    caller: Caller, name: str, target: str, flags: dict[str, Any]
+) -> McpSettings:
+    """Make the settings of a server from the flags of `/mcp add`.
+
+    Raises:
+        Invalid: with the value that is wrong; its flag or parameter is named as the caller gave it.
+    """
+    names.check_name(name, "server")
+    values: dict[str, Any] = {"name": name}
+    values |= {
+        SETTINGS_BY_FLAG.get(flag, flag.replace("-", "_")): value for flag, value in flags.items()
+    }
+    if target == "--" or target.startswith("-- "):
+        values["command"] = tuple(_split_command(target.removeprefix("--")))
+        if not values["command"]:
+            raise Invalid("The -- needs a command after it.")
+    else:
+        values["url"] = check_url(target).geturl()
+    if "headers" in values:
+        values["headers"] = dict(
+            _split_pair(text, ":", "'NAME: VALUE'") for text in values["headers"]
+        )
+    if "env" in values:
+        values["env"] = dict(_split_pair(text, "=", "NAME=VALUE") for text in values["env"])
+    try:
+        return McpSettings.model_validate(values)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_input=False)[0]
+        problem = describe_value_error(detail, show_value=False)
+        setting = str(detail["loc"][0]) if detail["loc"] else ""
+        if setting and setting not in {"command", "url"}:
+            problem = f"{setting}: {problem}"
+        problem = name_arguments(caller, problem, SERVER_ARGUMENTS)
+        raise Invalid(f"{problem[:1].upper()}{problem[1:]}.") from error
+
+
+def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
+    name, separator, value = text.partition(sign)
+    if not separator or not name.strip():
+        raise Invalid(f"{text[:40]} is not {form}.")
+    return name.strip(), value.strip()
+
+
+def _split_command(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Invalid(f"The command cannot be read: {error}.") from error
+
+
+async def check_folder(caller: Caller, settings: McpSettings) -> None:
+    """Refuse a working directory that a command cannot be started in.
+
+    Raises:
+        Invalid: unless it is the absolute path of a directory.
+    """
+    folder = settings.cwd
+    if folder is None:
+        return
+    argument = name_arguments(caller, "cwd", SERVER_ARGUMENTS)
+    if not folder.is_absolute():
+        raise Invalid(f"{argument}: must be an absolute path (got {str(folder)[:60]}).")
+    if not await asyncio.to_thread(folder.is_dir):
+        raise Invalid(
+            f"{argument}: the folder {str(folder)[:60]} does not exist on the server.",
+            hint="Create it there first.",
+        )
+
+
+async def check_reachable(settings: McpSettings) -> None:
+    """Refuse an address that is never connected to, because a retry cannot help.
+
+    Raises:
+        BlockedAddress: with the address that the name resolves to.
+    """
+    if settings.url is None:
+        return
+    parts = check_url(settings.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+            await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
+    except (OSError, TimeoutError):
+        return  # the name is unknown now; it may be known later

@@ -1,0 +1,153 @@
+"""Fields of namespaces and tools that people set: which a thing has, and the values they take."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sshwarma.common.limits import (
+    MAX_KEPT_RESULT_CHARACTERS,
+    MAX_NAMESPACE_WORDS,
+)
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.loadout import GLOBAL_NAMESPACE
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+STATE_NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
+"""Name of a state that can be set by hand; a detected one may be `mcp:NAME`."""
+
+RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
+"""How much of a tool's results is kept after their turn: see wrap.transcript.RetentionPolicy."""
+
+TOOL_FIELDS: Final = ("keywords", "required_states", "leave_out")
+"""Fields that can be set of a tool, too."""
+
+MAX_TITLE_CHARACTERS: Final = 60
+
+
+def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
+    """Set a field of a namespace or a tool.
+
+    Raises:
+        Invalid: if there is no such field, or the value is not valid for it.
+    """
+    _check_settable(thing, field)
+    match field:
+        case "description":
+            return things.update_thing(tx, thing.id, description=value or None)
+        case "name" | "title":
+            return things.set_metadata(tx, thing.id, title=_parse_title(value))
+        case "keywords":
+            return things.set_metadata(tx, thing.id, keywords=_parse_words(value.lower()))
+        case "required_states":
+            return things.set_metadata(tx, thing.id, required_states=_parse_states(value))
+        case "load_with_parent":
+            return things.set_metadata(
+                tx, thing.id, load_with_parent=_parse_switch(field, value) or None
+            )
+        case "auto_load":
+            return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(field, value)))
+        case "enabled":
+            return things.update_thing(tx, thing.id, enabled=int(_parse_switch(field, value)))
+        case "leave_out":
+            return _set_retention(tx, thing, value)
+        case _:
+            raise Invalid(f"A namespace has no field {field[:40]}.")
+
+
+def _check_settable(thing: Thing, field: str) -> None:
+    """Check that a thing of this kind lets people set a field.
+
+    Raises:
+        Invalid: if only namespaces, or only tools, have it.
+        Conflict: if the namespace `global` keeps its value.
+    """
+    match field:
+        case "description" | "title" if thing.kind == "tool":
+            raise Invalid(
+                f"{field} is a field of namespaces, not of tools.",
+                hint=f"/tool describe {thing.label} = TEXT describes the tool.",
+            )
+        case "enabled" if thing.kind == "tool":
+            raise Invalid(
+                "enabled is a field of namespaces, not of tools.",
+                hint=f"/tool disable {thing.label} and /tool enable {thing.label} do that.",
+            )
+        case _ if thing.kind == "tool" and field not in TOOL_FIELDS:
+            raise Invalid(
+                f"{field} is a field of namespaces, not of tools.",
+                hint=f"Of a tool, these can be set: {', '.join(TOOL_FIELDS)}.",
+            )
+        case "leave_out" if thing.kind != "tool":
+            raise Invalid("leave_out is a field of tools, not of namespaces.")
+        case "auto_load" if thing.id == GLOBAL_NAMESPACE:
+            raise Conflict("global is always loaded everywhere.")
+        case "enabled" if thing.id == GLOBAL_NAMESPACE:
+            raise Conflict(
+                "global cannot be disabled.", hint="Disable one of its tools with /tool disable."
+            )
+
+
+def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
+    """Set how much of a tool's results a model sees after their turn is over."""
+    mode, _, amount = value.strip().upper().partition(" ")
+    is_number = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
+    if mode not in RETENTION_MODES or (amount and not (mode == "SHORT" and is_number)):
+        raise Invalid(
+            f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {value[:40]}).",
+            hint="SHORT takes a number of characters, "
+            f"at most {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
+        )
+    short_amount = int(amount) if amount else None
+    return things.set_metadata(tx, tool.id, leave_out=mode, short_amount=short_amount)
+
+
+def _parse_title(value: str) -> str | None:
+    """Parse the title of a namespace, which lists show beside its dotted name.
+
+    Raises:
+        Invalid: if it is too long, or has a character that cannot be printed.
+    """
+    if len(value) > MAX_TITLE_CHARACTERS or not value.isprintable():
+        raise Invalid(f"title: must be at most {MAX_TITLE_CHARACTERS} printable characters.")
+    return value or None
+
+
+def _parse_words(value: str) -> list[str]:
+    words = [word.strip() for word in value.replace("\n", ",").split(",")]
+    words = list(dict.fromkeys(word for word in words if word and word != "-"))
+    if len(words) > MAX_NAMESPACE_WORDS or any(
+        len(word) > 60 or not word.isprintable() for word in words
+    ):
+        raise Invalid(
+            f"At most {MAX_NAMESPACE_WORDS} words, each of at most 60 printable characters."
+        )
+    return words
+
+
+def _parse_states(value: str) -> list[str]:
+    """Parse names of states.
+
+    Raises:
+        Invalid: if one of them is not a valid name of a state.
+    """
+    states = _parse_words(value)
+    for state in states:
+        if not STATE_NAME_PATTERN.fullmatch(state.removeprefix("mcp:")):
+            raise Invalid(
+                f"{state[:60]} cannot be the name of a state.",
+                hint="Examples: ci-configured, project-loaded, mcp:NAME for a server.",
+            )
+    return states
+
+
+def _parse_switch(field: str, value: str) -> bool:
+    match value.strip().lower():
+        case "on" | "yes" | "true" | "1":
+            return True
+        case "off" | "no" | "false" | "0":
+            return False
+        case _:
+            raise Invalid(f"{field}: choose one of: on, off (got {value[:20]}).")
