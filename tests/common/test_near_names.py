@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common.near_names import MAX_COMPARED_NAMES, find_near_names
+from sshwarma.world.errors import unknown_name_error
 
 ROOMS = ["lobby", "home", "den", "workshop", "Attic"]
 
@@ -58,3 +59,8 @@ def test_only_the_first_names_of_a_long_list_are_compared() -> None:
     others = [f"other-{number}" for number in range(MAX_COMPARED_NAMES)]
     assert find_near_names("jion", ["join", *others]) == ["join"]
     assert find_near_names("jion", [*others, "join"]) == []
+
+
+def test_unknown_empty_name_is_shown_in_quotes() -> None:
+    assert unknown_name_error("room", "").message == 'Unknown room "".'
+    assert unknown_name_error("thing", "", where="here").message == 'Unknown thing "" here.'

@@ -151,7 +151,7 @@ def _history(person: Person) -> list[str]:
         texts = [entry["text"] for entry in page["entries"]] + texts
         if page["older"] is None:
             return texts
-        command = page["older"].removeprefix("/")
+        command = f"history 1000 --before {page['older']['before']}"
 
 
 def _is_whole(server: Server) -> None:

@@ -14,6 +14,7 @@ _REQUIREMENTS: Final = {
     "int_from_float": "must be a whole number",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
+    "tuple_type": "must be a list",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",

@@ -182,7 +182,7 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
     """
     roster, name = services_of(caller).roster, name.removeprefix("@")
     if text is not None and prompt is not None:
-        raise Invalid("Give the prompt once: with --prompt, or as text.")
+        raise Invalid("Give the prompt once: as prompt or as text.")
     fields = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
              "kind": kind, "model": model, "name": name}  # fmt: skip
     names.check_name(name, "agent")

@@ -108,6 +108,10 @@ class RateLimited(Unavailable):
         return f"Wait {self.retry_after_seconds} s."
 
 
+EMPTY_NAME = '""'
+"""How an empty name is shown, so that the sentence has no gap."""
+
+
 def unknown_name_error(
     kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: str = ""
 ) -> NotFound:
@@ -123,6 +127,6 @@ def unknown_name_error(
     suggestions = find_near_names(name, known)
     place = f" {where}" if where else ""
     return NotFound(
-        f"Unknown {kind} {name[:MAX_SHOWN_NAME_CHARACTERS]}{place}.",
+        f"Unknown {kind} {name[:MAX_SHOWN_NAME_CHARACTERS] or EMPTY_NAME}{place}.",
         hint=suggest_names(suggestions) or hint,
     )
