@@ -213,6 +213,22 @@ def test_ordinary_arguments_are_far_from_the_limit_of_checks() -> None:
     assert check_arguments(tool(numbers), {"a": [1] * 20_000})
 
 
+def test_type_list_of_thousands_is_ignored() -> None:
+    types = [*["string"] * 5_000, "integer"]
+    schema = {
+        "properties": {"a": {"items": {"$ref": "#/d"}}, "p": {"allOf": [{"$ref": "#/d"}] * 2_000}},
+        "d": {"type": types},
+    }
+    assert check_arguments(tool(schema), {"a": [1, None], "p": {}}) == {"a": [1, None], "p": {}}
+
+
+def test_long_options_are_shortened_in_the_refusal() -> None:
+    schema = {"properties": {"a": {"items": {"enum": ["q" * 30_000, "r" * 30_000]}}}}
+    with pytest.raises(Invalid) as caught:
+        check_arguments(tool(schema), {"a": ["z"] * 300})
+    assert len(caught.value.message) < 10_000
+
+
 def test_large_wrong_value_is_shortened() -> None:
     schema = {"allOf": [{"properties": {"a": {"type": "string"}}}] * MAX_NAMED_PROBLEMS}
     with pytest.raises(Invalid, match=r"a: must be text \(got \[1, 1, 1"):

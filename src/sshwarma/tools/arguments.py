@@ -276,7 +276,8 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
     match key:
         case "type":
             kinds = value if isinstance(value, list) else [value]
-            return bool(kinds) and all(
+            # A valid list names each type once; a longer one costs time at each value.
+            return 0 < len(kinds) <= len(_TYPE_DESCRIPTIONS) and all(
                 isinstance(kind, str) and kind in _TYPE_DESCRIPTIONS for kind in kinds
             )
         case "enum":
@@ -318,7 +319,7 @@ def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
         case "type":
             yield f"{place}: must be {_describe_types(limit)} (got {given})"
         case "enum":
-            options = ", ".join(json.dumps(option, ensure_ascii=False) for option in limit[:20])
+            options = ", ".join(_shorten_json(option, is_ascii=False) for option in limit[:20])
             yield f"{place}: choose one of: {options} (got {given})"
         case "const":
             yield f"{place}: must be {_shorten_json(limit)} (got {given})"
@@ -349,9 +350,11 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _shorten_json(value: Any) -> str:
+def _shorten_json(value: Any, *, is_ascii: bool = True) -> str:
     text = ""
-    for chunk in json.JSONEncoder().iterencode(value[:40] if isinstance(value, str) else value):
+    for chunk in json.JSONEncoder(ensure_ascii=is_ascii).iterencode(
+        value[:40] if isinstance(value, str) else value
+    ):
         text += chunk
         if len(text) > 40:  # a value may be large, and only its start is shown
             return f"{text[:39]}…"
