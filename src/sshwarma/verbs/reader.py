@@ -45,7 +45,9 @@ class Reader:
         if self.is_person:
             return _name_line(verb, values)
         tool_name = self.name_verb(verb)
-        return f"{tool_name} {_dump_arguments(values)}" if tool_name and values else tool_name
+        if not tool_name or not values:
+            return tool_name
+        return f"{tool_name} {json.dumps(values, ensure_ascii=False)}"
 
     def hint(self, sentence: str, name: str, /, **arguments: object) -> str:
         """Return a sentence with the call in place of its `{}`; "" if the reader cannot make it."""
@@ -91,9 +93,10 @@ def next_call(sentence: str, verb: str, /, **arguments: object) -> NextCall:
 
 def _name_line(verb: Verb, given: Mapping[str, object]) -> str:
     entry = find_entry(verb.group) if verb.group else None
-    is_default = isinstance(entry, VerbGroup) and entry.default == verb.action
-    is_short = is_default and (
-        not given or (isinstance(entry, VerbGroup) and entry.default_takes_words)
+    is_short = (
+        isinstance(entry, VerbGroup)
+        and entry.default == verb.action
+        and (not given or entry.default_takes_words)
     )
     words = [f"/{verb.group if is_short else verb.name}"]
     for parameter in (*verb.positional, *verb.flags.values()):
@@ -107,7 +110,3 @@ def _name_line(verb: Verb, given: Mapping[str, object]) -> str:
         if not parameter.boolean:
             words.append(str(value))
     return " ".join(words)
-
-
-def _dump_arguments(given: Mapping[str, object]) -> str:
-    return json.dumps(given, ensure_ascii=False)
