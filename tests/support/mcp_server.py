@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 
 from sshwarma import verbs
 from sshwarma.admin import operations
-from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
@@ -188,7 +187,7 @@ class Expiry:
 
     def soon(self) -> None:
         """What is opened by a token from now on ends after a moment, as if it expired then."""
-        self._monkeypatch.setattr(guests_module, "_seconds_left", lambda token: 0.5)
+        self._monkeypatch.setattr(tokens.Token, "seconds_left", property(lambda token: 0.5))
 
     def past(self) -> None:
         """Every token that expires has expired."""

@@ -16,7 +16,6 @@ from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.errors import Forbidden
 from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus
-from sshwarma.world.ids import now_ms
 from sshwarma.world.tokens import Token
 
 
@@ -52,8 +51,9 @@ class OpenRequest:
         self._cancel_requests = self._task.cancelling() if self._task is not None else 0
         self._requests.add(self)
         if self.token is not None and self.token.expires_at is not None:
-            seconds = max(0.0, (self.token.expires_at - now_ms()) / 1000)
-            self._expiry = loop.call_later(seconds, self.end_access, "The token expired.")
+            self._expiry = loop.call_later(
+                self.token.seconds_left, self.end_access, "The token expired."
+            )
         return self
 
     def __exit__(

@@ -8,6 +8,7 @@ it whatever its agent may do.
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,6 +42,13 @@ class Token:
     def expired(self) -> bool:
         """Whether the token has expired."""
         return self.expires_at is not None and self.expires_at <= now_ms()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the token expires; infinite if it never does."""
+        return (
+            math.inf if self.expires_at is None else max(0.0, (self.expires_at - now_ms()) / 1000)
+        )
 
 
 def issue_token(

@@ -69,7 +69,7 @@ class World:
         self.bus = EventBus()
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
-        self.open_requests = OpenRequests(self.bus, self.agents, self._read_token_ids)
+        self.open_requests = OpenRequests(self.bus, self.agents, self.read_live_token_ids)
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
@@ -291,7 +291,8 @@ class World:
             self.agents.refresh(agent_id, agent, keys)
             self.bus.publish(AgentsChanged(agent_id))
 
-    async def _read_token_ids(self, agent_id: str) -> frozenset[str]:
+    async def read_live_token_ids(self, agent_id: str) -> frozenset[str]:
+        """Return the ids of an agent's tokens that are neither revoked nor expired."""
         live_tokens = await self.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
         return frozenset(token.id for token in live_tokens)
 

@@ -8,7 +8,6 @@ STAY_AFTER_REQUEST_SECONDS after one.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,13 +22,12 @@ from sshwarma.common.limits import (
 )
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.world import movement, tokens
+from sshwarma.world import movement
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
 from sshwarma.world.events import AgentEvicted, AgentsChanged
-from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
@@ -64,7 +62,7 @@ class McpConnection:
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                _seconds_left(token), client.end_connections, "The token expired.", {token.id}
+                token.seconds_left, client.end_connections, "The token expired.", {token.id}
             )
 
     @property
@@ -137,11 +135,6 @@ class McpConnection:
         return task.result()
 
 
-def _seconds_left(token: Token) -> float:
-    """Return the seconds until a token expires."""
-    return math.inf if token.expires_at is None else max(0.0, (token.expires_at - now_ms()) / 1000)
-
-
 @dataclass(eq=False)
 class ConnectedAgent:
     """A connected agent; `notices` are messages to it that are in no log."""
@@ -170,7 +163,7 @@ class ConnectedAgent:
         """Remove a connection. After a request the agent stays present for some seconds."""
         self.connections.discard(connection)
         if connection.lingers and connection.token is not None and not connection.ended.is_set():
-            seconds = min(STAY_AFTER_REQUEST_SECONDS, _seconds_left(connection.token))
+            seconds = min(STAY_AFTER_REQUEST_SECONDS, connection.token.seconds_left)
             self._stay_until[connection.token.id] = time.monotonic() + seconds
         self.leave_when_done()
 
@@ -340,9 +333,6 @@ class ConnectedAgents:
             self._background.spawn(self._end_revoked(client))
 
     async def _end_revoked(self, client: ConnectedAgent) -> None:
-        live_tokens = await self.world.store.read(
-            lambda conn: tokens.read_live_tokens(conn, client.agent_id)
-        )
-        revoked = client.token_ids - {token.id for token in live_tokens}
+        revoked = client.token_ids - await self.world.read_live_token_ids(client.agent_id)
         if revoked:
             client.end_connections("The token was revoked.", revoked)
