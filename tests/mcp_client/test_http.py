@@ -12,9 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +22,7 @@ import pytest
 from sshwarma.mcp.client.address import BlockedAddress, check_url, refusal_reason, resolve_allowed
 from sshwarma.world.errors import Invalid
 from support.driver.installed import NODE, PROGRAMS, from_npm
+from support.http_server import serving
 from support.hub import QUICK, Hubbed
 from support.people import do, refused
 
@@ -186,12 +185,8 @@ class _Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def web() -> Iterator[Web]:
     server = Web()
-    thread = threading.Thread(target=partial(server.serve_forever, 0.05))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 async def test_http_server_gets_its_headers_and_answers_calls(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from sshwarma.verbs.mcp_login import SignInInstructions
 from sshwarma.web.oauth_callback import make_client_metadata
 from sshwarma.world.errors import Unavailable, WorldError
 from support.driver.guarded import Guarded, guarding, visit
+from support.http_server import serving
 from support.hub import Hubbed
 from support.people import do, refused
 
@@ -263,12 +262,8 @@ class _Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def stranger() -> Iterator[Stranger]:
     server = Stranger()
-    thread = threading.Thread(target=partial(server.serve_forever, 0.05))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 async def tried(folder: Path, url: str, challenge: AuthChallenge | None, **more: Any) -> str:

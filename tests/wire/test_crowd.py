@@ -10,6 +10,7 @@ import asyncssh
 import pytest
 
 from support.driver import Server
+from support.driver.terminal_session import TerminalSession
 
 PEOPLE = 50
 LINES = 4
@@ -18,29 +19,6 @@ SECONDS = 100.0
 pytestmark = pytest.mark.soak
 
 SAID = re.compile(rb"(p[a-z]{2}): line (\d+) of (p[a-z]{2})\r\n")
-
-
-class Member(asyncssh.SSHClientSession[bytes]):
-    """One person's terminal; keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.seen = b""
-        self.more = asyncio.Event()
-        self.over = False
-
-    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        self.seen += data
-        self.more.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.over = True
-        self.more.set()
-
-    async def until(self, what: Callable[[bytes], object]) -> None:
-        while not what(self.seen):
-            assert not self.over, self.seen[-500:]
-            self.more.clear()
-            await self.more.wait()
 
 
 @pytest.fixture
@@ -60,7 +38,7 @@ def names() -> list[str]:
 @pytest.fixture
 async def crowd(
     crowd_server: Server,
-) -> AsyncIterator[list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]]]:
+) -> AsyncIterator[list[tuple[str, TerminalSession, asyncssh.SSHClientChannel[bytes]]]]:
     """Everybody logged in and in the lobby, each with a terminal of a different width."""
     connections: list[asyncssh.SSHClientConnection] = []
     people = []
@@ -78,12 +56,12 @@ async def crowd(
             )
             connections.append(connection)
             channel, session = await connection.create_session(
-                Member,
+                TerminalSession,
                 term_type="xterm",
                 term_size=(60 + number, 24),
                 encoding=None,
             )
-            assert isinstance(session, Member)
+            assert isinstance(session, TerminalSession)
             people.append((name, session, channel))
         for _, member, _ in people:
             await member.until(lambda seen: b"lobby> " in seen)
@@ -94,7 +72,7 @@ async def crowd(
 
 
 async def test_fifty_people_see_every_line_once_in_the_same_order(
-    crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
+    crowd: list[tuple[str, TerminalSession, asyncssh.SSHClientChannel[bytes]]],
 ) -> None:
     async with asyncio.timeout(SECONDS):
         for number in range(LINES):
@@ -115,7 +93,7 @@ async def test_fifty_people_see_every_line_once_in_the_same_order(
 
 
 async def test_arrivals_are_announced_once_and_counted(
-    crowd: list[tuple[str, Member, asyncssh.SSHClientChannel[bytes]]],
+    crowd: list[tuple[str, TerminalSession, asyncssh.SSHClientChannel[bytes]]],
 ) -> None:
     async with asyncio.timeout(SECONDS):
         _, first, _channel = crowd[0]

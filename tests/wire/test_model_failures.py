@@ -15,6 +15,7 @@ import pytest
 
 from support.driver import Server
 from support.driver.aimock import Mock, mocking
+from support.driver.terminal_session import TerminalSession
 
 KEY = "sk-hardship-0123456789abcdefgh"
 FILED = "sk-filed-9876543210hgfedcba"
@@ -145,29 +146,6 @@ def test_api_key_is_not_in_database_log_or_screen(serve: Callable[..., Server], 
             assert not [secret for secret in secrets if secret.encode() in data], path
 
 
-class Watcher(asyncssh.SSHClientSession[bytes]):
-    """One person's terminal; keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.seen = b""
-        self.more = asyncio.Event()
-        self.over = False
-
-    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        self.seen += data
-        self.more.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.over = True
-        self.more.set()
-
-    async def until(self, what: Callable[[bytes], object]) -> None:
-        while not what(self.seen):
-            assert not self.over, self.seen[-500:]
-            self.more.clear()
-            await self.more.wait()
-
-
 async def test_fifty_people_see_three_models_answer_at_once(
     serve: Callable[..., Server], mock: Mock
 ) -> None:
@@ -182,7 +160,7 @@ async def test_fifty_people_see_three_models_answer_at_once(
     key = asyncssh.generate_private_key("ssh-ed25519")
     server.operate("keys_add", name="crowd", public_key=key.export_public_key().decode())
     connections: list[asyncssh.SSHClientConnection] = []
-    people: list[tuple[Watcher, asyncssh.SSHClientChannel[bytes]]] = []
+    people: list[tuple[TerminalSession, asyncssh.SSHClientChannel[bytes]]] = []
     async with asyncio.timeout(SECONDS):
         for _ in range(WATCHERS - 1):
             connection = await asyncssh.connect(
@@ -195,9 +173,9 @@ async def test_fifty_people_see_three_models_answer_at_once(
             )
             connections.append(connection)
             channel, watcher = await connection.create_session(
-                Watcher, term_type="xterm", term_size=(600, 50), encoding=None
+                TerminalSession, term_type="xterm", term_size=(600, 50), encoding=None
             )
-            assert isinstance(watcher, Watcher)
+            assert isinstance(watcher, TerminalSession)
             people.append((watcher, channel))
         for watcher, _ in people:
             await watcher.until(lambda seen: b"lobby> " in seen)
