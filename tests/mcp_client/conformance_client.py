@@ -123,9 +123,7 @@ class Client:
             has_default = "/answer alone for" in event.hint
             sample = "1" if "number" in event.text else "yes"
             reply = "" if has_default else sample
-            asyncio.get_running_loop().call_soon(
-                self.hub.elicitation.answer, event.agent_id, reply
-            )
+            asyncio.get_running_loop().call_soon(self.hub.elicitation.answer, event.agent_id, reply)
 
     async def call(self, tool: things.Thing, arguments: dict[str, Any]) -> None:
         # Not by way of tools.call: it refuses arguments that the tool's schema does, and the suite
