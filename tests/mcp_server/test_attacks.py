@@ -14,7 +14,9 @@ from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import endpoint
 from sshwarma.tools.provider import ToolResult
+from sshwarma.world import tokens
 from sshwarma.world.bearer import INVALID_BEARER
+from sshwarma.world.errors import Unavailable
 from support.mcp_server import Served, serving, words
 
 HELLO = {
@@ -174,6 +176,31 @@ async def test_revoked_token_ends_an_open_stream(served: Served) -> None:
                 pass
     await served.until(lambda: "ann" not in served.here())
     assert (await post(served, HELLO, token)).status_code == 401
+
+
+async def test_revoked_token_ends_an_open_stream_while_nothing_can_be_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.agent("ann")
+    token = await served.token("ann")
+    headers = {"Authorization": f"Bearer {token}", **HEADERS}
+    headers["Mcp-Session-Id"] = await session(served, token)
+    known = (await operations.run_operation(served.world, "token_list", {"name": "ann"}))[0]["id"]
+
+    async def fail_to_read(query: Any) -> Any:
+        raise Unavailable("The database cannot be read.")
+
+    async with (
+        httpx2.AsyncClient(timeout=20) as http,
+        http.stream("GET", served.url, headers=headers) as stream,
+    ):
+        assert stream.status_code == 200
+        monkeypatch.setattr(served.world.store, "read", fail_to_read)
+        await served.world.change(lambda tx: tokens.revoke_token(tx, known))
+        async with asyncio.timeout(20):
+            async for _ in stream.aiter_bytes():
+                pass
+    await served.until(lambda: "ann" not in served.here())
 
 
 async def slow_post(

@@ -14,8 +14,10 @@ import pytest
 from sshwarma.admin import operations
 from sshwarma.tools.provider import ToolResult
 from sshwarma.web import api
+from sshwarma.world import tokens
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from support.mcp_server import Served, serving
@@ -80,6 +82,10 @@ async def revoke(served: Served, name: str) -> None:
     """Revoke all tokens of an agent."""
     for token in await operations.run_operation(served.world, "token_list", {"name": name}):
         await operations.run_operation(served.world, "token_revoke", {"token_id": token["id"]})
+
+
+async def fail_to_read(query: Any) -> Any:
+    raise Unavailable("The database cannot be read.")
 
 
 async def rows_of(served: Served, room: str, kind: str) -> list[Row]:
@@ -172,6 +178,37 @@ async def test_a_call_ends_with_the_access_that_began_it(served: Served, ended_b
     assert ended_by in answer["message"]
     assert tool.ended.is_set()
     assert [row.content for row in await rows_of(served, "lobby", "tool.result")] == []
+
+
+async def test_a_revoked_token_ends_its_request_while_nothing_can_be_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = await waiting_tool(served)
+    token = await served.newcomer("ann")
+    post = await Post.whole(served, "run", token, name="slow:wait")
+    await asyncio.wait_for(tool.started.wait(), 20)
+    known = (await operations.run_operation(served.world, "token_list", {"name": "ann"}))[0]["id"]
+    monkeypatch.setattr(served.world.store, "read", fail_to_read)
+    await served.world.change(lambda tx: tokens.revoke_token(tx, known))
+    status, answer = await post.answer()
+    assert (status, answer["message"]) == (401, "The token was revoked.")
+    assert tool.ended.is_set()
+
+
+async def test_a_token_revoked_while_it_is_read_is_invalid(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = await served.newcomer("ann")
+    read = served.world.store.read
+
+    async def read_then_revoke(query: Any) -> Any:
+        found = await read(query)
+        monkeypatch.setattr(served.world.store, "read", read)
+        await revoke(served, "ann")
+        return found
+
+    monkeypatch.setattr(served.world.store, "read", read_then_revoke)
+    assert await authenticate_bearer(served.world, f"Bearer {token}") is None
 
 
 async def test_a_token_that_expires_ends_its_request(served: Served) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from sshwarma.world import tokens
 from sshwarma.world.agents import Agent
+from sshwarma.world.events import TokenRevoked
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
@@ -21,6 +22,17 @@ async def authenticate_bearer(world: World, authorization: str) -> tuple[Agent, 
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer":
         return None
-    token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
-    agent = world.agents.get(token.agent_id) if token else None
-    return None if token is None or agent is None or agent.disabled else (agent, token)
+    revoked_ids: set[str] = set()
+
+    def on_revoked(event: TokenRevoked) -> None:
+        revoked_ids.add(event.token_id)
+
+    stop = world.bus.on_event(TokenRevoked, on_revoked)  # one during the read would be missed
+    try:
+        token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
+    finally:
+        stop()
+    if token is None or token.id in revoked_ids:
+        return None
+    agent = world.agents.get(token.agent_id)
+    return None if agent is None or agent.disabled else (agent, token)

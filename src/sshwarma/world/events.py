@@ -81,6 +81,14 @@ class AgentsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenRevoked:
+    """A token of an agent was revoked: what it let in must end."""
+
+    agent_id: str
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class PresenceChanged:
     """An agent entered, left or moved; `room_id` is one of the rooms it concerns."""
 
@@ -128,6 +136,7 @@ Event: TypeAlias = (
     | TurnsChanged
     | WorldChanged
     | AgentsChanged
+    | TokenRevoked
     | PresenceChanged
     | QuestionAsked
     | AgentEvicted

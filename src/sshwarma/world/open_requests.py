@@ -8,15 +8,13 @@ agent is put out of its room.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus
-from sshwarma.world.tokens import Token
+from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, TokenRevoked
+from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 
 
 class OpenRequest:
@@ -51,9 +49,7 @@ class OpenRequest:
         self._cancel_requests = self._task.cancelling() if self._task is not None else 0
         self._requests.add(self)
         if self.token is not None and self.token.expires_at is not None:
-            self._expiry = loop.call_later(
-                self.token.seconds_left, self.end_access, "The token expired."
-            )
+            self._expiry = loop.call_later(self.token.seconds_left, self.end_access, EXPIRED_REASON)
         return self
 
     def __exit__(
@@ -92,23 +88,14 @@ class OpenRequest:
 
 
 class OpenRequests:
-    """All requests in progress, by agent.
+    """All requests in progress, by agent."""
 
-    `read_token_ids` returns the ids of an agent's live tokens.
-    """
-
-    def __init__(
-        self,
-        bus: EventBus,
-        agents: AgentDirectory,
-        read_token_ids: Callable[[str], Awaitable[frozenset[str]]],
-    ) -> None:
+    def __init__(self, bus: EventBus, agents: AgentDirectory) -> None:
         self._agents = agents
-        self._read_token_ids = read_token_ids
         self._requests: dict[str, set[OpenRequest]] = {}
-        self._background = BackgroundTasks()
         bus.on_event(AgentEvicted, self._on_evicted)
         bus.on_event(AgentsChanged, self._on_agent_changed)
+        bus.on_event(TokenRevoked, self._on_token_revoked)
 
     def begin(
         self, agent_id: str, *, room_id: str | None = None, token: Token | None = None
@@ -140,10 +127,6 @@ class OpenRequests:
         open_now = self._requests.get(agent_id, ())
         return {request.room_id for request in open_now if request.room_id is not None}
 
-    async def close(self) -> None:
-        """Wait for reads of tokens."""
-        await self._background.join()
-
     def _on_evicted(self, event: AgentEvicted) -> None:
         for request in tuple(self._requests.get(event.agent_id, ())):
             if event.room_id is None:
@@ -153,15 +136,11 @@ class OpenRequests:
 
     def _on_agent_changed(self, event: AgentsChanged) -> None:
         agent = self._agents.get(event.agent_id)
-        requests = tuple(self._requests.get(event.agent_id, ()))
         if agent is None or agent.disabled:
-            for request in requests:
+            for request in tuple(self._requests.get(event.agent_id, ())):
                 request.end_access("Your account is disabled.")
-        elif any(request.token is not None for request in requests):
-            self._background.spawn(self._end_revoked(event.agent_id))
 
-    async def _end_revoked(self, agent_id: str) -> None:
-        live_ids = await self._read_token_ids(agent_id)
-        for request in tuple(self._requests.get(agent_id, ())):
-            if request.token is not None and request.token.id not in live_ids:
-                request.end_access("The token was revoked.")
+    def _on_token_revoked(self, event: TokenRevoked) -> None:
+        for request in tuple(self._requests.get(event.agent_id, ())):
+            if request.token is not None and request.token.id == event.token_id:
+                request.end_access(REVOKED_REASON)

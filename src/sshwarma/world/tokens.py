@@ -18,10 +18,13 @@ from sqlalchemy import Connection, insert, select, update
 from sshwarma.common.limits import MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
-from sshwarma.world.events import AgentsChanged
+from sshwarma.world.events import TokenRevoked
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change
+
+REVOKED_REASON: Final = "The token was revoked."
+EXPIRED_REASON: Final = "The token expired."
 
 BEARER_PREFIX: Final = "swt_"
 DAY_MS: Final = 86_400_000
@@ -121,6 +124,8 @@ def find_token(conn: Connection, secret: str) -> Token | None:
 def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
     """Revoke a token, by its id or the start of it; one of that agent's, if given.
 
+    What the token let in ends when TokenRevoked is published; nothing is read for that.
+
     Raises:
         Invalid: if the id is empty.
         NotFound: if no live token matches, or several do.
@@ -139,7 +144,7 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
             hint="Give more of the id.",
         )
     tx.conn.execute(update(tokens).where(tokens.c.id == matches[0].id).values(deleted_at=tx.now))
-    tx.publish_on_commit(AgentsChanged(matches[0].agent_id))
+    tx.publish_on_commit(TokenRevoked(matches[0].agent_id, matches[0].id))
     return matches[0]
 
 

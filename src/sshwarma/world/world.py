@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.world import agents, loadout, rooms, rows, search, tokens, turns
+from sshwarma.world import agents, loadout, rooms, rows, search, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
@@ -69,7 +69,7 @@ class World:
         self.bus = EventBus()
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
-        self.open_requests = OpenRequests(self.bus, self.agents, self.read_live_token_ids)
+        self.open_requests = OpenRequests(self.bus, self.agents)
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
@@ -113,7 +113,6 @@ class World:
         for task in (self._index_task, self._refresh_task):
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
-        await self.open_requests.close()
         await self.reports.close()
         await self.store.close()
 
@@ -290,11 +289,6 @@ class World:
                 return
             self.agents.refresh(agent_id, agent, keys)
             self.bus.publish(AgentsChanged(agent_id))
-
-    async def read_live_token_ids(self, agent_id: str) -> frozenset[str]:
-        """Return the ids of an agent's tokens that are neither revoked nor expired."""
-        live_tokens = await self.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
-        return frozenset(token.id for token in live_tokens)
 
     def _schedule_indexing(self) -> None:
         loop = asyncio.get_running_loop()

@@ -27,9 +27,9 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
-from sshwarma.world.events import AgentEvicted, AgentsChanged
+from sshwarma.world.events import AgentEvicted, AgentsChanged, TokenRevoked
 from sshwarma.world.presence import AgentConnection
-from sshwarma.world.tokens import Token
+from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 from sshwarma.world.world import World
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class McpConnection:
         if token is not None and token.expires_at is not None:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(
-                token.seconds_left, client.end_connections, "The token expired.", {token.id}
+                token.seconds_left, client.end_connections, EXPIRED_REASON, {token.id}
             )
 
     @property
@@ -223,6 +223,7 @@ class ConnectedAgents:
         self._clients: dict[str, ConnectedAgent] = {}
         self._background = BackgroundTasks()
         self._stopped = False
+        self._stop_listening = world.bus.on_event(TokenRevoked, self._on_token_revoked)
 
     def __iter__(self) -> Iterator[ConnectedAgent]:
         return iter(list(self._clients.values()))
@@ -298,6 +299,7 @@ class ConnectedAgents:
     async def stop(self) -> None:
         """End all connections and wait for running calls."""
         self._stopped = True
+        self._stop_listening()
         calls = [task for client in self for task in client.calls]
         for client in self:
             client.end_connections("The server is shutting down.")
@@ -325,14 +327,12 @@ class ConnectedAgents:
             )
 
     def _check_account(self, client: ConnectedAgent) -> None:
-        """Check a changed agent: it may be disabled, or a token revoked."""
+        """End the connections of an agent that was disabled."""
         agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
             client.end_connections("Your account is disabled.")
-        elif client.token_ids:
-            self._background.spawn(self._end_revoked(client))
 
-    async def _end_revoked(self, client: ConnectedAgent) -> None:
-        revoked = client.token_ids - await self.world.read_live_token_ids(client.agent_id)
-        if revoked:
-            client.end_connections("The token was revoked.", revoked)
+    def _on_token_revoked(self, event: TokenRevoked) -> None:
+        client = self._clients.get(event.agent_id)
+        if client is not None and event.token_id in client.token_ids:
+            client.end_connections(REVOKED_REASON, {event.token_id})

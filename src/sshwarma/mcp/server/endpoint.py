@@ -40,7 +40,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
 from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldError
-from sshwarma.world.tokens import Token
+from sshwarma.world.tokens import REVOKED_REASON, Token
 
 _SDK_DETAILS: Final = ("Validation error", "Parse error")
 """Beginnings of messages of the SDK that contain the details of a Python exception."""
@@ -191,7 +191,7 @@ class McpEndpoint:
             await answer.finish()
             return False
         if await self._find_token(scope) is None:
-            await _send_refusal(answer.send, 401, "The token was revoked.")
+            await _send_refusal(answer.send, 401, REVOKED_REASON)
             return False
         return True
 
