@@ -14,6 +14,7 @@ from sshwarma.common.limits import MAX_WAIT_EVENTS
 from sshwarma.mcp.server import clients as guests_module
 from sshwarma.mcp.server import wait_events
 from sshwarma.tools.provider import ToolResult
+from sshwarma.world.caller import Caller
 from support.mcp_server import Expiry, Served, words
 
 
@@ -200,6 +201,31 @@ async def test_losing_access_ends_a_running_call(
             finally:
                 await client.list_tools(cache_mode="bypass")
     assert not served.world.presence.connections_of(ann.id)
+
+
+async def test_call_in_a_stream_is_answered_when_its_token_is_revoked(
+    served: Served, mode: str
+) -> None:
+    token = await served.newcomer("ann")
+    streams = asyncio.Event()
+
+    async def endless(caller: Caller, *_: Any) -> ToolResult:
+        assert caller.on_progress is not None
+        caller.on_progress("works")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        streams.set()
+
+    await served.equip("lobby", await served.tool("t", "endless", endless))
+    async with served.client(token, mode) as client:
+        call = asyncio.create_task(client.call_tool("t.endless", {}, progress_callback=on_progress))
+        await asyncio.wait_for(streams.wait(), 20)
+        found = await operations.run_operation(served.world, "token_list", {"name": "ann"})
+        await operations.run_operation(served.world, "token_revoke", {"token_id": found[0]["id"]})
+        with pytest.raises(MCPError, match=r"^The token was revoked\.$"):
+            await asyncio.wait_for(call, 20)
 
 
 async def test_revoking_one_token_keeps_the_others(served: Served) -> None:

@@ -47,6 +47,7 @@ class McpConnection:
         token: The token that authenticated it; None for an ssh key.
         lingers: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
         is_session: Whether it is a session of the older protocol.
+        request_id: Id of the JSON-RPC request that it carries over HTTP, once that is read.
         ended: Set when it must stop.
         reason: Why it must stop.
     """
@@ -56,6 +57,7 @@ class McpConnection:
         self.token = token
         self.lingers = stays
         self.is_session = False
+        self.request_id: str | int | None = None
         self.ended = asyncio.Event()
         self.reason = ""
         self._expiry: asyncio.TimerHandle | None = None

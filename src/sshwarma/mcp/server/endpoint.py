@@ -33,7 +33,7 @@ from sshwarma.common.limits import (
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.handlers import McpHandlers
-from sshwarma.mcp.server.request_context import CONNECTION_KEY
+from sshwarma.mcp.server.request_context import CONNECTION_KEY, REFUSED_CODE
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
@@ -213,6 +213,7 @@ class _HttpExchange:
         self._receive = receive
         self._send = send
         self.status = 0
+        self._is_event_stream = False
         self._is_complete = False
         self._error_start: Message | None = None
         self._error_body = bytearray()
@@ -260,6 +261,8 @@ class _HttpExchange:
         """
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            content_type = dict(message.get("headers", ())).get(b"content-type", b"")
+            self._is_event_stream = content_type.startswith(b"text/event-stream")
             if self.status >= 400:
                 self._error_start = message
                 return
@@ -273,13 +276,21 @@ class _HttpExchange:
         await self._send(message)
 
     async def finish(self) -> None:
-        """Complete a response that was cut short."""
+        """Complete a response that was cut short: its request gets the reason as an error."""
         if self._is_complete or not self._connection.ended.is_set():
             return
         if self.status:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send({"type": "http.response.body", "body": self._last_event()})
         else:
             await _send_refusal(self.send, 401, self._connection.reason)
+
+    def _last_event(self) -> bytes:
+        """Return the event that answers the request of a stream with the reason of its end."""
+        request_id = self._connection.request_id
+        if request_id is None or not self._is_event_stream:
+            return b""
+        error = _make_error(request_id, REFUSED_CODE, self._connection.reason)
+        return b"event: message\r\ndata: " + error + b"\r\n\r\n"
 
 
 def make_security_settings(hosts: tuple[str, ...]) -> TransportSecuritySettings:
@@ -336,8 +347,7 @@ async def _send_error(send: Send, start: Message, body: bytes) -> None:
     else:
         sentence = text.partition("\n")[0].strip() or HTTPStatus(status).phrase
         text = f"{sentence.removesuffix('.')}."
-    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
-    content = json.dumps(error, ensure_ascii=False).encode()
+    content = _make_error(request_id, code, text)
     other_headers = [
         (name, value)
         for name, value in start.get("headers", ())
@@ -352,13 +362,16 @@ async def _send_error(send: Send, start: Message, body: bytes) -> None:
     await send({"type": "http.response.body", "body": content, "more_body": False})
 
 
+def _make_error(request_id: str | int | None, code: int, text: str) -> bytes:
+    """Return a JSON-RPC error."""
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
+    return json.dumps(error, ensure_ascii=False).encode()
+
+
 async def _send_refusal(
     send: Send, status: int, text: str, retry_after_seconds: int = int(RATE_WINDOW_SECONDS)
 ) -> None:
-    body = json.dumps(
-        {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}},
-        ensure_ascii=False,
-    ).encode()
+    body = _make_error(None, REFUSED_CODE, text)
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

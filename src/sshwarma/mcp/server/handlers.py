@@ -20,7 +20,11 @@ from sshwarma.mcp.server.completion import complete_argument
 from sshwarma.mcp.server.legacy_session import LegacySessions
 from sshwarma.mcp.server.notifications import ChangeNotifier
 from sshwarma.mcp.server.prompt_methods import PromptMethods
-from sshwarma.mcp.server.request_context import RequestContext, with_mcp_errors
+from sshwarma.mcp.server.request_context import (
+    RequestContext,
+    mcp_connection_of,
+    with_mcp_errors,
+)
 from sshwarma.mcp.server.resource_methods import ResourceMethods
 from sshwarma.mcp.server.subscription_methods import SubscriptionMethods
 from sshwarma.mcp.server.tool_list import ToolListCache
@@ -90,6 +94,7 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
         self.server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.initialized
         )
+        self.server.middleware.append(_note_request_id)
         self.server.middleware.append(self._open_session)
 
     def start(self) -> None:
@@ -106,3 +111,10 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
         if ctx.method == "initialize":
             await with_mcp_errors(self._sessions.get(ctx))
         return result
+
+
+async def _note_request_id(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    """Tell the connection of an HTTP request which id an error must answer (middleware)."""
+    if ctx.request is not None:
+        mcp_connection_of(ctx).request_id = ctx.request_id
+    return await call_next(ctx)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -18,7 +19,12 @@ from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_bui
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
 from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.progress import progress_reporter
-from sshwarma.mcp.server.request_context import RequestContext, caller_of, mcp_connection_of
+from sshwarma.mcp.server.request_context import (
+    REFUSED_CODE,
+    RequestContext,
+    caller_of,
+    mcp_connection_of,
+)
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
@@ -59,7 +65,11 @@ class ToolMethods:
     async def call_tool(
         self, ctx: RequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. A refusal or failure is an error result, not an error of the protocol."""
+        """Call a tool. A refusal or failure is an error result, not an error of the protocol.
+
+        Raises:
+            MCPError: if the access of the request ended.
+        """
         connection = mcp_connection_of(ctx)
         try:
             async with progress_reporter(ctx) as report:
@@ -69,6 +79,8 @@ class ToolMethods:
                 work = self._call(connection, caller, params.name, params.arguments or {}, report)
                 return to_call_result(await connection.run_call(work))
         except WorldError as error:
+            if connection.ended.is_set():
+                raise MCPError(REFUSED_CODE, error.program_text) from error
             return make_refusal(error.program_text)
         except Exception:
             log.exception("a tool call failed", tool=params.name)
