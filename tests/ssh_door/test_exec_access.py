@@ -43,6 +43,21 @@ class Output:
         self.status.set_result(status)
 
 
+def context_of(world: World, rate: LineRateLimiter) -> SshContext:
+    gate: Any = None
+    clock = FrameClock(asyncio.get_running_loop())
+    return SshContext(world, services_in(world), gate, LimitSettings(), clock, "", rate)
+
+
+async def run_command(world: World, agent_id: str, command: str, rate: LineRateLimiter) -> Output:
+    """Run a command that reads no input, to its end."""
+    output = Output()
+    channel: Any = output
+    ExecHandler(context_of(world, rate), agent_id, channel, command)
+    await asyncio.wait_for(asyncio.shield(output.status), 20)
+    return output
+
+
 class Command(ExecHandler):
     """A command that says when it waits for the rest of its input."""
 
@@ -52,19 +67,27 @@ class Command(ExecHandler):
 
     @classmethod
     async def begin(cls, world: World, agent_id: str, command: str) -> tuple[Command, Output]:
-        gate: Any = None
-        clock = FrameClock(asyncio.get_running_loop())
-        context = SshContext(
-            world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
-        )
         output = Output()
         channel: Any = output
-        made = cls(context, agent_id, channel, command)
+        made = cls(context_of(world, LineRateLimiter(100)), agent_id, channel, command)
         made.is_reading = asyncio.Event()
         await asyncio.wait_for(made.is_reading.wait(), 20)
         return made, output
 
     is_reading: asyncio.Event
+
+
+@pytest.mark.parametrize("command", ["nonsense", "look --room", "look --room nowhere", ""])
+async def test_a_command_that_fails_early_counts_as_a_line(
+    world: World, bob: Someone, command: str
+) -> None:
+    rate = LineRateLimiter(2)
+    for _ in range(2):
+        output = await run_command(world, bob.id, command, rate)
+        assert b"lines in 10 seconds" not in output.err
+    output = await run_command(world, bob.id, command, rate)
+    assert output.err.startswith(b"That is more than 2 lines in 10 seconds.")
+    assert await output.status == 1
 
 
 async def vault_with_admin(alice: Someone, bob: Someone) -> str:

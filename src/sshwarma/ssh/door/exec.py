@@ -103,6 +103,8 @@ class ExecHandler(TaskHandler):
     async def _run_line(self, command: str) -> int:
         line = command.strip()
         try:
+            # First: a command that fails early costs a line too.
+            self._context.line_rate.check(self._agent_id, "run the command again")
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", None)
@@ -113,7 +115,6 @@ class ExecHandler(TaskHandler):
                     return await self._confirm_registered(caller, line)
                 line = await self._as_line(caller, line)
                 piped = await self._text_from_pipe(line)
-                self._context.line_rate.check(self._agent_id, "run the command again")
                 # Again: roles and rooms may have changed while the pipe was read.
                 caller = await caller.refreshed()
                 request.room_id = caller.room_id
