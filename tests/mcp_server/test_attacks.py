@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients as guests_module
@@ -428,3 +429,22 @@ async def test_control_characters_are_escaped_in_results(served: Served) -> None
         for name in ("history", "look"):
             text = words(await client.call_tool(name, {}))
             assert "\x1b" not in text and "\x07" not in text
+
+
+async def test_control_characters_are_escaped_in_errors(served: Served) -> None:
+    token = await served.newcomer("ann")
+    typed, shown = "\x1b[2J\x9b\u202e", "^[[2J<U+009B><U+202E>"
+    async with served.client(token) as client:
+        for name, given in (
+            ("join", {"room": typed}),
+            (typed, {}),
+            ("look", {typed: 1}),
+            ("use_tool", {"name": typed}),
+        ):
+            result = await client.call_tool(name, given)
+            assert result.is_error
+            assert shown in words(result), (name, words(result))
+            assert not {"\x1b", "\x9b", "\u202e"} & {*words(result)}
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(f"sshwarma://{typed}")
+        assert shown in str(caught.value)

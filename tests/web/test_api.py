@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -287,3 +288,21 @@ async def test_line_endpoint_runs_a_typed_line(web: Client) -> None:
     status, answer = await line(line="/nonsense")
     assert (status, answer["error"]) == (404, "not_found")
     assert (await web.ask("POST", "/api/v1/line", "", b"{}"))[0] == 401
+
+
+async def test_errors_show_control_characters(web: Client) -> None:
+    token = await web.token("bob")
+    typed = "\x1b]0;x\x07\x9b2j\u202e"
+    for path, body in (
+        ("verbs/join", {"room": typed}),
+        (f"verbs/{quote(typed)}", {}),
+        ("verbs/look", {typed: 1}),
+        ("line", {"line": f"/join {typed}"}),
+        ("line", {"line": f"/{typed}"}),
+        (f"verbs/look?room={quote(typed)}", {}),
+    ):
+        status, answer = await web.ask("POST", f"/api/v1/{path}", token, json.dumps(body).encode())
+        text = answer["message"] + answer["hint"]
+        assert 400 <= status < 500, path
+        assert "^[]0;x^G<U+009B>2j<U+202E>" in text, (path, text)
+        assert not {*typed} & {"\x1b", "\x07", "\x9b", "\u202e"} & {*text}

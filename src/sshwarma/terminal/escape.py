@@ -53,6 +53,11 @@ def escape_controls(text: str) -> str:
     return text
 
 
+def escape_lines(text: str) -> str:
+    """Return the text with each line escaped, for readers without a terminal; newlines stay."""
+    return "\n".join(map(escape_controls, text.split("\n")))
+
+
 def _show_character(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)

@@ -12,6 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
@@ -340,8 +341,11 @@ def _find_unequipped_tool(
 
 
 def _error_text(caller: Caller, refused: WorldError) -> str:
-    """Return the text of a refusal for who reads the result: people can type what hints name."""
-    return str(refused) if caller.door in PEOPLE_DOORS else refused.program_text
+    """Return the text of a refusal for who reads the result: people can type what hints name.
+
+    Terminals show control characters themselves; other readers get them shown here.
+    """
+    return str(refused) if caller.door in PEOPLE_DOORS else escape_lines(refused.program_text)
 
 
 def _count_nested_call(within: CallStack | None, tool: str) -> None:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.world.errors import RateLimited, TimedOut, WorldError
 
 log = structlog.get_logger(__name__)
@@ -38,8 +39,8 @@ _SENTENCES: Final = {
 
 
 def make_error_body(code: str, message: str, hint: str = "") -> dict[str, Any]:
-    """Return the JSON body of an error."""
-    return {"error": code, "message": message, "hint": hint}
+    """Return the JSON body of an error; control characters in it are shown, as in terminals."""
+    return {"error": code, "message": escape_lines(message), "hint": escape_lines(hint)}
 
 
 def refuse(refused: WorldError) -> JSONResponse:

@@ -14,13 +14,14 @@ from mcp_types import (
     TextContent,
 )
 
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.attachments import Attachment
 
 
 def make_refusal(text: str) -> CallToolResult:
-    """Return the error result of a call that was refused."""
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+    """Return the error result of a call that was refused; control characters are shown."""
+    return CallToolResult(content=[TextContent(text=escape_lines(text))], is_error=True)
 
 
 def to_call_result(result: ToolResult) -> CallToolResult:

@@ -36,6 +36,7 @@ from sshwarma.mcp.server.handlers import McpHandlers
 from sshwarma.mcp.server.request_context import CONNECTION_KEY, REFUSED_CODE
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
@@ -363,9 +364,10 @@ async def _send_error(send: Send, start: Message, body: bytes) -> None:
 
 
 def _make_error(request_id: str | int | None, code: int, text: str) -> bytes:
-    """Return a JSON-RPC error."""
-    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
-    return json.dumps(error, ensure_ascii=False).encode()
+    """Return a JSON-RPC error; control characters of its text are shown."""
+    error: dict[str, object] = {"code": code, "message": escape_lines(text)}
+    answer = {"jsonrpc": "2.0", "id": request_id, "error": error}
+    return json.dumps(answer, ensure_ascii=False).encode()
 
 
 async def _send_refusal(

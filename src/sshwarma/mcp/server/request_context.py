@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from sshwarma.mcp.server.clients import McpConnection
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 
@@ -52,9 +53,11 @@ def caller_of(ctx: RequestContext) -> Caller:
         raise to_mcp_error(error) from error
 
 
-def to_mcp_error(refused: WorldError) -> MCPError:
-    """Return the error of the protocol for a refusal, with the same text."""
-    return MCPError(INVALID_PARAMS, refused.program_text)
+def to_mcp_error(
+    refused: WorldError, code: int = INVALID_PARAMS, data: dict[str, Any] | None = None
+) -> MCPError:
+    """Return the error of the protocol for a refusal, with the same text; controls are shown."""
+    return MCPError(code, escape_lines(refused.program_text), data)
 
 
 async def with_mcp_errors(work: Awaitable[T]) -> T:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
     InputRequiredResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -14,7 +12,12 @@ from mcp_types import (
 )
 
 from sshwarma.mcp.server import resources
-from sshwarma.mcp.server.request_context import RequestContext, caller_of, with_mcp_errors
+from sshwarma.mcp.server.request_context import (
+    RequestContext,
+    caller_of,
+    to_mcp_error,
+    with_mcp_errors,
+)
 from sshwarma.mcp.server.tool_list import paginate
 from sshwarma.world.errors import WorldError
 
@@ -49,5 +52,5 @@ class ResourceMethods:
         try:
             contents = await resources.read_resource(caller_of(ctx), params.uri)
         except WorldError as error:
-            raise MCPError(INVALID_PARAMS, error.program_text, {"uri": params.uri}) from error
+            raise to_mcp_error(error, data={"uri": params.uri}) from error
         return ReadResourceResult(contents=list(contents))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -24,6 +23,7 @@ from sshwarma.mcp.server.request_context import (
     RequestContext,
     caller_of,
     mcp_connection_of,
+    to_mcp_error,
 )
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
@@ -80,7 +80,7 @@ class ToolMethods:
                 return to_call_result(await connection.run_call(work))
         except WorldError as error:
             if connection.ended.is_set():
-                raise MCPError(REFUSED_CODE, error.program_text) from error
+                raise to_mcp_error(error, REFUSED_CODE) from error
             return make_refusal(error.program_text)
         except Exception:
             log.exception("a tool call failed", tool=params.name)
