@@ -5,25 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from sshwarma.settings import LimitSettings
+from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.web import connection
+from sshwarma.web import api, connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
+from sshwarma.world import agents, tokens
+from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
 from support.services import make_services
+
+Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
 @pytest.fixture
-async def port(world_file: Path) -> AsyncIterator[int]:
-    world = await World.open(world_file, tool_specs())
+async def world(world_file: Path) -> AsyncIterator[World]:
+    made = await World.open(world_file, tool_specs())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def port(world: World) -> AsyncIterator[int]:
     http = HttpServer(
         world,
         CollectorRegistry(),
@@ -32,10 +44,22 @@ async def port(world_file: Path) -> AsyncIterator[int]:
     await http.start("127.0.0.1", 0)
     yield http.port
     await http.stop()
-    await world.close()
 
 
-Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+async def begin_post(world: World, port: int, name: str, body: bytes = b"") -> Link:
+    """A request of an agent whose head has come, and a part of its body."""
+    agent = world.agents.find_by_name(name)
+    if agent is None:
+        agent = await world.change(lambda tx: agents.create_agent(tx, name))
+    _, secret = await world.change(lambda tx: tokens.issue_token(tx, agent.id, "", None, None))
+    link = await connect(
+        port,
+        f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {secret}\r\n"
+        "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode()
+        + body,
+    )
+    assert b" 100 " in await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)
+    return link
 
 
 async def connect(port: int, said: bytes = b"") -> Link:
@@ -83,6 +107,7 @@ async def test_connection_over_the_limit_gets_503(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 3)
+    monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 1_000.0)
     links = [await connect(port) for _ in range(3)]
     for link in links:
         assert b" 200 " in await ask(link)
@@ -93,3 +118,49 @@ async def test_connection_over_the_limit_gets_503(
     assert b" 200 " in await ask(links[0])
     for one in (*links, (reader, writer)):
         one[1].close()
+
+
+async def test_new_connection_takes_the_place_of_the_slowest_of_the_agent_with_most(
+    world: World, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 4)
+    monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 0.0)
+    ben = await begin_post(world, port, "ben", b"{")
+    ann = [await begin_post(world, port, "ann", b"{") for _ in range(2)]
+    idle = await connect(port)
+    new = await connect(port)
+    assert b" 200 " in await ask(new)
+    answer = await asyncio.wait_for(ann[0][0].read(), 20)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"All 4 connections are taken, and this request did not arrive whole in 0 s." in answer
+    for link in (ben, ann[1]):
+        link[1].write(b"}")
+        head = await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)
+        assert head.startswith(b"HTTP/1.1 200 ")
+    assert b" 200 " in await ask(idle)
+    for link in (ben, *ann, idle, new):
+        link[1].close()
+
+
+async def test_connection_that_is_answered_keeps_its_place(
+    world: World, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 1)
+    monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 0.0)
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def invoke_slowly(caller: Caller, name: str, arguments: dict[str, Any]) -> Any:
+        asked.set()
+        await answered.wait()
+        return await invoke(caller, name, arguments)
+
+    monkeypatch.setattr(api, "invoke", invoke_slowly)
+    ann = await begin_post(world, port, "ann", b"{}")
+    await asyncio.wait_for(asked.wait(), 20)
+    new = await connect(port)
+    assert (await asyncio.wait_for(new[0].read(), 20)).startswith(b"HTTP/1.1 503 ")
+    answered.set()
+    head = await asyncio.wait_for(ann[0].readuntil(b"\r\n\r\n"), 20)
+    assert head.startswith(b"HTTP/1.1 200 ")
+    for link in (ann, new):
+        link[1].close()

@@ -474,7 +474,11 @@ MAX_WAIT_EVENTS: Final = 100
 """Events that one call returns."""
 
 MAX_HTTP_CONNECTIONS: Final = 500
-"""HTTP connections at a time; the next is refused."""
+"""HTTP connections at a time. The next takes the place of one whose request has not arrived in
+SAFE_HTTP_INPUT_SECONDS, of the agent or address that has the most of them; else it is refused."""
+
+SAFE_HTTP_INPUT_SECONDS: Final = 2.0
+"""Seconds in which a request may arrive before its connection can lose its place."""
 
 HTTP_HEAD_TIMEOUT_SECONDS: Final = 15.0
 """Seconds in which the head of an HTTP request must arrive."""

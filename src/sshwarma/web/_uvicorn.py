@@ -6,6 +6,8 @@ tests/web/test_uvicorn_shape.py holds the source this was written against.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -43,6 +45,22 @@ class HttpConnection(H11Protocol):
     def is_awaiting_head(self) -> bool:
         """Whether no request is being answered, so that the next bytes are a request head."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_awaiting_body(self) -> bool:
+        """Whether a request is unanswered because its body has not arrived whole."""
+        cycle = self.cycle
+        return cycle is not None and cycle.more_body and not cycle.response_started
+
+    @property
+    def address(self) -> str:
+        """The address of the client."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def request_scope(self) -> Mapping[str, Any]:
+        """The ASGI scope of the latest request; do not ask before its head has arrived."""
+        return self.scope
 
     def close_with(self, response: bytes) -> None:
         """Send a whole response, then close."""

@@ -33,7 +33,12 @@ from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.web.errors import refuse
 from sshwarma.world.agents import Agent
-from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
+from sshwarma.world.bearer import (
+    BEARER_HINT,
+    INVALID_BEARER,
+    SCOPE_AGENT_KEY,
+    authenticate_bearer,
+)
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited, TimedOut, WorldError
 from sshwarma.world.open_requests import OpenRequest
@@ -134,6 +139,7 @@ class HttpApi:
     ) -> dict[str, Any]:
         """Read a request, then run it; stop it when its access ends or its client disconnects."""
         agent, token = await self._authenticate(request)
+        request.scope[SCOPE_AGENT_KEY] = agent.id
         self._line_rate.check(agent.id)
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:

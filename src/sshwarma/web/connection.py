@@ -1,19 +1,28 @@
 """HTTP connections with a count limit and a request timeout.
 
-A client that sends a request byte by byte, or nothing, must not keep others out.
+A client that sends a request byte by byte, or nothing, must not keep others out: when all
+connections are taken, a new one takes the place of one whose request has not arrived, of the agent
+or the address that has the most of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 from typing_extensions import override
 
-from sshwarma.common.limits import HTTP_HEAD_TIMEOUT_SECONDS, MAX_HTTP_CONNECTIONS
+from sshwarma.common.limits import (
+    HTTP_HEAD_TIMEOUT_SECONDS,
+    MAX_HTTP_CONNECTIONS,
+    SAFE_HTTP_INPUT_SECONDS,
+)
 from sshwarma.web._uvicorn import HttpConnection
 from sshwarma.web.errors import make_error_body
+from sshwarma.world.bearer import SCOPE_AGENT_KEY
 
 _RESPONSE_TEMPLATE: Final = (
     "HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
@@ -27,21 +36,59 @@ class BoundedConnection(HttpConnection):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._waiting: asyncio.TimerHandle | None = None
+        self._input_since = 0.0  # start of the head or the body it waits for, in loop seconds
+        self._timed_scope: Mapping[str, Any] = {}  # of the request whose body that is
 
     @override
     def on_connected(self) -> None:
-        if self.connection_count > MAX_HTTP_CONNECTIONS:
+        if self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
             message = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
             self._refuse("503 Service Unavailable", "unavailable", message)
         else:
             self._wait_for_head()
 
+    def _take_place(self) -> bool:
+        """End the connection that has waited longest for input, of who has the most that wait.
+
+        Returns False if none has waited for SAFE_HTTP_INPUT_SECONDS.
+        """
+        waiting = [
+            other
+            for other in self.connections
+            if isinstance(other, BoundedConnection) and other is not self and other._lacks_input
+        ]
+        counts = Counter(other._owner for other in waiting)
+        until = asyncio.get_running_loop().time() - SAFE_HTTP_INPUT_SECONDS
+        late = [other for other in waiting if other._input_since <= until]
+        if not late:
+            return False
+        loser = min(late, key=lambda other: (-counts[other._owner], other._input_since))
+        message = (
+            f"All {MAX_HTTP_CONNECTIONS} connections are taken, and this request did not arrive"
+            f" whole in {SAFE_HTTP_INPUT_SECONDS:.0f} s. Send it again."
+        )
+        loser._refuse("503 Service Unavailable", "unavailable", message)
+        return True
+
+    @property
+    def _lacks_input(self) -> bool:
+        return not self.is_closing and (self.is_awaiting_head or self.is_awaiting_body)
+
+    @property
+    def _owner(self) -> str:
+        """The agent whose body is awaited, if known; else the address."""
+        agent_id = self.request_scope.get(SCOPE_AGENT_KEY, "") if self.is_awaiting_body else ""
+        return agent_id or self.address
+
     @override
     def on_data(self) -> None:
         if self.is_awaiting_head:
             self._wait_for_head()
-        else:
-            self._on_head_complete()
+            return
+        if self.request_scope is not self._timed_scope:
+            self._timed_scope = self.request_scope
+            self._input_since = asyncio.get_running_loop().time()
+        self._on_head_complete()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -50,9 +97,9 @@ class BoundedConnection(HttpConnection):
 
     def _wait_for_head(self) -> None:
         if self._waiting is None and not self.is_closing:
-            self._waiting = asyncio.get_running_loop().call_later(
-                HTTP_HEAD_TIMEOUT_SECONDS, self._on_head_timeout
-            )
+            loop = asyncio.get_running_loop()
+            self._input_since = loop.time()
+            self._waiting = loop.call_later(HTTP_HEAD_TIMEOUT_SECONDS, self._on_head_timeout)
 
     def _on_head_complete(self) -> None:
         if self._waiting is not None:

@@ -11,6 +11,9 @@ from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
 INVALID_BEARER: Final = "The bearer token is missing or invalid."
+SCOPE_AGENT_KEY: Final = "sshwarma.agent"
+"""Key in an HTTP request's scope under which its door writes the id of its agent."""
+
 BEARER_HINT: Final = "Create one over ssh with: token new LABEL"
 
 

@@ -39,7 +39,12 @@ from sshwarma.settings import HttpSettings
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world.bearer import BEARER_HINT, INVALID_BEARER, authenticate_bearer
+from sshwarma.world.bearer import (
+    BEARER_HINT,
+    INVALID_BEARER,
+    SCOPE_AGENT_KEY,
+    authenticate_bearer,
+)
 from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldError
 from sshwarma.world.tokens import REVOKED_REASON, Token
 
@@ -144,6 +149,7 @@ class McpEndpoint:
             if token is None:
                 await _send_refusal(send, 401, f"{INVALID_BEARER} {BEARER_HINT}.")
                 return
+            scope[SCOPE_AGENT_KEY] = token.agent_id
             if scope["method"] == "POST":
                 self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
