@@ -3,9 +3,8 @@
 Arguments are parsed from words, coerced, and checked, in a bounded number of steps
 (`tools/schema_check.py`). A schema is untrusted, so it is first simplified: references within it
 are inlined, up to a depth; external references are never followed; keywords of unbounded cost
-(counting matching branches) are dropped. Patterns run in an engine of linear time; patterns it does
-not support, and texts over a limit, are accepted. The simplified schema accepts a superset of the
-original; the provider may still reject.
+(counting matching branches) are dropped; patterns are matched in bounds (`tools/patterns.py`). The
+simplified schema accepts a superset of the original; the provider may still reject.
 """
 
 from __future__ import annotations
@@ -13,12 +12,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
-
-from pydantic_core import SchemaError, SchemaValidator, core_schema
-from pydantic_core import ValidationError as PydanticError
 
 from sshwarma.common.limits import (
     MAX_ARGUMENT_CHECKS,
@@ -26,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_NAMED_PROBLEMS,
 )
 from sshwarma.common.validation_text import describe_json_error
+from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid
 from sshwarma.world.things import Thing
@@ -35,15 +31,6 @@ MAX_SCHEMA_NODES: Final = 4_000
 
 MAX_SCHEMA_DEPTH: Final = 40
 """Most levels of nested nodes and references that are checked."""
-
-MAX_PATTERN_CHARACTERS: Final = 200
-"""Most characters of a pattern; a longer one accepts everything."""
-
-MAX_PATTERNS: Final = 8
-"""Most patterns of a schema that are run; the others accept everything."""
-
-MAX_MATCHED_CHARACTERS: Final = 10_000
-"""Most characters matched against a schema's patterns in one call; the rest is accepted."""
 
 ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
@@ -92,7 +79,7 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
     values = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
-    checker = SchemaChecker(plain.matches_pattern, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
+    checker = SchemaChecker(PatternMatcher().matches, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
     try:
         schema_problems = checker.find_problems(values, schema)
     except TooManyChecks:
@@ -205,8 +192,6 @@ class _BoundedSchema:
     def __init__(self, whole: dict[str, Any]) -> None:
         self._root_schema = whole
         self._nodes_left = MAX_SCHEMA_NODES
-        self._pattern_count = 0
-        self._characters_left = MAX_MATCHED_CHARACTERS
         schema = self._simplify_node(whole, 0)
         self.schema: dict[str, Any] = schema if isinstance(schema, dict) else {}
 
@@ -217,10 +202,6 @@ class _BoundedSchema:
         if not isinstance(node, dict) or self._nodes_left < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
         schema = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
-        if "pattern" in schema:
-            self._pattern_count += 1
-            if self._pattern_count > MAX_PATTERNS:
-                del schema["pattern"]
         if isinstance(node.get("properties"), dict):
             schema["properties"] = {
                 name: self._simplify_node(subschema, depth + 1)
@@ -244,20 +225,6 @@ class _BoundedSchema:
             target = self._simplify_node(self._resolve_reference(node["$ref"]), depth + 1)
             schema.setdefault("allOf", []).append(target)
         return schema
-
-    def matches_pattern(self, pattern: str, text: str) -> bool:
-        """Return whether a text matches a pattern, or is over the limit of one call."""
-        if len(text) >= self._characters_left:
-            return True
-        self._characters_left -= len(text) + 1
-        matcher = _compile_pattern(pattern)
-        if matcher is None:
-            return True
-        try:
-            matcher.validate_python(text)
-        except PydanticError:
-            return False
-        return True
 
     def _resolve_reference(self, reference: Any) -> Any:
         """Return the target of a reference within the schema, or an empty schema for any other."""
@@ -287,19 +254,10 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
         case "required":
             return isinstance(value, list) and all(isinstance(name, str) for name in value)
         case "pattern":
-            return isinstance(value, str) and len(value) <= MAX_PATTERN_CHARACTERS
+            return isinstance(value, str)
         case key if key in _NUMERIC_KEYWORDS:
             return isinstance(value, int | float) and not isinstance(value, bool)
     return False
-
-
-@lru_cache(maxsize=256)
-def _compile_pattern(pattern: str) -> SchemaValidator | None:
-    """Return a matcher with time linear in the text; None for an invalid or unsupported pattern."""
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-    except SchemaError:
-        return None
 
 
 def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:

@@ -1,0 +1,156 @@
+r"""Patterns of JSON Schemas, matched with a bound on the work.
+
+They come from strangers. The engine takes time linear in the text, but its program has a part for
+each repetition that a pattern counts: `\w{200}` takes 130 ms to compile, and `(a{100}){100}` 1.3 s
+to match. The engine holds Python's lock, so that a thread would not help: the size of a pattern is
+estimated first. A pattern or a text over a limit is accepted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from typing import Final
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import ValidationError as PydanticError
+
+MAX_PATTERN_CHARACTERS: Final = 200
+"""Most characters of a pattern; a longer one accepts everything."""
+
+MAX_PATTERNS: Final = 8
+"""Most patterns that one call is matched against; the others accept everything."""
+
+MAX_PATTERNS_SIZE: Final = 2_500
+"""Most parts of all patterns that one call is matched against; the others accept everything."""
+
+MAX_MATCHED_CHARACTERS: Final = 10_000
+"""Most characters matched against a schema's patterns in one call; the rest is accepted."""
+
+MAX_MATCH_STEPS: Final = 4_000_000
+"""Most parts times characters of one call; texts that need more are accepted."""
+
+_UNICODE_CLASS_SIZE: Final = 150  # compiling \w takes 1.4 ms, a letter less than 0.01
+_RANGE_SIZE: Final = 5  # any character, or a set of them
+_IGNORES_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
+
+_REPEATERS: Final = ("*", "+", "?")
+
+_TOKENS: Final = re.compile(
+    r"""
+    (?P<unicode> \\[wWdDsSbB] | \\[pP](?:\{[^}]*\}|.) | \[:\^?\w+:\] )
+    | (?P<coded> \\[xuU]\{[0-9a-fA-F]*\} )
+    | \\(?P<escaped> . )
+    | (?P<verbose> \(\?[a-zA-Z-]*x[a-zA-Z-]*[:)] )
+    | \{(?P<from> \d* )(?P<to> ,\d* )?\}
+    | (?P<plain> . )
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+class PatternMatcher:
+    """Matches the texts of one call against the patterns of its tool's schema."""
+
+    def __init__(self) -> None:
+        self._size_left = MAX_PATTERNS_SIZE
+        self._characters_left = MAX_MATCHED_CHARACTERS
+        self._steps_left = MAX_MATCH_STEPS
+        self._sizes: dict[str, float] = {}
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Return whether a text matches a pattern, or either is over a limit of one call."""
+        if len(text) >= self._characters_left:
+            return True
+        if pattern not in self._sizes and len(self._sizes) < MAX_PATTERNS:
+            self._sizes[pattern] = self._take_pattern(pattern)
+        size = self._sizes.get(pattern, math.inf)
+        steps = size * (len(text) + 1)
+        if steps > self._steps_left:
+            return True
+        self._steps_left -= int(steps)
+        self._characters_left -= len(text) + 1
+        matcher = _compile_pattern(pattern)
+        if matcher is None:
+            return True
+        try:
+            matcher.validate_python(text)
+        except PydanticError:
+            return False
+        return True
+
+    def _take_pattern(self, pattern: str) -> float:
+        """Return the size of a pattern; infinity if the call can have no more of that size."""
+        size = measure_pattern(pattern)
+        if size > self._size_left:
+            return math.inf
+        self._size_left -= int(size)
+        return size
+
+
+def measure_pattern(pattern: str) -> float:
+    """Return about how many parts the engine's program for a pattern has, at least.
+
+    Infinity for a pattern that is too long, or whose brackets do not match.
+    """
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        return math.inf
+    # Without case, a set is compared with a table of Unicode.
+    range_size = _UNICODE_CLASS_SIZE if _IGNORES_CASE.search(pattern) else _RANGE_SIZE
+    sums: list[float] = [0]  # of the groups and sets that are open; the whole pattern is the first
+    closers: list[str] = []
+    last: float = 0  # the size of what a repetition repeats
+    for token in _TOKENS.finditer(pattern):
+        char = token["plain"]
+        if token["verbose"]:
+            return math.inf  # comments may hold brackets
+        if token["from"] is not None and _is_repetition(token):
+            counts = (token["from"], (token["to"] or "")[1:])
+            factor = max(1, *(int(count) for count in counts if count))
+            sums[-1] += last * (factor - 1)
+            last *= factor
+            continue
+        is_in_set = bool(closers) and closers[-1] == "]"
+        if char == "[" or (char == "(" and not is_in_set):
+            sums.append(range_size if char == "[" else 1)
+            closers.append("]" if char == "[" else ")")
+            last = 0
+            continue
+        if closers and char == closers[-1] and not _begins_set(pattern, token.start()):
+            closers.pop()
+            last = sums.pop()
+        elif char == ")" and not is_in_set:
+            return math.inf
+        elif char in _REPEATERS and not is_in_set:
+            continue  # a count that follows repeats both
+        else:
+            last = _measure_token(token, range_size)
+        sums[-1] += last
+    return math.inf if closers else sums[0]
+
+
+def _is_repetition(token: re.Match[str]) -> bool:
+    return bool(token["from"] or (token["to"] or "")[1:])
+
+
+def _begins_set(pattern: str, at: int) -> bool:
+    """Return whether the bracket at that place is a member of the set that it seems to close."""
+    return pattern[at] == "]" and re.search(r"\[\^?\Z", pattern[:at]) is not None
+
+
+def _measure_token(token: re.Match[str], range_size: float) -> float:
+    if token["unicode"]:
+        return _UNICODE_CLASS_SIZE
+    char = token["escaped"] or token["plain"] or ""
+    is_range = token["coded"] or token["plain"] == "." or not char.isascii()
+    return range_size if is_range else 1
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(pattern: str) -> SchemaValidator | None:
+    """Return a matcher with time linear in the text; None for an invalid or unsupported pattern."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None

@@ -1,0 +1,69 @@
+"""Patterns of schemas: which are run, and at which size the others are accepted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sshwarma.tools import patterns
+from sshwarma.tools.patterns import MAX_PATTERNS_SIZE, PatternMatcher, measure_pattern
+
+USUAL = {
+    r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$": "x",
+    r"^\d{4}-\d{2}-\d{2}$": "2026-1-1",
+    r"^[A-Za-z0-9_-]{1,128}$": "a b",
+    r"^.{1,255}$": "",
+    r"^[^/]{1,255}$": "a/b",
+    r"^[\w.+-]+@[\w-]+\.[\w.]+$": "nobody",
+    r"^(?:https?|ftp)://[^\s]+$": "gopher://x",
+}
+
+
+@pytest.mark.parametrize("pattern", USUAL)
+def test_usual_pattern_is_run(pattern: str) -> None:
+    assert measure_pattern(pattern) <= MAX_PATTERNS_SIZE
+    assert not PatternMatcher().matches(pattern, USUAL[pattern])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\w{200}", r"\p{L}{20,}{20,}", r"\P{Lu}{100}", r"\W+{0,30}", r"(a{100}){100}",
+        r"(.{0,100}){0,20}x", "((a{20}){20}){20}", r"([]\w]){100}", r"[[\w]&&[^a]]{100}",
+        r"(?i)[\u{e9}-\u{10ffff}]{30}", "(?x)(a{60}#)\n){60}", "(a", "a)", "[a", "a" * 201,
+        "\u00e9{1000}", r"\u{e9}{1000}", ".{1000}",
+    ],
+)  # fmt: skip
+def test_pattern_that_takes_too_long_to_compile_is_accepted(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "_compile_pattern", lambda _: pytest.fail("it was compiled"))
+    assert PatternMatcher().matches(pattern, "x")
+
+
+def test_patterns_of_one_call_share_their_limits() -> None:
+    matcher = PatternMatcher()
+    assert not matcher.matches(f"^a{{{MAX_PATTERNS_SIZE - 10}}}$", "x")
+    assert matcher.matches("^b{20}$", "x")
+    many = PatternMatcher()
+    assert [many.matches(f"^{n}$", "x") for n in range(patterns.MAX_PATTERNS)].count(True) == 0
+    assert many.matches("^more$", "x")
+    assert not many.matches("^0$", "x")
+
+
+def test_long_text_is_accepted_by_a_large_pattern() -> None:
+    text = "a" * 5_000
+    assert not PatternMatcher().matches("^b+$", text)
+    assert PatternMatcher().matches("^b{1000}$", text)
+    assert not PatternMatcher().matches("^b{1000}$", text[:1000])
+
+
+def test_size_counts_repetitions() -> None:
+    assert measure_pattern("a{10}") == 10
+    assert measure_pattern("a{3,10}b") == 11
+    assert measure_pattern("(ab){10}") == 30
+    assert measure_pattern(r"\(a{10}\)") == 12
+    assert measure_pattern("[)]{10}") == measure_pattern("[]]{10}") == 60
+    assert measure_pattern("a{x}") == 4
+    assert measure_pattern("(") == math.inf
