@@ -22,6 +22,7 @@ from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import AgentEvicted, Event
+from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, everything
 
@@ -101,7 +102,7 @@ async def test_invite_is_refused_unless_registration_mode_is_invite(world: World
     for mode, reason in modes:
         with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
             await run_operation(world, "invite", {}, settings=registering(mode))
-        assert caught.value.hint.endswith("tart the server with --registration invite.")
+        assert caught.value.hint_for(PERSON).endswith("tart the server with --registration invite.")
     assert await everything(world) == before
     assert (await run_operation(world, "invite", {}, settings=registering("invite")))["code"]
 
@@ -228,7 +229,7 @@ async def test_running_server_executes_operations(
     ]
     with pytest.raises(WorldError, match="needs an owner, and this is the only one") as caught:
         await send_request(data_dir, "agents_disable", {"name": "alice"})
-    assert caught.value.hint == "Make another agent owner first."
+    assert caught.value.hint_for(PERSON) == "Make another agent owner first."
     with pytest.raises(WorldError, match="Unknown operation"):
         await send_request(data_dir, "nothing", {})
 

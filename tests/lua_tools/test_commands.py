@@ -11,6 +11,7 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
+from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
 
@@ -93,7 +94,7 @@ async def test_script_error_is_a_refusal_with_its_line(
     await command(alice, "bad", "-- x\nprint('so far')\nerror('boom')")
     refusal = await refused(bob, "/bad")
     assert refusal.message == "/bad failed: /bad:3: boom"
-    assert refusal.hint == "It printed: so far"
+    assert refusal.hint_for(PERSON) == "It printed: so far"
     await command(alice, "loop", "return (function() while true do end end)()")
     assert "timed out after 1 s" in (await refused(bob, "/loop")).message
     await command(alice, "odd", "-- x\nreturn 1")
@@ -130,7 +131,7 @@ async def test_command_of_another_agent_has_only_the_rights_of_tools(
     await command(alice, "trap", "/alias look2 = /quit")
     refusal = await refused(bob, "/trap")
     assert isinstance(refusal, Forbidden)
-    assert refusal.hint == "To do that yourself, type /alias look2 = /quit"
+    assert refusal.hint_for(PERSON) == "To do that yourself, type /alias look2 = /quit"
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
         await command(alice, "trap", line)

@@ -11,6 +11,7 @@ from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.reader import PERSON
 from support.people import Someone, arrive, do, refused
 
 TOOLS = ("git:push", "git.branch:create", "git.branch.remote:prune")
@@ -151,7 +152,7 @@ async def test_namespace_set_shows_the_parsed_value(git: None, bob: Someone) -> 
         said = await told(bob, f"/namespace set git {field} {typed}")
         assert said.strip().endswith(f"of git is now: {shown}.")
     assert "Usage: /namespace set NAME FIELD VALUE" in str(
-        (await refused(bob, "/namespace set git load_with_parent")).hint
+        (await refused(bob, "/namespace set git load_with_parent")).hint_for(PERSON)
     )
     why = await refused(bob, "/namespace set git required_states CI Ready")
     assert "cannot be the name of a state" in str(why)
@@ -164,7 +165,7 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
     await do(bob, "/namespace set git required_states ci-ready")
     why = await refused(bob, "/load git")
     assert isinstance(why, Unavailable)
-    assert "/state add ci-ready" in why.hint
+    assert "/state add ci-ready" in why.hint_for(PERSON)
     for thing in ("git", "git:push"):
         assert "Status: needs ci-ready" in await told(bob, f"/examine {thing}")
     assert "(needs ci-ready)" in await told(bob, "/find")

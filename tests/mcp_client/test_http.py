@@ -233,7 +233,7 @@ async def test_renamed_httpx_pool_blocks_all_connections(
     ("path", "state", "why"),
     [
         ("/bad-gateway", "down", "it responded with HTTP 502; check the path of the URL"),
-        ("/locked", "needs-sign-in", "it requires a sign-in: /mcp login web"),
+        ("/locked", "needs-sign-in", "it requires a sign-in"),
         ("/away", "down", "Redirect to http://localhost:9/mcp not followed"),
         ("/zipped", "down", "its response is compressed, but no compression was requested"),
     ],

@@ -318,7 +318,7 @@ async def test_invalid_authorization_server_metadata_is_refused(
 
 async def test_server_without_sign_in_is_reported(tmp_path: Path, stranger: Stranger) -> None:
     why = await tried(tmp_path, f"{stranger.url}/mcp", None, allow_private=True)
-    assert "it offers no sign-in; if it needs a key" in why
+    assert "it offers no sign-in. If it needs a key" in why
     stranger.describe(registration_endpoint=None)
     del stranger.documents["/register"]
     why = await tried(tmp_path, f"{stranger.url}/mcp", None, allow_private=True)

@@ -15,6 +15,7 @@ from sshwarma.verbs.completion import complete
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import QuestionAsked, WorldChanged
+from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from support.driver.installed import POISONED
@@ -137,7 +138,7 @@ async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
     await hubbed.world.change(lambda tx: things.update_thing(tx, tool.id, metadata=now))
     unread = await refused(hubbed.owner, "/mcp approve evil")
     assert unread.message == "You have not read the current text of echo from evil."
-    assert unread.hint == "Read /mcp show evil, then approve."
+    assert unread.hint_for(PERSON) == "Read /mcp show evil, then approve."
     assert await hubbed.obstacle("evil:echo") == CHANGED
     await do(hubbed.owner, "/mcp show evil")
     offered = await complete(hubbed.owner.caller, "/mcp approve evil ", 18)

@@ -100,7 +100,7 @@ async def test_failed_load_is_an_error_result(served: Served, done: list[str], m
         assert "ci-configured" in words(lacking)
         early = await client.call_tool("git.commit", {})
         assert early.is_error
-        assert "Load the namespace git (tool: load_room)" in words(early)
+        assert 'load_room {"room": "git"} loads its namespace' in words(early)
         kept = await client.call_tool("unload_room", {"room": "global"})
         assert not kept.is_error
         assert "always loaded" in words(kept)

@@ -96,9 +96,9 @@ def test_unknown_price_ends_a_turn_with_a_cost_limit() -> None:
 
 
 def test_limit_message_says_who_can_change_it() -> None:
-    change = "an owner can change it with /model set qwen {}"
+    change = "an owner can change its {} (verb model set)"
     assert used_up(BudgetLimits(turn_steps=1, change_hint=change), CENT).endswith(
-        "; an owner can change it with /model set qwen turn_steps"
+        "; an owner can change its turn_steps (verb model set)"
     )
 
 

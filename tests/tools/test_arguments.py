@@ -11,6 +11,7 @@ import pytest
 from sshwarma.common.limits import MAX_ARGUMENT_CHECKS, MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
 from sshwarma.tools.arguments import check_arguments, parse_arguments
 from sshwarma.world.errors import Invalid
+from sshwarma.world.reader import PERSON
 from sshwarma.world.things import Thing
 
 DICE = {
@@ -65,7 +66,7 @@ def test_invalid_argument_is_named(given: dict[str, Any], words: str) -> None:
         check_arguments(tool(DICE), given)
     assert words in refused.value.message
     assert refused.value.message.startswith("den:dice: ")
-    assert "sides, how?, label?" in refused.value.hint
+    assert "sides, how?, label?" in refused.value.hint_for(PERSON)
 
 
 def test_number_of_named_problems_is_limited() -> None:

@@ -114,7 +114,7 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
         ("/retry @bob", "bob is not a model. /models lists them."),
         ("/stop @nosuch", "Unknown model nosuch. /models lists them."),
         ("/skill show rve", "Unknown skill rve. Did you mean rev?"),
-        ("/skill show nosuch", "Unknown skill nosuch. /skill list lists them."),
+        ("/skill show nosuch", "Unknown skill nosuch. /skill lists them."),
         ("/mcp show nosuch", "Unknown MCP server nosuch. /mcp lists them."),
         ("/namespace show nosuch", "Unknown namespace nosuch. /namespaces lists them."),
         ("/run nosuch:x", "Unknown tool nosuch:x. /inv shows what is equipped."),

@@ -34,6 +34,7 @@ from sshwarma.verbs.views import draw_result
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.reader import PERSON
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do, everything, refused
@@ -185,7 +186,7 @@ async def test_refusal_names_the_missing_right_and_who_grants_it(
     refusal = await refused(guest, line)
     assert isinstance(refusal, Forbidden)
     assert right in refusal.message
-    assert granter in refusal.hint
+    assert granter in refusal.hint_for(PERSON)
 
 
 def test_every_right_needed_by_a_verb_is_tested() -> None:
@@ -198,7 +199,7 @@ def test_every_right_needed_by_a_verb_is_tested() -> None:
 async def test_hint_for_a_missing_right_names_the_room_owner(alice: Someone, bob: Someone) -> None:
     await do(bob, "/create den")
     carol = await arrive(bob.world, "carol", room=bob.room_id)
-    assert (await refused(carol, "/vibe mine")).hint == "Ask bob."
+    assert (await refused(carol, "/vibe mine")).hint_for(PERSON) == "Ask bob."
     await do(bob, "/room builder carol")
     await do(carol, "/vibe mine")
 
@@ -349,7 +350,7 @@ def test_line_rate_is_limited_per_agent() -> None:
         clock.now += 1
     with pytest.raises(Unavailable, match="more than 3 lines in 10 seconds") as caught:
         rate.check("alice")
-    assert "Wait 7 s" in caught.value.hint
+    assert "Wait 7 s" in caught.value.hint_for(PERSON)
     rate.check("bob")
     clock.now += 7.1
     rate.check("alice")  # what was refused was not counted

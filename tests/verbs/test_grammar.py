@@ -13,6 +13,7 @@ from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
+from sshwarma.world.reader import PERSON
 
 verbs.load_verbs()
 
@@ -167,7 +168,7 @@ def test_refusal_points_at_the_wrong_word(line: str, fault: str) -> None:
 def test_unknown_verb_suggests_the_nearest(typed: str, meant: str) -> None:
     with pytest.raises(NotFound) as caught:
         split_verb(typed)
-    assert meant in caught.value.hint
+    assert meant in caught.value.hint_for(PERSON)
 
 
 def test_verb_is_found_in_any_case_and_by_its_aliases() -> None:
@@ -193,10 +194,10 @@ def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
         assert at_fault(line) == f"{action}x"
         with pytest.raises(Invalid, match=f"Unknown action {action}x of /{group.name}") as caught:
             parsed(line)
-        assert caught.value.hint.startswith(f"Did you mean /{group.name} ")
+        assert caught.value.hint_for(PERSON).startswith(f"Did you mean /{group.name} ")
     with pytest.raises(Invalid, match="Unknown action") as caught:
         parsed(f"/{group.name} {'9' * 60}")
-    assert caught.value.hint == f"It has {', '.join(group.actions)}."
+    assert caught.value.hint_for(PERSON) == f"It has {', '.join(group.actions)}."
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
@@ -208,7 +209,7 @@ def test_group_name_alone_runs_its_default_or_lists_its_actions(group: VerbGroup
         actions = ", ".join(group.actions)
         with pytest.raises(Invalid, match=f"/{group.name} needs an action: {actions}") as caught:
             parsed(line)
-        assert caught.value.hint == f"/help {group.name} describes them."
+        assert caught.value.hint_for(PERSON) == f"/help {group.name} describes them."
 
 
 def test_default_action_of_a_group_takes_flags_and_words() -> None:
@@ -249,7 +250,7 @@ def test_a_word_may_stand_for_a_flag() -> None:
 def test_a_mistyped_action_suggests_the_near_one(line: str, near: str) -> None:
     with pytest.raises(WorldError) as caught:
         parsed(line)
-    assert caught.value.hint == f"Did you mean {near}?"
+    assert caught.value.hint_for(PERSON) == f"Did you mean {near}?"
 
 
 def test_missing_argument_is_named_with_its_help() -> None:
@@ -257,7 +258,7 @@ def test_missing_argument_is_named_with_its_help() -> None:
         Invalid, match=r"/tell needs NAME \(the agent; a unique prefix is enough"
     ) as caught:
         parsed("/tell")
-    assert caught.value.hint == "Usage: /tell NAME TEXT…"
+    assert caught.value.hint_for(PERSON) == "Usage: /tell NAME TEXT…"
     with pytest.raises(Invalid, match="/gc needs an action: orphans, stale, purge"):
         parsed("/gc")
 

@@ -17,6 +17,7 @@ from sshwarma.terminal.text import Line
 from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
+from sshwarma.world.reader import PERSON
 from support.people import Someone, arrive, do, opened, refused
 
 in_one_loop = pytest.mark.asyncio(loop_scope="module")
@@ -41,7 +42,7 @@ def sentences(docstring: str) -> list[str]:
     description and without the full stop that a summary loses."""
     text = inspect.cleandoc(docstring).replace("`", "")
     summary, _, rest = text.partition("\n")
-    rest = re.sub(r"^Args:$", "", rest, flags=re.MULTILINE)
+    rest = re.sub(r"^(?:Args|For people):$", "", rest, flags=re.MULTILINE)
     rest = re.sub(r"^    \w+: ", "\n\n", rest, flags=re.MULTILINE)
     parts = [summary.removesuffix(".")]
     for paragraph in re.split(r"\n\s*\n", rest):
@@ -130,7 +131,7 @@ async def test_help_on_an_unknown_action_is_refused(alice: Someone) -> None:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):
             refusal = await refused(alice, f"/help {topic}")
             assert refusal.message == f"Unknown help topic {topic}."
-            assert refusal.hint == f"/{group.name} has {', '.join(group.actions)}."
+            assert refusal.hint_for(PERSON) == f"/{group.name} has {', '.join(group.actions)}."
 
 
 PAGES = [

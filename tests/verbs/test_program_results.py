@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from sshwarma.common.program_text import names_commands
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import parse_arguments, split_verb
-from sshwarma.verbs.reader import API_CLIENT, PERSON, TOOL_CALLER, reader_at
 from sshwarma.verbs.registry import Verb, every_verb, find_verb
 from sshwarma.verbs.tool_views import NewTool
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
+from sshwarma.world.reader import API_CLIENT, MCP_CLIENT, PERSON, TOOL_CALLER, reader_at
 from support.people import Someone, do
+from support.typed_text import names_typed
 
 DOORS = ("mcp", "web", "model")
 
@@ -27,8 +27,6 @@ OFFERED = [verb for verb in every_verb() if not verb.ssh_only]
 
 CONNECTING = ("mcp add", "mcp login", "model test")
 """Verbs that connect to other programs; only their refusals are looked at."""
-
-KEYS = re.compile(r"\bAlt-|\bEnter\b(?! it)|\bssh HOST\b")
 
 ABOUT_LINES = {"set", "alias"}
 """Verbs whose subject is what a person types: settings of a terminal, and lines of the caller."""
@@ -62,10 +60,6 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _typed(text: str) -> bool:
-    return names_commands(text) or KEYS.search(text) is not None
-
-
 async def _furnish(alice: Someone) -> None:
     for line in ("/put note = x", "/put todo = x", "/skill add reviewer = Look for bugs.",
                  "/skill add tidy = x", "/namespace new git Version control", "/portal north home",
@@ -76,7 +70,7 @@ async def _furnish(alice: Someone) -> None:
 
 @pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
 @pytest.mark.process
-async def test_no_result_names_what_is_typed(
+async def test_no_result_names_what_isnames_typed(
     verb: Verb, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await _furnish(alice)
@@ -96,23 +90,71 @@ async def _check_call(caller: Caller, verb: Verb, given: dict[str, Any]) -> None
     try:
         result = await invoke(caller, verb.name, given)
     except WorldError as refused:
-        assert refused.program_message.endswith((".", "?")), refused.program_message
-        assert not _typed(refused.program_text), refused.program_text
+        assert refused.message.endswith((".", "?")), refused.message
+        text = refused.text_for(reader_at(caller.door))
+        assert not names_typed(text), text
         return
     text, fields = render_for(reader_at(caller.door), result), dump_json(result)
     if verb.name not in ABOUT_LINES:
         for one in (text, *_texts(fields)):
-            assert not _typed(one), (verb.name, given, one)
+            assert not names_typed(one), (verb.name, given, one)
     assert not isinstance(fields, dict) or "line" not in fields
 
 
 @pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
-def test_no_description_names_what_is_typed(verb: Verb) -> None:
-    assert not _typed(verb.program_description)
+def test_no_description_names_what_isnames_typed(verb: Verb) -> None:
+    assert not names_typed(verb.program_description)
     assert verb.program_description
     for described in verb.input_schema["properties"].values():
         assert described["description"]
-        assert not _typed(described["description"])
+        assert not names_typed(described["description"])
+    assert not names_typed(verb.rights)
+
+
+REFUSED_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
+    ("mcp_add", {"name": "two", "target": "http://127.0.0.1:9/mcp"}, "with allow_private: true."),
+    ("mcp_add", {"name": "two", "target": "https://a:b@example.org/mcp"}, "Give header: ["),
+    (
+        "mcp_add",
+        {"name": "two", "target": "https://example.org/mcp", "oauth_machine": True},
+        "oauth_machine needs oauth_client_secret",
+    ),
+    ("skill_add", {"name": "a", "text": "b", "about": "c" * 999}, "about: at most"),
+    ("expand", {"start": 10**6}, "start must be at most"),
+    ("portal", {"direction": "attic", "to": "lobby", "both": True}, "so both cannot"),
+    (
+        "model_add",
+        {"name": "q", "kind": "ollama", "model": "q", "key_env": f"sk-{'aB3' * 12}"},
+        "as key_env",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "said"), REFUSED_ARGUMENTS)
+async def test_refusals_name_arguments_as_programs_give_them(
+    alice: Someone, name: str, given: dict[str, Any], said: str
+) -> None:
+    await _furnish(alice)
+    with pytest.raises(WorldError) as refused:
+        await invoke(_at(alice, "web"), name, given)
+    text = refused.value.text_for(API_CLIENT)
+    assert said in text
+    assert not names_typed(text)
+
+
+async def test_a_search_names_a_row_that_it_found(alice: Someone) -> None:
+    await _furnish(alice)
+    found = await invoke(_at(alice, "web"), "search", {"text": "relay box"})
+    call = f'history_show {{"at": {found.entries[0].seq}}}'
+    assert f"In its room, {call} shows the rows around the newest." in render_for(API_CLIENT, found)
+
+
+async def test_an_mcp_client_is_helped_by_the_names_of_its_tools(alice: Someone) -> None:
+    shown = await invoke(_at(alice, "mcp"), "help", {"topic": "inventory_equip"})
+    assert shown.name == "inventory_equip"
+    index = render_for(MCP_CLIENT, await invoke(_at(alice, "mcp"), "help", {}))
+    assert re.search(r"^ +inventory_list ", index, re.MULTILINE)
+    assert not re.search(r"^ +equip ", index, re.MULTILINE)
 
 
 async def test_calls_are_named_as_the_reader_makes_them() -> None:
@@ -162,7 +204,7 @@ async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -
                 await invoke(caller, "help", {"topic": typed})
         with pytest.raises(NotFound) as near:
             await invoke(caller, "help", {"topic": "skill_ad"})
-        assert near.value.program_hint.startswith("Did you mean skill_add")
+        assert near.value.hint_for(reader_at(door)).startswith("Did you mean skill_add")
     with pytest.raises(NotFound) as unknown:
         await invoke(_at(alice, "mcp"), "help", {"topic": "mcp add"})
     assert "mcp add" in unknown.value.message, "a model has no tool of that name"
@@ -171,7 +213,7 @@ async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -
 async def test_a_person_is_helped_to_a_near_action(alice: Someone) -> None:
     with pytest.raises(NotFound) as refused:
         await do(alice, "/help mcp ad")
-    assert refused.value.hint == "Did you mean /help mcp add?"
+    assert refused.value.hint_for(PERSON) == "Did you mean /help mcp add?"
     assert (await do(alice, "/help mcp_add")).name == "mcp add"
 
 
@@ -281,8 +323,8 @@ async def test_a_scope_is_suggested_only_to_who_has_the_right(
         caller = replace(_at(who, "mcp"), scope=TokenScope.ACT)
         with pytest.raises(Forbidden, match=message) as refused:
             await invoke(caller, "equip", given)
-        assert refused.value.program_hint.endswith("Use the context me for yourself alone.")
-        assert "scope" in refused.value.program_hint or who is guest
+        assert refused.value.hint_for(MCP_CLIENT).endswith("Use the context me for yourself alone.")
+        assert "scope" in refused.value.hint_for(MCP_CLIENT) or who is guest
         await invoke(caller, "equip", {**given, "context": "me"})
     with pytest.raises(Forbidden) as missing:
         await invoke(replace(_at(guest, "mcp"), scope=TokenScope.ACT), "create", {"room": "den"})
@@ -295,7 +337,7 @@ async def test_deleting_a_room_by_a_wrong_name_says_so_at_every_door(alice: Some
         with pytest.raises(Invalid) as refused:
             await invoke(_at(alice, door), "room_delete", {"name": "zzz"})
         assert refused.value.message == "zzz is not the name of this room, which is den."
-        assert refused.value.program_hint
+        assert refused.value.hint_for(MCP_CLIENT)
 
 
 def test_the_help_names_the_right_that_a_turn_or_tool_of_somebody_else_needs() -> None:

@@ -16,6 +16,7 @@ from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import calls, equipment, rows, things, turns, usage
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.reader import PERSON
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
@@ -349,6 +350,6 @@ async def test_a_search_says_whether_more_rows_match(alice: Someone) -> None:
     every = await do(alice, "/search relay --n 3")
     assert (len(every.entries), every.more) == (3, False)
     assert shown(every).startswith("Found 3, newest first:\n")
-    assert (await refused(alice, "/search ..")).hint == (
+    assert (await refused(alice, "/search ..")).hint_for(PERSON) == (
         'Use words such as relay box, or "exact words".'
     )

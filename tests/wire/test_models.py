@@ -157,7 +157,7 @@ def test_added_model_survives_a_restart(boss: Person, house: Server, mock: Mock)
     assert "Hello from the mock." in answer(boss, "@stays hello")
     refused = answer(boss, "@stays hello")
     assert "it has used 2200 of 1500 tokens for today (UTC)" in refused
-    assert "an owner can change it with /model set stays day_tokens" in refused
+    assert "an owner can change its day_tokens (verb model set)" in refused
     boss.does("model set stays day_tokens -")
     assert "Hello from the mock." in answer(boss, "@stays hello")
     boss.does("model remove stays")
@@ -287,7 +287,7 @@ def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) 
         name = limit.split()[0]
         said = answer(boss, f"@bound {words}")
         assert says in said
-        assert f"an owner can change it with /model set bound {name}" in " ".join(said.split())
+        assert f"an owner can change its {name} (verb model set)" in " ".join(said.split())
         boss.does(f"model set bound {name} -")
         if name == "turn_seconds":
             assert "a word or two" in said  # what was said is kept

@@ -227,7 +227,7 @@ def test_call_of_an_unloaded_tool_names_the_namespace_to_load(ann: Person) -> No
     refused = ann.run("run git:commit")
     assert refused.status == 1
     assert "git:commit is not equipped here" in refused.err
-    assert "Load the namespace git" in refused.err
+    assert "/load git loads its namespace" in " ".join(refused.err.split())
     assert ann.json("history --tools")["entries"] == []
 
 

@@ -39,7 +39,9 @@ def until(server: Server, name: str, state: str) -> None:
 
 def add(server: Server, guarded: Guarded) -> None:
     added = server.owner.run(f"mcp add guarded {guarded.url} --allow-private")
-    assert added.out.strip() == "Added guarded, but it requires a sign-in: /mcp login guarded"
+    assert added.out.strip() == (
+        "Added guarded, but it requires a sign-in. /mcp login guarded starts it."
+    )
 
 
 def kept(server: Server) -> Path:
@@ -110,7 +112,8 @@ def test_owner_signs_in_by_pasting_and_stays_signed_in(
     screen = owner.sit(100, 40)
     guarded.control("revoke")
     refused = guest.run("run guarded:whoami")
-    assert "its sign-in expired (invalid_grant): /mcp login guarded" in refused.out + refused.err
+    said = " ".join((refused.out + refused.err).split())
+    assert "its sign-in expired (invalid_grant). An owner signs in with /mcp login guarded" in said
     screen.wait_for("guarded: its sign-in expired (invalid_grant): /mcp login guarded", SECONDS)
     until(server, "guarded", "needs-sign-in")
     refused = guest.run("run guarded:whoami")

@@ -11,6 +11,7 @@ from sshwarma.world import access
 from sshwarma.world.access import Member, Right
 from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole
 from sshwarma.world.errors import Conflict
+from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
 
@@ -116,7 +117,7 @@ async def test_invite_room_is_visible_but_not_enterable(alice: Someone, bob: Som
     await do(alice, "/create den")
     await do(alice, "/room invite")
     assert "enter right in den" in (await refused(bob, "/join den")).message
-    assert (await refused(bob, "/join den")).hint == "Ask alice."
+    assert (await refused(bob, "/join den")).hint_for(PERSON) == "Ask alice."
     assert "den" in [room.name for room in (await do(bob, "/rooms")).rooms]
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from cachetools import LRUCache
 
-from sshwarma.verbs.reader import PERSON
 from sshwarma.world import rows
 from sshwarma.world import world as world_module
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import RowAppended
+from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, do, make, refused
 from support.rows import read_rows_after

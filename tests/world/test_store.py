@@ -18,6 +18,7 @@ from sshwarma.world import rows, store, things
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.events import Event, RowAppended, WorldChanged
 from sshwarma.world.migrate import migrate_database
+from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import things as tree
 from sshwarma.world.store import Change, Store
 from support.rows import read_rows_after
@@ -285,7 +286,7 @@ async def test_full_disk_refuses_writes_and_allows_reads(kept: Store, told: list
     ):
         with pytest.raises(Unavailable, match="disk is full") as caught:
             await kept.write(too_big)
-        assert "Reading still works" in caught.value.hint
+        assert "Reading still works" in caught.value.hint_for(PERSON)
     assert await log_of(kept) == [(1, "before")]
     assert told == []
     await kept.write(make_room)

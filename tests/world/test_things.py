@@ -8,6 +8,7 @@ import pytest
 
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.reader import PERSON
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.people import Someone, do, make, refused
@@ -45,7 +46,7 @@ async def test_concurrent_creation_of_one_name_succeeds_once(alice: Someone, bob
     )
     refusals = [result for result in results if isinstance(result, Conflict)]
     assert [refusal.message for refusal in refusals] == ["A room named studio already exists."]
-    assert refusals[0].hint == "Enter it with /join studio."
+    assert refusals[0].hint_for(PERSON) == "Enter it with /join studio."
     rooms = [room.name for room in await alice.world.rooms()]
     assert rooms.count("studio") == 1
     assert sorted([alice.room_id == "lobby", bob.room_id == "lobby"]) == [False, True]

@@ -18,6 +18,7 @@ import structlog
 
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
 from sshwarma.world.errors import Invalid, Unavailable, WorldError
+from sshwarma.world.reader import PERSON
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +69,7 @@ class ControlServer:
             operation, args = _parse_request(await _read_line(reader))
             return {"result": await self._operate(operation, args)}
         except WorldError as error:
-            return {"error": error.code, "message": error.message, "hint": error.hint}
+            return {"error": error.code, "message": error.message, "hint": error.hint_for(PERSON)}
         except TimeoutError:
             raise
         except Exception:

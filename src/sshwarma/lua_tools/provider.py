@@ -27,6 +27,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.reader import Hint
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.things import Thing
 from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaLimits, LuaScript
@@ -68,7 +69,7 @@ class LuaToolProvider:
         """Return an empty reason: a Lua tool is as available as the server."""
         return ""
 
-    def unavailable_hint(self, tool: Thing) -> str:
+    def unavailable_hint(self, tool: Thing) -> Hint:
         """Return an empty hint, for the same reason."""
         return ""
 

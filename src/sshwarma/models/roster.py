@@ -28,6 +28,7 @@ from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.events import AgentsChanged
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -57,8 +58,9 @@ class RosterEntry:
             return BudgetLimits.from_settings(
                 self.settings, "the operator can change {} in sshwarma.toml"
             )
-        change = f"an owner can change it with /model set {self.settings.name} {{}}"
-        return BudgetLimits.from_settings(self.settings, change)
+        return BudgetLimits.from_settings(
+            self.settings, "an owner can change its {} (verb model set)"
+        )
 
 
 class Roster(Mapping[str, Backend]):
@@ -154,7 +156,7 @@ class Roster(Mapping[str, Backend]):
         if sum("model" in thing.metadata for thing in agent_things) >= MAX_ADDED_MODELS:
             raise Conflict(
                 f"There are already {MAX_ADDED_MODELS} added models, the limit.",
-                hint="Remove one with /model remove.",
+                hint=next_call("Remove one with {}.", "model remove", name="NAME"),
             )
         agent_thing = next((thing for thing in agent_things if thing.name == settings.name), None)
         if agent_thing is None:
@@ -181,7 +183,7 @@ class Roster(Mapping[str, Backend]):
         if not agent.model or _read_settings(agent) != before:
             raise Conflict(
                 f"Somebody else has just changed {agent.name}.",
-                hint=f"See /model show {agent.name}.",
+                hint=next_call("See {}.", "model show", name=agent.name),
             )
         _store_settings(tx, agent_id, after)
 
@@ -199,7 +201,10 @@ class Roster(Mapping[str, Backend]):
             origin = origins.get(entry.origin, "") if entry else ""
             raise Conflict(
                 f"Model {agent.name} already exists{origin}.",
-                hint="Choose another name, or change an added model with /model set.",
+                hint=(
+                    "Choose another name.",
+                    next_call("Or change it with {}.", "model show", name=agent.name),
+                ),
             )
 
     # Updates.

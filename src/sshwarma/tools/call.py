@@ -23,7 +23,7 @@ from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
-from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -257,11 +257,14 @@ class Tools:
                 space = label.partition(":")[0]
                 raise NotFound(
                     f"{label} is not equipped here.",
-                    hint=f"Load the namespace {space} (tool: load_room), or equip {label} alone.",
+                    hint=(
+                        next_call("{} loads its namespace.", "load", room=space),
+                        next_call("{} equips it alone.", "equip", context="me", patterns=label),
+                    ),
                 )
             labels = [item.thing.label for item in load.tools]
             raise unknown_name_error(
-                "tool", name, known=labels, hint="/inv shows what is equipped."
+                "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv")
             )
         if item.obstacle:
             provider = self._provider_of(item.thing)
@@ -345,7 +348,9 @@ def _error_text(caller: Caller, refused: WorldError) -> str:
 
     Terminals show control characters themselves; other readers get them shown here.
     """
-    return str(refused) if caller.door in PEOPLE_DOORS else escape_lines(refused.program_text)
+    reader = reader_at(caller.door)
+    text = refused.text_for(reader)
+    return text if reader.is_person else escape_lines(text)
 
 
 def _count_nested_call(within: CallStack | None, tool: str) -> None:

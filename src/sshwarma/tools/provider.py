@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
+from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
 
 PROVIDER_KEY: Final = "runs"
@@ -53,7 +54,7 @@ class ToolProvider(Protocol):
         Empty if the provider knows no more than the mark.
         """
 
-    def unavailable_hint(self, tool: Thing) -> str:
+    def unavailable_hint(self, tool: Thing) -> Hint:
         """Return what to do about an unavailable tool, or an empty string."""
 
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:

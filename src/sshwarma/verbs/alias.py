@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sshwarma.common.limits import MAX_ALIASES
 from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import find_entry, verb
 from sshwarma.verbs.views import Confirmation, draw_columns, view_for_reader
 from sshwarma.world import agents
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.reader import Reader, next_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +93,6 @@ async def alias(
 
 def _check_exists(alias: str, known: Mapping[str, str]) -> None:
     if alias not in known:
-        raise NotFound(f"You have no alias {alias[:40]}.", hint="/alias lists yours.")
+        raise NotFound(
+            f"You have no alias {alias[:40]}.", hint=next_call("{} lists yours.", "alias")
+        )

@@ -11,7 +11,6 @@ from sqlalchemy import Connection, func, select
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
 from sshwarma.verbs.views import Confirmation, format_count, view
@@ -19,6 +18,7 @@ from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -74,8 +74,10 @@ def draw_put_result(result: PutResult) -> Block:
 async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     """Create or change a data thing.
 
-    Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room. From a
-    shell: ssh HOST put NAME < file
+    Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room.
+
+    For people:
+        From a shell: ssh HOST put NAME < file
 
     Args:
         name: name of the thing: letters and digits, after the first also . _ : or -.
@@ -245,7 +247,11 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
             place = "in this room" if bag == "room" else "in your bag"
             thing_names = [child.name for child in things.read_children(tx.conn, bag_id)]
             raise unknown_name_error(
-                "thing", name, where=place, known=thing_names, hint="/inv lists what is there."
+                "thing",
+                name,
+                where=place,
+                known=thing_names,
+                hint=next_call("{} lists what is there.", "inv"),
             )
         if thing.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is of the kind {thing.kind}, which cannot be dropped.")

@@ -13,7 +13,6 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
 from sshwarma.verbs.moving import MoveResult, copy_room
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnSummary
@@ -42,6 +41,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -51,9 +51,11 @@ from sshwarma.world.turns import Turn
 async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     """Ask your last question again.
 
-    The new answer replaces the old one, which stays as a branch: /branch goes back to it. If
-    models were asked more since, those turns stay and the old answer is dropped instead:
-    /message restore restores it.
+    The new answer replaces the old one, which stays as a branch. If models were asked more since,
+    those turns stay and the old answer is dropped instead.
+
+    For people:
+        /branch goes back to the old answer; /message restore restores it if it was dropped.
 
     Args:
         model: the model to ask again (default: the one that answered you last).
@@ -67,7 +69,9 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     if sanction := (await caller.room()).describe_sanction(agent, now_ms()):
         raise Conflict(sanction)
     if old_turn.status == "open":
-        raise Conflict(f"{agent.name} is still answering that.", hint="/stop ends it.")
+        raise Conflict(
+            f"{agent.name} is still answering that.", hint=next_call("{} ends it.", "stop")
+        )
     check_answer_capacity(caller, answering, 1)
     question = await caller.world.store.read(partial(_question_row, turn=old_turn))
 
@@ -181,7 +185,7 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
     if target.status == "dropped":
         raise Conflict(
             f"Turn {target.short_id} is dropped.",
-            hint=f"/message restore {target.short_id} restores it.",
+            hint=next_call("{} restores it.", "message restore", turn=target.short_id),
         )
 
     def work(tx: Change) -> None:
@@ -219,8 +223,11 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
 async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Copy a room with its conversation.
 
-    Copies what /fork copies, and the log, the turns and the models' notes. You go to the copy.
-    Later changes in one of the rooms do not affect the other.
+    Copies what a fork has, and the log, the turns and the models' notes. You go to the copy. Later
+    changes in one of the rooms do not affect the other.
+
+    For people:
+        /fork makes a fork.
 
     Args:
         room: the room to copy.

@@ -13,6 +13,7 @@ from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.store import Change
 
 
@@ -58,7 +59,8 @@ async def portal(
 ) -> NewPortal:
     """Open an exit from this room to another.
 
-    The exit leads one way, unless --both is given. It replaces an exit in the same direction.
+    The exit leads one way, unless the way back is opened too. It replaces an exit in the same
+    direction.
 
     Args:
         direction: n s e w u d ne nw se sw in out, or a name of your own.
@@ -73,9 +75,15 @@ async def portal(
     if both:
         await caller.require(Right.BUILD, target)
         if opposite is None:
+            flag = reader_at(caller.door).name_flag("both")
             raise Invalid(
-                f"{exit_name} has no opposite, so --both cannot name the way back.",
-                hint=f"Open it from {target.name} with /portal.",
+                f"{exit_name} has no opposite, so {flag} cannot name the way back.",
+                hint=next_call(
+                    f"Open it from {target.name} with {{}}.",
+                    "portal",
+                    direction="DIRECTION",
+                    to=here.name,
+                ),
             )
 
     def open_both(tx: Change) -> tuple[exits.Exit | None, exits.Exit | None]:
@@ -151,7 +159,8 @@ def draw_room_text(result: RoomText) -> Block:
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the vibe of this room.
 
-    The vibe is the mood of the room in one line. People see it in /look, models in their context.
+    The vibe is the mood of the room in one line. People see it when they look, models in their
+    context.
 
     Args:
         text: the new vibe (default: show the current one); - empties it.

@@ -1,4 +1,4 @@
-"""Parser of the docstrings of verbs: a summary, text, and a section `Args:`."""
+"""Parser of the docstrings of verbs: a summary, text, and the sections `For people:`, `Args:`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_SECTION: Final = re.compile(r"^Args:$", re.MULTILINE)
+_ARGUMENTS: Final = re.compile(r"^Args:$", re.MULTILINE)
+_FOR_PEOPLE: Final = re.compile(r"^For people:$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^    (\w+): (.*)$")
 
 
@@ -17,12 +18,14 @@ class Docstring:
 
     Attributes:
         summary: its first line, without the full stop.
-        detail: the text up to `Args:`.
+        detail: the text up to the sections.
+        for_people: the text below `For people:`, about what is typed; programs do not read it.
         arguments: descriptions by parameter.
     """
 
     summary: str
     detail: str
+    for_people: str
     arguments: dict[str, str]
 
 
@@ -36,8 +39,8 @@ def parse_docstring(text: str) -> Docstring:
         ValueError: if a line below `Args:` is neither a parameter nor the continuation of one.
     """
     text = inspect.cleandoc(text).replace("`", "")
-    section = _SECTION.search(text)
-    body, arguments = (text[: section.start()], text[section.end() :]) if section else (text, "")
+    body, arguments = _split_at(_ARGUMENTS, text)
+    body, for_people = _split_at(_FOR_PEOPLE, body)
     summary, _, detail = body.partition("\n")
     described: dict[str, str] = {}
     name = ""
@@ -50,4 +53,15 @@ def parse_docstring(text: str) -> Docstring:
             described[name] += f" {line.strip()}"
         elif line.strip():
             raise ValueError(f"not the description of a parameter: {line.strip()!r}")
-    return Docstring(summary.strip().removesuffix("."), detail.strip(), described)
+    return Docstring(
+        summary.strip().removesuffix("."),
+        detail.strip(),
+        inspect.cleandoc(for_people).strip(),
+        described,
+    )
+
+
+def _split_at(title: re.Pattern[str], text: str) -> tuple[str, str]:
+    """Split a text at the title of a section; the second part is "" without it."""
+    section = title.search(text)
+    return (text[: section.start()], text[section.end() :]) if section else (text, "")

@@ -32,6 +32,7 @@ from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -119,6 +120,7 @@ def draw_equip_result(result: EquipResult) -> Block:
 
 @verb(
     "equip",
+    mcp_tool="inventory_equip",
     section="Inventory",
     needs=Right.ENTER,
     rights_note=CONTEXT_RIGHTS,
@@ -157,6 +159,7 @@ async def equip(
 
 @verb(
     "unequip",
+    mcp_tool="inventory_unequip",
     section="Inventory",
     needs=Right.ENTER,
     rights_note=CONTEXT_RIGHTS,
@@ -259,6 +262,6 @@ def _match_patterns(
     if not matching:
         raise NotFound(
             f"Nothing matches {', '.join(unmatched)[:200]}.",
-            hint="/inv all shows what can be equipped.",
+            hint=next_call("{} shows what can be equipped.", "inv", what="all"),
         )
     return list(matching.values()), unmatched

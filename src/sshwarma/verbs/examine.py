@@ -14,7 +14,6 @@ from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
-from sshwarma.verbs.reader import Reader, reader_at
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.views import draw_columns, format_count, format_duration, format_kind, view
@@ -23,6 +22,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
+from sshwarma.world.reader import Reader, reader_at
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
 

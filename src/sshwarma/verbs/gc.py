@@ -10,13 +10,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
-from sshwarma.verbs.reader import NextCall, Reader, next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import draw_columns, format_kind, view_for_reader
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.garbage import Garbage
+from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.things import Thing
 
 MAX_SHOWN_ITEMS = 40
@@ -80,7 +80,7 @@ gc = group(
 async def collect_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport:
     """Find things whose bag is gone, and delete them.
 
-    /gc purge then removes them permanently.
+    A purge then removes them permanently.
 
     Args:
         yes: delete them; without this they are only listed.

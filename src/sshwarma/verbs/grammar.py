@@ -13,6 +13,7 @@ from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb, verb_names
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import next_call
 
 _WORD: Final = re.compile(r"\S+")
 _QUOTED: Final = {
@@ -67,7 +68,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
         hint = suggest_names([f"/{candidate}" for candidate in near_names])
         raise UnknownVerb(
             f"Unknown verb /{_strip_slash(name)[:40]}.",
-            hint=hint or "/help lists the verbs.",
+            hint=hint or next_call("{} lists the verbs.", "help"),
             span=(0, len(name)),
         )
     if isinstance(entry, Verb):
@@ -90,7 +91,7 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
     if match is None or match[0].startswith("--"):
         raise Invalid(
             f"/{group.name} needs an action: {actions}.",
-            hint=f"/help {group.name} describes them.",
+            hint=next_call("{} describes them.", "help", topic=group.name),
             span=(len(line.rstrip()),) * 2,
         )
     raise _unknown_action_error(group, match, near_names)

@@ -11,7 +11,6 @@ from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_line
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.program_help import ToolHelp, ToolIndex, help_for_program
-from sshwarma.verbs.reader import reader_at
 from sshwarma.verbs.registry import (
     SECTIONS,
     Verb,
@@ -25,6 +24,7 @@ from sshwarma.verbs.registry import (
 from sshwarma.verbs.views import draw_columns, split_usage, view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.resources import resource_dir
 
 
@@ -236,7 +236,7 @@ async def show_help(
     if text is not None:
         return HelpTopic(topic.lower(), text)
     near_names = find_near_names(name, [*verb_names(), *load_help_topics()])
-    hint = suggest_names(near_names) or "/help lists verbs and topics."
+    hint = suggest_names(near_names) or next_call("{} lists verbs and topics.", "help")
     raise NotFound(f"Unknown help topic {topic[:40]}.", hint=hint)
 
 

@@ -15,7 +15,6 @@ from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_
 from sshwarma.verbs.arguments import Count, Flag, OptionalMention, RowNumber, Words
 from sshwarma.verbs.log_rows import is_by_model
 from sshwarma.verbs.preferences import read_preference
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.stats import tool_count_lines
 from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view, view_for_reader
@@ -24,6 +23,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
 
@@ -138,7 +138,10 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
         ),
         *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
         *draw_hint(
-            reader, "In its room, {} shows the rows around it.", "history show", at="NUMBER"
+            reader,
+            "In its room, {} shows the rows around the newest.",
+            "history show",
+            at=results.entries[0].seq,
         ),
     )
 

@@ -154,6 +154,7 @@ def _format_source(notes: Iterable[str]) -> str:
     rights_note="Needs the enter right, admin for defaults",
     aliases=("inventory", "i"),
     tool="inventory",
+    mcp_tool="inventory_list",
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
     default=True,
 )

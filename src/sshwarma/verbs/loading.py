@@ -17,7 +17,6 @@ from sshwarma.verbs.namespaces import (
     UnloadedNamespace,
     all_listed,
 )
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     CONTEXT_RIGHTS,
@@ -32,6 +31,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, Unavailable
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout, LoadoutItem
 from sshwarma.world.namespaces import Namespace
+from sshwarma.world.reader import Hint, Reader, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -160,16 +160,19 @@ def _explain_missing_state(namespace: NamespaceSummary) -> str:
             return f"needs {', '.join(several)}, which do not hold here"
 
 
-def _suggest_next_step(namespace: NamespaceSummary) -> str:
+def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     """Suggest how to get the states that a namespace lacks."""
-    manual_state = next(
-        (state for state in namespace.missing if not state.startswith("mcp:")), None
-    )
-    if manual_state is not None:
-        return f"/state add {manual_state} sets it; /state list shows the states that hold."
+    manual_states = [state for state in namespace.missing if not state.startswith("mcp:")]
+    if manual_states:
+        return (
+            next_call("{} sets it.", "state add", name=manual_states[0]),
+            next_call("{} shows the states that hold.", "state list"),
+        )
     if namespace.missing:
-        return f"/mcp shows whether {namespace.missing[0].removeprefix('mcp:')} is up."
-    return "/mcp shows which servers are up; /namespaces shows what could be loaded."
+        server = namespace.missing[0].removeprefix("mcp:")
+        return (next_call(f"{{}} shows whether {server} is up.", "mcp list"),)
+    servers = next_call("{} shows which servers are up.", "mcp list")
+    return (servers, next_call("{} shows what could be loaded.", "namespaces"))
 
 
 @verb(

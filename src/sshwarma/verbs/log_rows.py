@@ -17,10 +17,10 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.verbs.reader import PERSON, Reader
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.reader import PERSON, Reader
 from sshwarma.world.row import Row
 
 MAX_FOLDED_CHARACTERS: Final = 100

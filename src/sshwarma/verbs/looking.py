@@ -12,13 +12,13 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine import ContainedThing, ThingDetails, examine
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, format_duration, join_names, view, view_for_reader
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
+from sshwarma.world.reader import Reader
 from sshwarma.world.rooms import Room
 from sshwarma.world.world import World
 

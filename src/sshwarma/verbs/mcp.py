@@ -35,12 +35,12 @@ from sshwarma.verbs.mcp_views import (
     find_shown,
     format_reason,
 )
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.reader import next_call
 
 
 async def complete_servers(request: CompletionRequest) -> list[Option]:
@@ -230,7 +230,10 @@ async def approve_tools(
 ) -> Confirmation:
     """Approve new and changed tools of an MCP server.
 
-    Only what `/mcp show` has shown you can be approved.
+    Only the text of tools that you have been shown can be approved.
+
+    For people:
+        /mcp show shows it.
 
     Args:
         name: the server.
@@ -307,10 +310,13 @@ async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Conf
     if condition.state in ("up", "degraded"):
         return await _describe_connection(caller, hub, name)
     if condition.state == "needs-sign-in":
-        return Confirmation(f"{done} {name}, but {format_reason(caller, condition)}")
+        return Confirmation(
+            f"{done} {name}, but {format_reason(condition)}.",
+            next_call("{} starts it.", "mcp login", name=name),
+        )
     if condition.state == "needs-key":
         return Confirmation(
-            f"{done} {name}, but {format_reason(caller, condition)}.",
+            f"{done} {name}, but {format_reason(condition)}.",
             next_call("{} tries again.", "mcp refresh", name=name),
         )
     if condition.reason:

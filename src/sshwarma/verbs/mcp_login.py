@@ -10,9 +10,9 @@ from sshwarma.common.limits import SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.server_pool import SIGN_IN_CONNECT_SECONDS
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world.caller import Caller
+from sshwarma.world.reader import Reader
 
 SIGN_IN_MINUTES: Final = int(SIGN_IN_TIMEOUT_SECONDS // 60)
 

@@ -64,8 +64,9 @@ def make_server_settings(
         setting = str(detail["loc"][0]) if detail["loc"] else ""
         if setting and setting not in {"command", "url"}:
             problem = f"{setting}: {problem}"
-        problem = name_arguments(caller, problem, SERVER_ARGUMENTS)
-        raise Invalid(f"{problem[:1].upper()}{problem[1:]}.") from error
+        if problem.partition(" ")[0].rstrip(",:") not in SERVER_ARGUMENTS:
+            problem = f"{problem[:1].upper()}{problem[1:]}"
+        raise Invalid(f"{name_arguments(caller, problem, SERVER_ARGUMENTS)}.") from error
 
 
 def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:

@@ -14,18 +14,16 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from sshwarma.common.program_text import drop_commands
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
-from sshwarma.mcp.client.server_state import LOCKED_OUT_STATES
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.reader import Reader, reader_at
 from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.things import Thing
 
 MAX_DIFF_LINES: Final = 60
@@ -63,11 +61,18 @@ def draw_server_list(result: ServerList, reader: Reader) -> Block:
                 ("dim", server.state),
                 f"{server.tools} tools",
                 ("warn", f"{server.waiting} wait for approval" if server.waiting else ""),
-                ("dim", server.reason or server.where),
+                ("dim", _name_obstacle(server, reader) or server.where),
             )
             for server in result.servers
         ),
     )
+
+
+def _name_obstacle(server: ServerListItem | ServerDetails, reader: Reader) -> str:
+    """Return why a server is not up, and the call that signs in if that is what it needs."""
+    if server.state != "needs-sign-in":
+        return server.reason
+    return f"{server.reason}{reader.hint(': {}', 'mcp login', name=server.name)}"
 
 
 def _draw_state_mark(state: str, name: str) -> Span:
@@ -109,8 +114,8 @@ class ServerDetails:
     refused: tuple[tuple[str, str], ...]
 
 
-@view(ServerDetails)
-def draw_server_details(server: ServerDetails) -> Block:
+@view_for_reader(ServerDetails)
+def draw_server_details(server: ServerDetails, reader: Reader) -> Block:
     """Draw an MCP server: state, tools, changes that wait for approval, and refusals."""
     since = f" for {format_duration(server.seconds)}" if server.seconds is not None else ""
     lines: list[Line] = [
@@ -121,7 +126,7 @@ def draw_server_details(server: ServerDetails) -> Block:
         retry = (
             f"; next try in {server.retry_seconds} s" if server.retry_seconds is not None else ""
         )
-        lines.append(line(("warn", f"{server.reason}{retry}"), hang=2))
+        lines.append(line(("warn", f"{_name_obstacle(server, reader)}{retry}"), hang=2))
     lines += [line(f"{name}: ", ("dim", value), hang=2) for name, value in server.facts.items()]
     lines += [line(), line(("heading", "Tools:"))]
     lines += draw_columns(
@@ -188,19 +193,17 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 tools=len(tools),
                 waiting=pending_count,
                 where=_format_address(caller, server, show_addresses),
-                reason=format_reason(caller, condition, show_addresses),
+                reason=format_reason(condition, show_addresses),
             )
         )
     return ServerList(tuple(servers))
 
 
-def format_reason(caller: Caller, condition: ServerStatus, whole: bool = True) -> str:
+def format_reason(condition: ServerStatus, whole: bool = True) -> str:
     """Return why a server is not up; to those who may see its log, with its last line."""
     if condition.state == "up":
         return ""
     reason = condition.reason
-    if condition.state in LOCKED_OUT_STATES and not reader_at(caller.door).is_person:
-        reason = drop_commands(reason) or reason
     return reason if whole else reason.partition(": ")[0]
 
 
@@ -218,19 +221,17 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         )
     )
     if not all(map(await caller.visibility_filter(), ancestors)):
-        raise unknown_name_error("MCP server", name, hint="/mcp lists them.")
+        raise unknown_name_error("MCP server", name, hint=next_call("{} lists them.", "mcp list"))
     show_addresses = await _may_see_addresses(caller)
     if show_addresses:
         hub.mark_read(caller, server, tools)
     condition, sign_in = hub.status_of(server), hub.oauth_logins.describe_status(server)
-    if not reader_at(caller.door).is_person:
-        sign_in = drop_commands(sign_in) or sign_in
     now = time.monotonic()
     return ServerDetails(
         name=name,
         state=condition.state,
         seconds=int(now - condition.since) if condition.since else None,
-        reason=format_reason(caller, condition, show_addresses),
+        reason=format_reason(condition, show_addresses),
         retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
         where=_format_address(caller, server, show_addresses),
         facts=dict(_list_facts(server, sign_in, show_addresses)),
@@ -272,7 +273,7 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
         yield "Folder", str(settings.cwd)
     if not is_offered:
         in_settings = server.metadata.get("origin") == "settings"
-        yield "Added", "in the settings file" if in_settings else "with /mcp add"
+        yield "Added", "in the settings file" if in_settings else "by an owner"
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
     if settings.url is None and not is_offered:
         limits += f", {settings.memory_mib} MiB"

@@ -39,7 +39,6 @@ from sshwarma.verbs.model_views import (
     list_roster,
     read_model_details,
 )
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import agents, names
@@ -47,6 +46,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.reader import next_call
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
 """Settings that /model set can change."""
@@ -174,7 +174,7 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
         kind: its provider: openai, openai-responses, anthropic, google, ollama, llamacpp or
             compatible.
         model: model id at the provider.
-        text: its system prompt, as from a pipe; --prompt does the same.
+        text: its system prompt, as from a pipe; the same as `prompt`.
         url: URL of the provider, if not the usual one.
         key_env: environment variable that holds the key, if not the usual one.
         key_file: file of mode 0600 that holds the key.
@@ -193,7 +193,7 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
         )
     except Invalid as error:
         message = name_arguments(caller, error.message, MODEL_ARGUMENTS)
-        raise Invalid(message, hint=error.hint, span=error.span) from None
+        raise Invalid(message, hint=error.hints, span=error.span) from None
     await check_price(settings)
     agent = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
@@ -367,7 +367,8 @@ def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
     entry = services_of(caller).roster.entry(agent.id)
     if entry is None:
         raise NotFound(
-            f"{agent.name} is not a model that answers.", hint="/model lists them; add one."
+            f"{agent.name} is not a model that answers.",
+            hint=next_call("{} lists them; add one.", "model list"),
         )
     return entry, agent
 

@@ -14,10 +14,15 @@ from sshwarma.verbs.grammar import describe_error
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.reader import TextByReader
 
-KEYS_STAY_OUT: Final = (
-    "A key does not belong in a line. Put it into a variable of the server's environment, and"
-    " give its name with --key-env; or into a file of mode 0600, and give its path with --key-file."
+_KEYS_STAY_OUT: Final = (
+    "A key does not belong in {}. Put it into a variable of the server's environment, and give its"
+    " name {}; or into a file of mode 0600, and give its path {}."
+)
+KEYS_STAY_OUT: Final = TextByReader(
+    _KEYS_STAY_OUT.format("a line", "with --key-env", "with --key-file"),
+    _KEYS_STAY_OUT.format("a call", "as key_env", "as key_file"),
 )
 
 FREE_FIELDS: Final = ("prompt", "model", "key_file", "base_url")

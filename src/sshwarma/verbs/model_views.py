@@ -15,10 +15,10 @@ from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location
 from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
+from sshwarma.world.reader import Reader
 
 LIMIT_FIELDS: Final = (
     "turn_steps",
@@ -221,7 +221,11 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
     return ModelRoster(tuple(models))
 
 
-ORIGIN_TITLES: Final = {"file": "settings file", "verb": "/model add", "built in": "built in"}
+ORIGIN_TITLES: Final = {
+    "file": "settings file",
+    "verb": "added by an owner",
+    "built in": "built in",
+}
 """Where a model is defined, by its origin, in the list of models."""
 
 
@@ -232,7 +236,7 @@ async def read_model_details(
     settings, usage = entry.settings, await _read_usage_today(caller, agent)
     origin = {
         "file": "in sshwarma.toml, where it is changed",
-        "verb": "with /model add",
+        "verb": "added by an owner",
         "built in": "built in",
     }[entry.origin]
     if settings is None:

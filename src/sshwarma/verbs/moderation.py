@@ -15,6 +15,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
@@ -33,7 +34,10 @@ MUTE_MINUTES = 60
 async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
     """Kick somebody out of this room.
 
-    They go to the lobby and may come back; /ban keeps them out.
+    They go to the lobby and may come back, unless they are banned.
+
+    For people:
+        /ban keeps them out.
 
     Args:
         name: the agent.
@@ -44,7 +48,13 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     if not any(link.room_id == here.id for link in caller.world.presence.connections_of(target.id)):
         raise NotFound(f"{target.name} is not in {here.name}.")
     if here.id == "lobby":
-        raise Conflict("Nobody can be kicked from the lobby.", hint="/mute and /ban work here.")
+        raise Conflict(
+            "Nobody can be kicked from the lobby.",
+            hint=(
+                next_call("{} works here.", "mute", name=target.name),
+                next_call("So does {}.", "ban", name=target.name),
+            ),
+        )
     suffix = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:

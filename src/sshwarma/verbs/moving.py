@@ -18,6 +18,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -55,7 +56,10 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     """Go to a room.
 
     Works from any room. If the room does not exist or you may not enter it, you stay where you
-    are. /create makes a room.
+    are.
+
+    For people:
+        /create makes a room.
 
     Args:
         room: the name of the room.
@@ -271,7 +275,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
     if path is None:
         raise NotFound(
             f"{target.name} cannot be reached through exits from {start.name}.",
-            hint=f"/join {target.name} goes there.",
+            hint=next_call("{} goes there.", "join", room=target.name),
         )
     return Route(
         start.name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.views import draw_columns, view, view_for_reader
+from sshwarma.world.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)

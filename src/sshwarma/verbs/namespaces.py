@@ -15,7 +15,6 @@ from sshwarma.verbs.namespace_views import (
     NamespaceSummary,
     NamespaceTool,
 )
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
 from sshwarma.verbs.views import Confirmation, format_count
@@ -25,6 +24,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
+from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
 MAKER_RIGHTS: Final = "Needs the admin right for what somebody else made"
@@ -250,7 +250,8 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
     await _require_maker(caller, thing)
     if thing.kind == "mcp":
         raise Invalid(
-            f"{thing.label} is an MCP server.", hint=f"/mcp remove {thing.name} takes it out."
+            f"{thing.label} is an MCP server.",
+            hint=next_call("{} takes it out.", "mcp remove", name=thing.name),
         )
     if thing.kind != "toolset":
         kind = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)
@@ -338,7 +339,7 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     if tool is not None and tool.kind == "tool":
         return tool
     if ":" in name:
-        raise unknown_name_error("tool", name, hint="/inv all lists them.")
+        raise unknown_name_error("tool", name, hint=next_call("{} lists them.", "inv", what="all"))
     return namespaces.find_namespace(conn, name, room_id).thing
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_verb, find_entry, find_verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
         NotFound: if the reader has no tool of that name.
     """
     verbs_by_name = {
-        reader.name_verb(verb): verb for verb in every_verb() if reader.name_verb(verb)
+        reader.name_verb(verb.name): verb for verb in every_verb() if reader.name_verb(verb.name)
     }
     if topic is None:
         return _list_tools(reader, list(verbs_by_name.values()))
@@ -119,7 +119,7 @@ def _list_tools(reader: Reader, verbs: list[Verb]) -> ToolIndex:
         (
             section,
             tuple(
-                ListedToolHelp(reader.name_verb(verb), verb.group or verb.name, verb.summary)
+                ListedToolHelp(reader.name_verb(verb.name), verb.group or verb.name, verb.summary)
                 for verb in verbs
                 if verb.section == section
             ),
@@ -133,7 +133,7 @@ def _describe_tool(reader: Reader, verb: Verb) -> ToolHelp:
     schema = verb.input_schema
     required = schema.get("required", ())
     return ToolHelp(
-        name=reader.name_verb(verb),
+        name=reader.name_verb(verb.name),
         summary=verb.summary,
         description=verb.program_description,
         arguments=tuple(

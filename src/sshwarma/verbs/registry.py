@@ -5,14 +5,16 @@ The name of a verb is one word, `look`, or the word of its group and its action,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Required, TypedDict, TypeVar, Unpack
 
 from sshwarma.verbs.docstring import parse_docstring
 from sshwarma.verbs.verb import Parameter, Run, Verb
 from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
+from sshwarma.world.reader import VerbNames, register_verb_names
 
 __all__ = [
     "SECTIONS",
@@ -49,6 +51,7 @@ class VerbOptions(TypedDict, total=False):
             without a full stop.
         aliases: other first words for it.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
+        mcp_tool: its name for MCP clients, if that differs from its name as a tool.
         default: whether new rooms have it equipped as a tool.
         namespace: the namespace of the tool; default `sshwarma`.
         moves: whether it takes a model out of its room.
@@ -64,6 +67,7 @@ class VerbOptions(TypedDict, total=False):
     rights_note: str
     aliases: tuple[str, ...]
     tool: str | bool
+    mcp_tool: str
     default: bool
     namespace: str
     moves: bool
@@ -236,11 +240,34 @@ def tool_specs() -> list[BuiltinToolSpec]:
     return [spec for tool_verb in every_verb() if (spec := tool_verb.tool_spec) is not None]
 
 
+def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
+    """Write the line that a person types for a call of a verb: `/history 5 --before 22`."""
+    entry = find_entry(verb.group) if verb.group else None
+    is_short = (
+        isinstance(entry, VerbGroup)
+        and entry.default == verb.action
+        and (not arguments or entry.default_takes_words)
+    )
+    words = [f"/{verb.group if is_short else verb.name}"]
+    for parameter in (*verb.positional, *verb.flags.values()):
+        value = arguments.get(parameter.name)
+        if value is None or value is False:
+            continue
+        if parameter.flag:
+            words.append(f"--{parameter.option}")
+        elif parameter.arg.particle:
+            words.append(parameter.arg.particle)
+        if not parameter.boolean:
+            words.append(str(value))
+    return " ".join(words)
+
+
 def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     tool = options.get("tool", True)
     needs = options.get("needs")
     group_name, _, action = name.partition(" ")
     scope = options.get("scope") or required_scope(needs)
+    tool_name = (name.replace(" ", "_") if tool is True else tool) or None
     new_verb = Verb(
         name=name,
         run=run,
@@ -250,7 +277,8 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         rights_note=options.get("rights_note", ""),
         aliases=options.get("aliases", ()),
         examples=options["examples"],
-        tool=(name.replace(" ", "_") if tool is True else tool) or None,
+        tool=tool_name,
+        mcp_tool=options.get("mcp_tool") or tool_name,
         default=options.get("default", False),
         namespace=options.get("namespace", "sshwarma"),
         moves=options.get("moves", False),
@@ -266,6 +294,15 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         raise ValueError(f"{name} works only over ssh and cannot be a tool")
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}")
+    register_verb_names(
+        name,
+        VerbNames(
+            tool=new_verb.tool or "",
+            mcp_tool=new_verb.mcp_tool or "",
+            path="" if new_verb.ssh_only else new_verb.path,
+            write_line=partial(write_line, new_verb),
+        ),
+    )
     return new_verb
 
 

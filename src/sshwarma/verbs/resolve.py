@@ -11,6 +11,7 @@ from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, unknown_name_error
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
 CONTEXT_RIGHTS: Final = (
@@ -48,7 +49,11 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     labels = [item.thing.label for item in (*load.tools, *load.data)]
     raise unknown_name_error(
-        "thing", name, where="here", known=labels, hint="/inv all lists all things here."
+        "thing",
+        name,
+        where="here",
+        known=labels,
+        hint=next_call("{} lists all things here.", "inv", what="all"),
     )
 
 
@@ -65,7 +70,7 @@ async def resolve_context(caller: Caller, word: str) -> Thing:
         try:
             await caller.require(Right.BUILD)
         except Forbidden as error:
-            error.hint = f"{error.hint} Use the context me for yourself alone.".strip()
+            error.hints += ("Use the context me for yourself alone.",)
             raise
     elif context.id != caller.agent.id:
         await caller.require(Right.ADMIN)

@@ -14,6 +14,7 @@ from sshwarma.world.access import AccessMode, Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
 UNDELETABLE_ROOMS: Final = ("lobby", "home")
@@ -192,7 +193,10 @@ async def _set_role(caller: Caller, name: str, role: str | None) -> RoomAccess:
     member = here.members.get(agent.id)
     old_role = member.role if member is not None else None
     if old_role is None and role is None:
-        raise Conflict(f"{agent.name} has no role in {here.name}.", hint="/room lists the members.")
+        raise Conflict(
+            f"{agent.name} has no role in {here.name}.",
+            hint=next_call("{} lists the members.", "room show"),
+        )
     if old_role == role:
         return await _read_access(caller)
 

@@ -13,7 +13,6 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ModelName, Offset, RowNumber, Text, ToolName
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, format_count, view_for_reader
 from sshwarma.world import attachments, rows
@@ -21,6 +20,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import Reader, reader_at
 from sshwarma.world.row import Row
 
 MAX_SEARCHED_CALLS = 100
@@ -103,8 +103,10 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
 async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     """Stop the answers of models.
 
-    Stops the answers that you asked for; an owner of the room stops those of everybody. Ctrl-C
-    does the same.
+    Stops the answers that you asked for; an owner of the room stops those of everybody.
+
+    For people:
+        Ctrl-C does the same.
 
     Args:
         name: the model (default: every model that answers here).
@@ -167,9 +169,11 @@ async def attachment(
 ) -> AttachmentData:
     """Get an image, a sound or a file from the result of a tool.
 
-    A log holds only text. Attachments are stored beside it, the newest 64 MiB of each room. A
-    terminal cannot show them: `ssh HOST attachment 54 > FILE` writes the bytes themselves. With
-    --json and over HTTP they are base64.
+    A log holds only text. Attachments are stored beside it, the newest 64 MiB of each room. In JSON
+    they are base64.
+
+    For people:
+        A terminal cannot show them: `ssh HOST attachment 54 > FILE` writes the bytes themselves.
 
     Args:
         row: row number of the tool result (default: the newest that has an attachment).
@@ -280,7 +284,8 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     if start and start >= len(log_row.content):
         length = len(log_row.content)
         detail = f"row {log_row.seq} has {format_count(length, 'character')}"
-        raise Invalid(f"--start must be at most {max(0, length - 1)} ({detail}; got {start}).")
+        argument = reader_at(caller.door).name_flag("start")
+        raise Invalid(f"{argument} must be at most {max(0, length - 1)} ({detail}; got {start}).")
     end = start + (
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
     )

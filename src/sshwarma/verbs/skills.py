@@ -19,7 +19,6 @@ from sshwarma.verbs.arguments import (
     Word,
 )
 from sshwarma.verbs.bags import EditDraft
-from sshwarma.verbs.reader import Reader, next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
     CONTEXT_RIGHTS,
@@ -33,6 +32,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -216,7 +216,8 @@ async def edit_skill(
 ) -> Confirmation | EditDraft:
     """Change the instructions of a skill.
 
-    At a terminal, without new instructions, the line editor opens the present ones.
+    For people:
+        At a terminal, without new instructions, the line editor opens the present ones.
 
     Args:
         name: the skill, by name or number.
@@ -386,7 +387,8 @@ async def _require_maker(caller: Caller, skill: Thing) -> None:
 def _check_skill_text(text: str) -> str:
     instructions = text.strip()
     if not instructions:
-        raise Invalid("The instructions are empty.", hint="Use /skill add NAME = INSTRUCTIONS.")
+        example = next_call("Use {}.", "skill add", name="NAME", text="INSTRUCTIONS")
+        raise Invalid("The instructions are empty.", hint=example)
     if len(instructions.encode()) > MAX_SKILL_BYTES:
         raise Invalid(f"The instructions of a skill have at most {MAX_SKILL_BYTES} bytes.")
     return instructions
@@ -394,5 +396,5 @@ def _check_skill_text(text: str) -> str:
 
 def _check_about(about: str) -> str:
     if len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
-        raise Invalid(f"--about has at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.")
+        raise Invalid(f"about: at most {MAX_SKILL_SUMMARY_CHARACTERS} characters fit.")
     return about

@@ -15,7 +15,6 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
-from sshwarma.verbs.reader import Reader
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view, view_for_reader
 from sshwarma.world import private_messages, reports
@@ -23,6 +22,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import Reader, next_call
 
 MAX_CELL_CHARACTERS = 60
 """Characters of one value beside others; the last column is not cut."""
@@ -142,7 +142,9 @@ async def schema(caller: Caller, name: RelationName | None = None) -> DatabaseSc
     matches = tuple(relation for relation in relations if relation.name == name.lower())
     if not matches:
         names = [relation.name for relation in relations]
-        raise unknown_name_error("table or view", name, known=names, hint="/schema lists them.")
+        raise unknown_name_error(
+            "table or view", name, known=names, hint=next_call("{} lists them.", "schema")
+        )
     return DatabaseSchema(matches, whole=True)
 
 

@@ -24,6 +24,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import next_call
 from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
 
@@ -137,7 +138,7 @@ async def clear_notes(
 ) -> ModelNotes | Confirmation:
     """Empty the notes that a model keeps in this room.
 
-    With the name of a state that was set by hand, does what /state remove does.
+    With the name of a state that was set by hand, removes that state.
 
     Args:
         name: the model (default: the one that answered last here), or a state.
@@ -220,8 +221,7 @@ async def _find_model(caller: Caller, name: str | None) -> Agent:
     try:
         return await find_model(caller, name)
     except (NotFound, Invalid) as error:
-        hint = "/state list shows the states that hold here."
-        error.hint = f"{error.hint} {hint}".strip()
+        error.hints += (next_call("{} shows the states that hold here.", "state list"),)
         raise
 
 

@@ -167,7 +167,7 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     "stats",
     section="Models",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, admin for --all",
+    rights_note="Needs the enter right, admin for all models",
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
 async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:

@@ -15,7 +15,6 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
-from sshwarma.verbs.reader import PERSON, NextCall, Reader, next_call
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
@@ -24,6 +23,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import PERSON, NextCall, Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -67,8 +67,10 @@ def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Lin
 async def say(caller: Caller, text: Text) -> SentMessage:
     """Say something to the room.
 
-    A line without a slash is said. To say a line that begins with a slash, type two slashes.
     @NAME calls somebody: a person's terminal rings, a model answers.
+
+    For people:
+        A line without a slash is said. To say a line that begins with a slash, type two slashes.
 
     Args:
         text: the message; it may have several lines.
@@ -126,7 +128,7 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
     if not answering.has_capacity(caller.room_id, more):
         raise Unavailable(
             f"At most {MAX_ANSWERS_PER_ROOM} models may answer in a room at once.",
-            hint="Wait for one, or /stop it.",
+            hint=next_call("Wait for one, or stop it with {}.", "stop"),
         )
 
 
@@ -216,8 +218,10 @@ async def me(caller: Caller, text: Text) -> SentMessage:
 async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
     """Send a private message to one person.
 
-    Only the two of you can see and find it. Somebody who is away reads it later with
-    /history @NAME.
+    Only the two of you can see and find it. Somebody who is away reads it later in the history.
+
+    For people:
+        /history @NAME shows what you and NAME have sent each other.
 
     Args:
         name: the agent; a unique prefix is enough.
@@ -242,7 +246,8 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
     recipient = caller.world.agents.get(recipient_id)
     if recipient is None:
         raise NotFound(
-            "Nobody has sent you a private message yet.", hint="/tell NAME TEXT sends one."
+            "Nobody has sent you a private message yet.",
+            hint=next_call("{} sends one.", "tell", name="NAME", text="TEXT"),
         )
     return await _send_private_message(caller, recipient, text)
 
@@ -250,7 +255,8 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
 async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
     if recipient.id == caller.agent.id:
         raise Invalid(
-            "You cannot send yourself a private message.", hint="/note keeps something for later."
+            "You cannot send yourself a private message.",
+            hint=next_call("{} keeps something for later.", "note", text="TEXT"),
         )
     if recipient.disabled:
         raise NotFound(f"{recipient.name} cannot be reached.")

@@ -18,7 +18,6 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextA
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.tool_access import (
     check_may_decide,
@@ -32,6 +31,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import LoadoutItem
+from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -128,7 +128,8 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> NewTool:
     """Make a tool, or replace the script of one.
 
-    From a shell: ssh HOST tool new NAME < script.lua
+    For people:
+        From a shell: ssh HOST tool new NAME < script.lua
 
     Args:
         name: the tool.
@@ -138,8 +139,10 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     if not text.strip():
         raise Invalid(
             f"The script of {plain} is empty.",
-            hint=f"Use /tool new {name} = return 'hello', or from a shell: "
-            f"ssh HOST tool new {name} < script.lua",
+            hint=(
+                next_call("Use {}.", "tool new", name=name, text="return 'hello'"),
+                TextByReader(f"From a shell: ssh HOST tool new {name} < script.lua"),
+            ),
         )
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
@@ -186,7 +189,12 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} is not a Lua tool.",
-            hint="/tool describe and /tool disable work on every tool.",
+            hint=(
+                next_call(
+                    "{} works on every tool.", "tool describe", name=thing.label, text="TEXT"
+                ),
+                next_call("So does {}.", "tool disable", name=thing.label),
+            ),
         )
     await check_may_decide(caller, thing)
     short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
@@ -213,7 +221,10 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
     """
     thing = await find_tool(caller, name)
     if not creation.is_lua_tool(thing):
-        raise Invalid(f"{thing.label} is not a Lua tool.", hint=f"/run {thing.label} calls it.")
+        raise Invalid(
+            f"{thing.label} is not a Lua tool.",
+            hint=next_call("{} calls it.", "run", name=thing.label),
+        )
     await check_may_decide(caller, thing)
     outcome, result, seconds = await services_of(caller).tools.test(
         caller, thing, parse_arguments(thing, text or "")
@@ -256,7 +267,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Disable a tool for everybody at once.
 
-    The tool itself stays as it is; who may change it can still try it with /tool test.
+    The tool itself stays as it is; who may change it can still test it.
 
     Args:
         name: the tool.
@@ -324,7 +335,7 @@ async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} was not made here and cannot be removed.",
-            hint=f"/tool disable {thing.label} disables it for everybody.",
+            hint=next_call("{} disables it for everybody.", "tool disable", name=thing.label),
         )
     await check_may_decide(caller, thing)
 

@@ -10,6 +10,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
+from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
 
@@ -25,7 +26,7 @@ async def find_tool(caller: Caller, name: str) -> Thing:
     except NotFound:
         labels = [entry.thing.label for entry in load.tools]
         raise unknown_name_error(
-            "tool", name, known=labels, hint="/tool list lists them."
+            "tool", name, known=labels, hint=next_call("{} lists them.", "tool list")
         ) from None
     if thing.kind != "tool":
         raise Invalid(f"{thing.label} is {things.describe_kind(thing.kind)}, not a tool.")

@@ -9,11 +9,11 @@ from typing_extensions import override
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.reader import reader_at
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import Hint, reader_at
 from sshwarma.world.things import Thing
 
 
@@ -32,7 +32,7 @@ class VerbToolProvider(ToolProvider):
         return ""  # a verb is always available
 
     @override
-    def unavailable_hint(self, tool: Thing) -> str:
+    def unavailable_hint(self, tool: Thing) -> Hint:
         return ""
 
     @override

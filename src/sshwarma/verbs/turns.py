@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_LISTED_TURNS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
-from sshwarma.verbs.reader import next_call
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
 from sshwarma.verbs.views import Confirmation, format_count
@@ -21,6 +20,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -160,8 +160,10 @@ async def undo(caller: Caller) -> Confirmation:
     """Drop your last question and its answer.
 
     Neither is sent to models any more, and the notes that the model had before are restored. An
-    owner of the room drops the newest turn, also if another person asked. /message restore
-    restores it.
+    owner of the room drops the newest turn, also if another person asked.
+
+    For people:
+        /message restore restores it.
     """
     turn = await find_newest_to_undo(caller)
     answering = services_of(caller).turns
@@ -227,7 +229,10 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
     if path:
         return path[-1]
     if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
-        raise NotFound("Every question here is dropped already.", hint="/message list shows them.")
+        raise NotFound(
+            "Every question here is dropped already.",
+            hint=next_call("{} shows them.", "message list"),
+        )
     raise NotFound("Cannot undo: nobody has asked a question here.")
 
 

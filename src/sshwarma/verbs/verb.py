@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
-from sshwarma.common.program_text import drop_commands
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.docstring import Docstring, parse_docstring
 from sshwarma.world.access import Right, TokenScope
@@ -77,7 +76,8 @@ class Verb:
         group: the first of two words; "" for a verb of one word.
         needs: the right that the caller must have in the room; None needs no right.
         rights_note: what it needs besides, if that depends on the arguments; "" if it does not.
-        tool: its name for models and MCP clients; None if only people use it.
+        tool: its name for models and scripts; None if only people and HTTP clients use it.
+        mcp_tool: its name for MCP clients.
         default: whether new rooms have it equipped as a tool.
         moves: whether it takes a model out of its room.
         scope: the scope that a token needs.
@@ -96,6 +96,7 @@ class Verb:
     aliases: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
+    mcp_tool: str | None
     default: bool
     namespace: str
     moves: bool
@@ -121,8 +122,8 @@ class Verb:
 
     @property
     def detail(self) -> str:
-        """The rest of the docstring, up to the parameters."""
-        return self.docstring.detail
+        """The rest of the docstring, up to the parameters, with what is for people alone."""
+        return "\n\n".join(filter(None, (self.docstring.detail, self.docstring.for_people)))
 
     @property
     def rights(self) -> str:
@@ -185,7 +186,7 @@ class Verb:
         for parameter in self.parameters:
             described = schema["properties"][parameter.name]
             described.pop("title", None)
-            described["description"] = drop_commands(parameter.help) or parameter.help
+            described["description"] = parameter.help
         return schema
 
     @cached_property
@@ -213,7 +214,7 @@ class Verb:
     @cached_property
     def program_description(self) -> str:
         """What the verb does, for models and programs: without commands to type."""
-        return drop_commands(" ".join(f"{self.summary}. {self.detail}".split()))
+        return " ".join(f"{self.summary}. {self.docstring.detail}".split())
 
     @cached_property
     def docstring(self) -> Docstring:

@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.verbs.reader import PERSON, NextCall, Reader
+from sshwarma.world.reader import PERSON, NextCall, Reader
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any, Reader], Block]] = {}

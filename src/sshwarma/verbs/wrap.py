@@ -19,6 +19,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
+from sshwarma.world.reader import next_call
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 
@@ -100,7 +101,10 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
     if name is None:
         agent = await find_default_model(caller)
         if agent is None:
-            raise NotFound("No model has answered here yet.", hint="Name one: /models lists them.")
+            raise NotFound(
+                "No model has answered here yet.",
+                hint=next_call("Name one: {} lists them.", "models"),
+            )
         return agent
     return caller.world.agents.find_model(name)
 

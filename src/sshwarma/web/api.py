@@ -28,7 +28,6 @@ from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.reader import API_CLIENT
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.web.errors import refuse
@@ -42,6 +41,7 @@ from sshwarma.world.bearer import (
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited, TimedOut, WorldError
 from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 

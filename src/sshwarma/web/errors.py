@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.world.errors import RateLimited, TimedOut, WorldError
+from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +54,7 @@ def refuse(refused: WorldError) -> JSONResponse:
     status = HTTP_STATUSES.get(refused.code, 422)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    body = make_error_body(refused.code, refused.program_message, refused.program_hint)
+    body = make_error_body(refused.code, refused.message, refused.hint_for(API_CLIENT))
     return JSONResponse(body, status_code=status, headers=headers)
 
 

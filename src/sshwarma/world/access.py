@@ -138,7 +138,7 @@ def not_maker_error(maker: str | None, what: str) -> Forbidden:
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
     """Return the refusal for a token whose scope is too narrow."""
     error = permission_denied_error(f"needs the scope {needed}; this token has {scope}")
-    error.hint = f"Use a token with the scope {needed}."
+    error.hints = (f"Use a token with the scope {needed}.",)
     return error
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, insert, select, update
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged
+from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -133,7 +134,7 @@ class AgentDirectory:
         Raises:
             NotFound: if no agent matches, or several do.
         """
-        return self._find("agent", prefix, self, hint="/who shows who is here.")
+        return self._find("agent", prefix, self, hint=next_call("{} shows who is here.", "who"))
 
     def find_model(self, prefix: str) -> Agent:
         """Return the model with that name, or the only one whose name starts with it.
@@ -146,11 +147,13 @@ class AgentDirectory:
         """
         match = self.find_by_name(prefix.removeprefix("@"))
         if match is not None and match.kind != "model":
-            raise Invalid(f"{match.name} is not a model.", hint="/models lists them.")
+            raise Invalid(
+                f"{match.name} is not a model.", hint=next_call("{} lists them.", "models")
+            )
         models = [agent for agent in self if agent.kind == "model"]
-        return self._find("model", prefix, models, hint="/models lists them.")
+        return self._find("model", prefix, models, hint=next_call("{} lists them.", "models"))
 
-    def _find(self, kind: str, prefix: str, among: Iterable[Agent], hint: str) -> Agent:
+    def _find(self, kind: str, prefix: str, among: Iterable[Agent], hint: Hint) -> Agent:
         word = prefix.removeprefix("@").lower()
         by_name = {agent.name: agent for agent in among}
         if word in by_name:

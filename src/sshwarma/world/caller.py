@@ -15,6 +15,7 @@ from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -121,7 +122,9 @@ class Caller:
                 return room
         rooms = await self.world.rooms()
         names = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
-        raise unknown_name_error("room", name, known=names, hint="/rooms lists them.")
+        raise unknown_name_error(
+            "room", name, known=names, hint=next_call("{} lists them.", "rooms")
+        )
 
     async def in_room(self, name: str) -> Caller:
         """Return the same caller in another room, if it may enter there.

@@ -18,6 +18,7 @@ from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
 from sshwarma.world.errors import Invalid
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import equipped, things
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -153,7 +154,10 @@ def split_patterns(text: str) -> list[str]:
         else:
             patterns.append(f"{namespace}:{word}" if namespace else word)
     if not patterns:
-        raise Invalid("Nothing to equip was given.", hint="For example: /equip room sshwarma:look")
+        raise Invalid(
+            "Nothing to equip was given.",
+            hint=next_call("For example: {}", "equip", context="room", patterns="sshwarma:look"),
+        )
     if len(patterns) > MAX_EQUIP_PATTERNS:
         raise Invalid(f"patterns: at most {MAX_EQUIP_PATTERNS} at a time (got {len(patterns)}).")
     return list(dict.fromkeys(patterns))

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sshwarma.common.near_names import find_near_names, suggest_names
-from sshwarma.common.program_text import drop_commands, names_commands
+from sshwarma.world.reader import PERSON, Hint, Reader, hint_text
 
 MAX_SHOWN_NAME_CHARACTERS: Final = 60
 
@@ -24,37 +24,34 @@ MAX_SHOWN_NAME_CHARACTERS: Final = 60
 class WorldError(Exception):
     """A request that was refused and changed nothing.
 
-    `hint` says how to correct it. `span` is the (start, end) of the wrong words in the typed line,
-    if there was one.
+    `hints` say how to correct it, in the words of who reads it. `span` is the (start, end) of the
+    wrong words in the typed line, if there was one.
     """
 
     code = "refused"
 
     def __init__(
-        self, message: str, *, hint: str = "", span: tuple[int, int] | None = None
+        self,
+        message: str,
+        *,
+        hint: Hint | tuple[Hint, ...] = "",
+        span: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hints = hint if isinstance(hint, tuple) else (hint,)
         self.span = span
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip() if self.hint else self.message
+        return self.text_for(PERSON)
 
-    @property
-    def program_hint(self) -> str:
-        """The hint for a model or a program: without commands and keys, which they cannot type."""
-        return "" if names_commands(self.hint) else self.hint
+    def hint_for(self, reader: Reader) -> str:
+        """Return the hints in the words of a reader."""
+        return " ".join(filter(None, (hint_text(hint, reader) for hint in self.hints)))
 
-    @property
-    def program_message(self) -> str:
-        """The message for a model or a program: without commands and keys."""
-        return drop_commands(self.message) or self.message
-
-    @property
-    def program_text(self) -> str:
-        """The message and the hint for a model or a program."""
-        return f"{self.program_message} {self.program_hint}".strip()
+    def text_for(self, reader: Reader) -> str:
+        """Return the message and the hints in the words of a reader."""
+        return f"{self.message} {self.hint_for(reader)}".strip()
 
 
 class NotFound(WorldError):
@@ -98,13 +95,14 @@ class RateLimited(Unavailable):
 
     code = "rate_limited"
 
-    def __init__(self, message: str, *, retry_after_seconds: float, hint: str = "") -> None:
+    def __init__(self, message: str, *, retry_after_seconds: float, hint: Hint = "") -> None:
         super().__init__(message, hint=hint)
         self.retry_after_seconds = math.ceil(retry_after_seconds)
 
-    @property
-    def program_hint(self) -> str:
-        """How long to wait."""
+    def hint_for(self, reader: Reader) -> str:
+        """Return how long to wait; people read it in the hint, if there is one."""
+        if reader.is_person:
+            return super().hint_for(reader)
         return f"Wait {self.retry_after_seconds} s."
 
 
@@ -113,7 +111,7 @@ EMPTY_NAME = '""'
 
 
 def unknown_name_error(
-    kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: str = ""
+    kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: Hint = ""
 ) -> NotFound:
     """Return the refusal of a name that nothing has: "Unknown room dne. Did you mean den?".
 

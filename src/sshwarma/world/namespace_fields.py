@@ -12,6 +12,7 @@ from sshwarma.common.limits import (
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -68,12 +69,17 @@ def _check_settable(thing: Thing, field: str) -> None:
         case "description" | "title" if thing.kind == "tool":
             raise Invalid(
                 f"{field} is a field of namespaces, not of tools.",
-                hint=f"/tool describe {thing.label} = TEXT describes the tool.",
+                hint=next_call(
+                    "{} describes the tool.", "tool describe", name=thing.label, text="TEXT"
+                ),
             )
         case "enabled" if thing.kind == "tool":
             raise Invalid(
                 "enabled is a field of namespaces, not of tools.",
-                hint=f"/tool disable {thing.label} and /tool enable {thing.label} do that.",
+                hint=(
+                    next_call("{} disables it.", "tool disable", name=thing.label),
+                    next_call("{} enables it.", "tool enable", name=thing.label),
+                ),
             )
         case _ if thing.kind == "tool" and field not in TOOL_FIELDS:
             raise Invalid(
@@ -86,7 +92,8 @@ def _check_settable(thing: Thing, field: str) -> None:
             raise Conflict("global is always loaded everywhere.")
         case "enabled" if thing.id == GLOBAL_NAMESPACE:
             raise Conflict(
-                "global cannot be disabled.", hint="Disable one of its tools with /tool disable."
+                "global cannot be disabled.",
+                hint=next_call("{} disables one of its tools.", "tool disable", name="NAME"),
             )
 
 

@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
 from sshwarma.world import names, rooms, things
 from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -152,7 +153,9 @@ def find_namespace(
     if titled and len(matches) == 1:
         return matches[0]
     ids = [space.id for space in spaces.values()]
-    raise unknown_name_error("namespace", dotted_name, known=ids, hint="/namespaces lists them.")
+    raise unknown_name_error(
+        "namespace", dotted_name, known=ids, hint=next_call("{} lists them.", "namespaces")
+    )
 
 
 def check_namespace_name(name: str) -> list[str]:

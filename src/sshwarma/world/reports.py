@@ -30,6 +30,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.near_names import suggest_names
 from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
+from sshwarma.world.reader import next_call
 
 log = structlog.get_logger(__name__)
 
@@ -201,7 +202,7 @@ def _check_statement(sql: str) -> None:
     if word[0].upper() not in QUERY_KEYWORDS:
         raise Invalid(
             f"A query starts with SELECT, WITH or VALUES (got {word[0][:40]}); it only reads.",
-            hint="/schema lists the tables.",
+            hint=next_call("{} lists the tables.", "schema"),
             span=word.span(),
         )
 
@@ -244,19 +245,23 @@ def _denied_error(sql: str, action: str, name: str) -> WorldError:
             )
         case "read":
             return Forbidden(
-                f"{name} is not readable.", hint="/schema lists the readable tables.", span=span
+                f"{name} is not readable.",
+                hint=next_call("{} lists the readable tables.", "schema"),
+                span=span,
             )
         case "function":
             return Forbidden(f"The function {name} is not allowed.", span=span)
         case "virtual":
             return Forbidden(
-                "A table in the query is not readable.", hint="/schema lists the readable tables."
+                "A table in the query is not readable.",
+                hint=next_call("{} lists the readable tables.", "schema"),
             )
         case "write":
             return Forbidden("Queries can only read.")
         case "pragma":
             return Forbidden(
-                "PRAGMA is not allowed.", hint="/schema NAME shows the columns of a table."
+                "PRAGMA is not allowed.",
+                hint=next_call("{} shows the columns of a table.", "schema", name="NAME"),
             )
         case "attach":
             return Forbidden("Opening another file is not allowed.")
@@ -265,7 +270,7 @@ def _denied_error(sql: str, action: str, name: str) -> WorldError:
 
 def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     """SQLite's own message, with the place it refers to where that is known."""
-    names = suggest_names(near) or "/schema lists the tables and columns."
+    names = suggest_names(near) or next_call("{} lists the tables and columns.", "schema")
     syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
     if syntax is not None:
         return Invalid(

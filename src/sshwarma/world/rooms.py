@@ -14,6 +14,7 @@ from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.exits import Exit
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -153,7 +154,10 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     """
     names.check_name(name, "room")
     if find_room_id(conn, name) is not None:
-        raise Conflict(f"A room named {name} already exists.", hint=f"Enter it with /join {name}.")
+        raise Conflict(
+            f"A room named {name} already exists.",
+            hint=next_call("Enter it with {}.", "join", room=name),
+        )
     agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(

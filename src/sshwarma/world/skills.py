@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, unknown_name_error
 from sshwarma.world.names import check_name
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -40,7 +41,9 @@ def find_skill(conn: Connection, name: str) -> Thing:
         if plain in (thing.name, str(thing.metadata.get("number"))):
             return thing
     names = [thing.name for thing in skills]
-    raise unknown_name_error("skill", plain, known=names, hint="/skill list lists them.")
+    raise unknown_name_error(
+        "skill", plain, known=names, hint=next_call("{} lists them.", "skill list")
+    )
 
 
 def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
@@ -52,7 +55,10 @@ def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) 
     """
     check_name(name, "skill")
     if any(thing.name == name for thing in read_skills(tx.conn)):
-        raise Conflict(f"The skill {name} already exists.", hint="Change it with /skill edit.")
+        raise Conflict(
+            f"The skill {name} already exists.",
+            hint=next_call("Change it with {}.", "skill edit", name=name),
+        )
     newest_number = func.max(func.json_extract(things_table.c.metadata, "$.number"))
     query = select(newest_number).where(things_table.c.parent_id == SKILLS_CONTAINER)
     number = (tx.conn.execute(query).scalar() or 0) + 1

@@ -20,6 +20,7 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import TokenRevoked
 from sshwarma.world.ids import new_id, now_ms
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change
 
@@ -133,7 +134,11 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
     matches = [
         token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
     ]
-    lists = "/token lists yours." if agent_id else "sshwarma token list NAME lists them."
+    lists = (
+        next_call("{} lists yours.", "token list")
+        if agent_id
+        else "sshwarma token list NAME lists them."
+    )
     if not token_id:
         raise Invalid("The id of a token must not be empty.", hint=lists)
     if not matches:

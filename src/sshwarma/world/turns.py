@@ -33,6 +33,7 @@ from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import new_id
+from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
@@ -233,7 +234,7 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
     )
     if not matches:
         raise unknown_name_error(
-            "turn", name, where="in this room", hint="/message list lists them."
+            "turn", name, where="in this room", hint=next_call("{} lists them.", "message list")
         )
     if len(matches) > 1:
         raise NotFound(
@@ -331,11 +332,13 @@ def drop_turn(tx: Change, turn: Turn) -> int:
         Conflict: if it is still running, or already dropped.
     """
     if turn.status == "open":
-        raise Conflict(f"Turn {turn.short_id} is still running.", hint="Stop it with /stop.")
+        raise Conflict(
+            f"Turn {turn.short_id} is still running.", hint=next_call("Stop it with {}.", "stop")
+        )
     if turn.status == "dropped":
         raise Conflict(
             f"Turn {turn.short_id} is already dropped.",
-            hint=f"/message restore {turn.short_id} restores it.",
+            hint=next_call("{} restores it.", "message restore", turn=turn.short_id),
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
     count = _set_rows_status(tx, turn, "dropped")

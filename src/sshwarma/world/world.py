@@ -37,6 +37,7 @@ from sshwarma.world.loadout import Loadout
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
+from sshwarma.world.reader import next_call
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -152,7 +153,7 @@ class World:
             ("room id", lower_name), lambda conn: rooms.find_room_id(conn, lower_name)
         )
         if room_id is None:
-            raise unknown_name_error("room", name, hint="/rooms lists them.")
+            raise unknown_name_error("room", name, hint=next_call("{} lists them.", "rooms"))
         return await self.room(room_id)
 
     async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:

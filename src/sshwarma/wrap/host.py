@@ -25,6 +25,7 @@ import structlog
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.errors import WorldError
+from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
     LuaError,
@@ -194,7 +195,7 @@ class LuaHost:
                 value = await call(name, arguments)
             return self._encode_data({"ok": True, "value": value})
         except WorldError as refused:
-            return _encode_error(refused.program_text)
+            return _encode_error(refused.text_for(TOOL_CALLER))
         except LuaInvalidInput as error:
             return _encode_error(f"{name}: its result cannot be passed to a script. {error}")
         except Exception as error:

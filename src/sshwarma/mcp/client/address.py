@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from sshwarma.world.errors import Invalid, WorldError
+from sshwarma.world.reader import TextByReader
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -27,6 +28,11 @@ _PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network(
     "192.0.0.0/24"
 )  # older Python versions report part of it as global
 _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+
+
+_ALLOW_PRIVATE_HINT: Final = TextByReader(
+    "Allow it with --allow-private.", "Allow it with allow_private: true."
+)
 
 
 class BlockedAddress(WorldError):
@@ -54,7 +60,10 @@ def check_url(url: str) -> SplitResult:
     if parts.username is not None or parts.password is not None:
         raise Invalid(
             "A URL must not contain a user name or password.",
-            hint="Add --header 'Authorization: Bearer ${NAME}' to read it from the environment.",
+            hint=TextByReader(
+                "Add --header 'Authorization: Bearer ${NAME}' to read it from the environment.",
+                'Give header: ["Authorization: Bearer ${NAME}"] to read it from the environment.',
+            ),
         )
     return parts
 
@@ -85,7 +94,7 @@ async def resolve_allowed(
             prefix = "" if text == host else f"{host} resolves to a blocked address: "
             raise BlockedAddress(
                 f"{prefix}{text} is {reason}.",
-                hint="" if reason == FORBIDDEN_REASON else "Allow it with --allow-private.",
+                hint="" if reason == FORBIDDEN_REASON else _ALLOW_PRIVATE_HINT,
             )
     if not addresses:
         raise OSError(f"{host} has no address")

@@ -134,10 +134,9 @@ class BearerAuth(httpx2.Auth):
                     f"its authorization server issued no token: {end_reason or 'no reason'}"
                 )
             else:
-                reason = (
+                self.refusal_reason = (
                     f"its sign-in expired ({end_reason})" if end_reason else "it requires a sign-in"
                 )
-                self.refusal_reason = f"{reason}: /mcp login {self._settings.name}"
             self._on_lost(self.refusal_reason)
 
     async def _renew_once(self, token: str) -> bool:

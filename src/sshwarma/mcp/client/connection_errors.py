@@ -7,10 +7,12 @@ from typing import Final
 
 import structlog
 
-from sshwarma.mcp.client.link import KeyRequired, LinkLost
+from sshwarma.mcp.client.link import KeyRequired, LinkLost, SignInRequired
 from sshwarma.mcp.client.sanitize import strip_invisible
+from sshwarma.mcp.client.server_state import ServerState
 from sshwarma.settings import McpSettings
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.reader import Hint, next_call
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +36,26 @@ def first_error(error: BaseException) -> BaseException:
 def is_unreachable(error: BaseException) -> bool:
     """Return whether an error says that the server's port cannot be reached."""
     return type(error).__name__ in ("ConnectError", "ConnectTimeout")
+
+
+def sign_in_hint(name: str) -> Hint:
+    """Return the hint of a refusal because a server requires a sign-in."""
+    return next_call("An owner signs in with {}.", "mcp login", name=name)
+
+
+def down_hint(settings: McpSettings, state: ServerState, retry_seconds: float | None) -> Hint:
+    """Return the hint of a refusal because a server is not connected."""
+    if state == "needs-sign-in":
+        return sign_in_hint(settings.name)
+    if retry_seconds is None:
+        return ""
+    return f"Reconnecting in {max(1, round(retry_seconds))} s."
+
+
+def call_refused_error(name: str, needs: KeyRequired) -> Unavailable:
+    """Return the refusal of a call because a server rejected our credentials."""
+    hint = sign_in_hint(name) if isinstance(needs, SignInRequired) else ""
+    return Unavailable(f"{name} refused the call: {needs}.", hint=hint)
 
 
 def describe_connection_error(error: BaseException, settings: McpSettings) -> str:

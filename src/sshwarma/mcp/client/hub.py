@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import server_records, tool_approval
+from sshwarma.mcp.client.connection_errors import sign_in_hint
 from sshwarma.mcp.client.link import Dialer
 from sshwarma.mcp.client.offers import Offers
 from sshwarma.mcp.client.server_pool import ServerPool
@@ -26,6 +27,7 @@ from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
+from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -127,7 +129,7 @@ class Hub(ToolProvider):
             if server.metadata.get("origin") == "settings":
                 raise Conflict(
                     f"{name} is in the settings file and would return at the next start.",
-                    hint=f"Turn it off with /mcp disable {name}.",
+                    hint=next_call("Turn it off with {}.", "mcp disable", name=name),
                 )
             await self.pool.end(server.id)
             await caller.change(
@@ -178,7 +180,9 @@ class Hub(ToolProvider):
         server = await self.find(name)
         supervisor = self.pool.get(server.id)
         if supervisor is None:
-            raise Unavailable(f"{name} is disabled.", hint=f"/mcp enable {name} enables it.")
+            raise Unavailable(
+                f"{name} is disabled.", hint=next_call("{} enables it.", "mcp enable", name=name)
+            )
         await supervisor.refresh(seconds)
         if not supervisor.is_up:
             reason = f": {supervisor.reason}" if supervisor.reason else ""
@@ -235,8 +239,11 @@ class Hub(ToolProvider):
         return supervisor.why_down if supervisor is not None else ""
 
     @override
-    def unavailable_hint(self, tool: Thing) -> str:
-        return f"Details: /mcp show {tool.label.partition(':')[0]}"
+    def unavailable_hint(self, tool: Thing) -> Hint:
+        name, supervisor = tool.label.partition(":")[0], self.pool.get(tool.parent_id)
+        if supervisor is not None and supervisor.state == "needs-sign-in":
+            return sign_in_hint(name)
+        return next_call("Details: {}", "mcp show", name=name)
 
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""

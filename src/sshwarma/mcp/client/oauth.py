@@ -44,6 +44,7 @@ from sshwarma.mcp.client.pending_login import PendingSignIn
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.reader import Hint, TextByReader
 
 MAX_ERROR_CHARACTERS: Final = 200
 
@@ -87,24 +88,28 @@ async def sign_in(
         ) as error:
             if "invalid_client" in str(error):  # the server has forgotten our registration
                 await credentials.store(replace(credentials.stored, client=None))
-            reason = _no_way(provider, error) or describe_error(error)
-            raise Unavailable(f"The sign-in to {settings.name} failed: {reason}.") from error
+            reason, hint = _explain_no_registration(provider, error)
+            reason = reason or describe_error(error)
+            raise Unavailable(
+                f"The sign-in to {settings.name} failed: {reason}.", hint=hint
+            ) from error
     credentials.challenge, credentials.wanted_scope = None, ""
 
 
-def _no_way(provider: UserOAuthProvider, error: Exception) -> str:
-    """Return the message for a server without dynamic client registration."""
+def _explain_no_registration(provider: UserOAuthProvider, error: Exception) -> tuple[str, Hint]:
+    """Return the reason and the hint for a server without dynamic client registration."""
     metadata = provider.context.oauth_metadata
     if not isinstance(error, OAuthRegistrationError):
-        return ""
+        return "", ""
     if metadata is None:
-        return "it offers no sign-in; if it needs a key, add the server with --header"
-    if metadata.registration_endpoint is None:
-        return (
-            f"{urlsplit(str(metadata.issuer)).netloc} requires manual client registration; "
-            "see /help sign-in"
+        return "it offers no sign-in", TextByReader(
+            "If it needs a key, add the server with --header.",
+            "If it needs a key, add the server with the argument header.",
         )
-    return ""
+    if metadata.registration_endpoint is None:
+        issuer = urlsplit(str(metadata.issuer)).netloc
+        return f"{issuer} requires manual client registration", TextByReader("See /help sign-in.")
+    return "", ""
 
 
 async def renew_tokens(

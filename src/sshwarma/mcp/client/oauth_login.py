@@ -31,6 +31,7 @@ from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import QuestionAsked
+from sshwarma.world.reader import PERSON, next_call
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -84,11 +85,12 @@ class OAuthLogins:
         if settings.oauth_machine:
             raise Invalid(
                 f"{server.name} signs in by itself with its client id and secret.",
-                hint=f"Retry now with /mcp refresh {server.name}.",
+                hint=next_call("Retry now with {}.", "mcp refresh", name=server.name),
             )
         if not server.enabled:
             raise Unavailable(
-                f"{server.name} is disabled.", hint=f"/mcp enable {server.name} enables it."
+                f"{server.name} is disabled.",
+                hint=next_call("{} enables it.", "mcp enable", name=server.name),
             )
         await self.cancel(server)
         await credentials.load()
@@ -124,7 +126,7 @@ class OAuthLogins:
         if pending is None or pending.page is None:
             raise NotFound(
                 f"No sign-in to {server.name} is in progress.",
-                hint=f"Start one with /mcp login {server.name}.",
+                hint=next_call("Start one with {}.", "mcp login", name=server.name),
             )
         query = _parse_query(address)
         if not _matches_state(query.get("state", ""), pending.page.state):
@@ -207,9 +209,7 @@ class OAuthLogins:
         if pending is not None and pending.page is not None:
             return f"in progress at {pending.page.host}"
         if credentials.wanted_scope:
-            return (
-                f"a tool needs more scopes ({credentials.wanted_scope}): /mcp login {server.name}"
-            )
+            return f"a tool needs more scopes ({credentials.wanted_scope})"
         if not credentials.token:
             return credentials.stored.ended
         where = urlsplit(str((credentials.stored.issuer or {}).get("issuer", ""))).netloc
@@ -220,7 +220,8 @@ class OAuthLogins:
         """Notify connected owners that a server requires a sign-in."""
         for agent in self._world.agents:
             if agent.role == "owner" and agent.kind == "person":
-                self._notify(agent.id, name, reason)
+                login = PERSON.name_call("mcp login", name=name)
+                self._notify(agent.id, name, f"{reason}: {login}")
 
     async def _run_sign_in(
         self,

@@ -16,6 +16,7 @@ from sshwarma.settings import McpSettings
 from sshwarma.world import rooms, things
 from sshwarma.world.errors import Conflict, unknown_name_error
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -86,7 +87,9 @@ def find_server(conn: Connection, name: str) -> Thing:
         thing = things.find_by_qualified_name(conn, name)
     if thing is None or thing.kind != "mcp":
         servers = [server.name for server in list_servers(conn)]
-        raise unknown_name_error("MCP server", name, known=servers, hint="/mcp lists them.")
+        raise unknown_name_error(
+            "MCP server", name, known=servers, hint=next_call("{} lists them.", "mcp list")
+        )
     return thing
 
 
@@ -120,7 +123,7 @@ def declare_server(
     if is_live and not from_settings:
         raise Conflict(
             f"An MCP server named {settings.name} already exists.",
-            hint=f"Remove it first with /mcp remove {settings.name}.",
+            hint=next_call("Remove it first with {}.", "mcp remove", name=settings.name),
         )
     if is_live and {**thing.metadata, **metadata} == thing.metadata:
         return thing

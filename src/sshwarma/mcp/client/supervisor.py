@@ -1,8 +1,7 @@
 """Supervisor of one server: keeps it connected and makes the calls.
 
-`server_state` shows its states, `reconnect` when it retries.
-Only the supervisor's task enters and leaves a connection, because a connection that breaks cancels
-the task that entered it. Calls run in their callers' tasks and get an error.
+`server_state` shows its states, `reconnect` when it retries. Only the supervisor's task enters and
+leaves a connection, because one that breaks cancels that task. Calls run in their callers' tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ import structlog
 from sshwarma.mcp.client.call_queue import CallQueue
 from sshwarma.mcp.client.connection_errors import (
     MAX_REASON_CHARACTERS,
+    call_refused_error,
     describe_connection_error,
+    down_hint,
     first_error,
     is_unreachable,
 )
@@ -180,7 +181,7 @@ class Supervisor:
         except KeyRequired as needs:
             if link is self._link:
                 self._break(str(needs))
-            raise Unavailable(f"{self.settings.name} refused the call: {needs}.") from needs
+            raise call_refused_error(self.settings.name, needs) from needs
         except LinkDoubtful as doubtful:
             self._doubtful = True
             self._wake.set()
@@ -196,13 +197,12 @@ class Supervisor:
     @property
     def why_down(self) -> str:
         """Why the server is not connected; empty if it is up."""
-        reason = f": {self.reason}" if self.reason else ""
-        return "" if self.is_up else f"{self.settings.name} is not connected{reason}"
+        reason = f"{self.settings.name} is not connected{': ' if self.reason else ''}{self.reason}"
+        return "" if self.is_up else reason
 
     def _down_error(self) -> Unavailable:
         wait = self.retry_at - time.monotonic() if self.retry_at is not None else None
-        hint = f"Reconnecting in {max(1, round(wait))} s." if wait is not None else ""
-        return Unavailable(f"{self.why_down}.", hint=hint)
+        return Unavailable(f"{self.why_down}.", hint=down_hint(self.settings, self.state, wait))
 
     def _count_timeout(self) -> None:
         self._timeouts += 1

@@ -15,6 +15,7 @@ from sshwarma.mcp.client.sanitize import SanitizedTool
 from sshwarma.mcp.client.server_records import MCP_PROVIDER, list_all_tools, server_thing_id
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -62,14 +63,16 @@ def approve_tools(
             if tool
             else f"No tool of {server.name} is waiting"
         )
-        raise NotFound(f"{subject} for approval.", hint=f"See /mcp show {server.name}.")
+        raise NotFound(
+            f"{subject} for approval.", hint=next_call("See {}.", "mcp show", name=server.name)
+        )
     unread = [
         t.name for t in tools if read is not None and read.get(t.id) != current_fingerprint(t)
     ]
     if unread:
         raise Conflict(
             f"You have not read the current text of {', '.join(unread[:10])} from {server.name}.",
-            hint=f"Read /mcp show {server.name}, then approve.",
+            hint=next_call("Read {}, then approve.", "mcp show", name=server.name),
         )
     for thing in tools:
         pending = thing.metadata["pending"]

@@ -7,7 +7,7 @@ waiting leave no tool calls in the room's log.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,12 +23,12 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import describe_error
-from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+from sshwarma.world.reader import MCP_CLIENT
 
 OptionalProgressCallback = Callable[[str], None] | None
 ToolRunner = Callable[
@@ -70,23 +70,12 @@ class WaitEventsArguments(BaseModel):
     )
 
 
-_VERB_TOOLS: Final[Mapping[str, str]] = {
-    "look": "look",
-    "who": "who",
-    "rooms": "rooms",
-    "join": "join",
-    "say": "say",
-    "history": "history",
-    "inventory_list": "inv",
-    "inventory_equip": "equip",
-    "inventory_unequip": "unequip",
-    "list_rooms": "namespaces",
-    "find_rooms": "find",
-    "load_room": "load",
-    "unload_room": "unload",
-}
-"""Verbs by tool name. The last four are also in the namespace `global`, for models; the tool list
-leaves those out, so that it does not cost tokens twice."""
+_VERBS: Final = (
+    "look", "who", "rooms", "join", "say", "history show", "inv", "equip", "unequip",
+    "namespaces", "find", "load", "unload",
+)  # fmt: skip
+"""Verbs that are built-in tools. The last four are also in the namespace `global`, for models; the
+tool list leaves those out, so that it does not cost tokens twice."""
 
 _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
@@ -94,7 +83,9 @@ _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     """Return the built-in tools by name."""
     tools_by_name = {
-        name: _make_verb_tool(name, _require_verb(verb)) for name, verb in _VERB_TOOLS.items()
+        name: _make_verb_tool(name, verb)
+        for verb in map(_require_verb, _VERBS)
+        if (name := verb.mcp_tool) is not None
     }
     tools_by_name["use_tool"] = BuiltinTool(
         Tool(
@@ -160,7 +151,7 @@ async def _run_verb(
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return ToolResult(render_for(TOOL_CALLER, result), dump_json(result))
+    return ToolResult(render_for(MCP_CLIENT, result), dump_json(result))
 
 
 async def _use_tool(

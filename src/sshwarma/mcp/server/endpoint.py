@@ -46,6 +46,7 @@ from sshwarma.world.bearer import (
     authenticate_bearer,
 )
 from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldError
+from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.tokens import REVOKED_REASON, Token
 
 _SDK_DETAILS: Final = ("Validation error", "Parse error")
@@ -155,13 +156,13 @@ class McpEndpoint:
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             connection = await self._clients.open_connection(token.agent_id, token, stays=stays)
         except RateLimited as busy:
-            await _send_refusal(send, 429, busy.program_text, busy.retry_after_seconds)
+            await _send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
             return
         except Unavailable as busy:
-            await _send_refusal(send, 429, busy.program_text)
+            await _send_refusal(send, 429, busy.text_for(MCP_CLIENT))
             return
         except WorldError as refused:
-            await _send_refusal(send, 401, refused.program_text)
+            await _send_refusal(send, 401, refused.text_for(MCP_CLIENT))
             return
         answer = _HttpExchange(connection, receive, send)
         try:

@@ -13,6 +13,7 @@ from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
+from sshwarma.world.reader import MCP_CLIENT
 
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
@@ -57,7 +58,7 @@ def to_mcp_error(
     refused: WorldError, code: int = INVALID_PARAMS, data: dict[str, Any] | None = None
 ) -> MCPError:
     """Return the error of the protocol for a refusal, with the same text; controls are shown."""
-    return MCPError(code, escape_lines(refused.program_text), data)
+    return MCPError(code, escape_lines(refused.text_for(MCP_CLIENT)), data)
 
 
 async def with_mcp_errors(work: Awaitable[T]) -> T:

@@ -27,7 +27,6 @@ from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.looking import read_room_details
 from sshwarma.verbs.namespace_views import NamespaceDetails, NamespaceSummary
-from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.verbs.run import read_attachment
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
@@ -35,10 +34,11 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import MAX_SHOWN_NAME_CHARACTERS, NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 
-TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True, reader=TOOL_CALLER)
+TIMESTAMPED_READING: Final = RowDisplayOptions(timestamps=True, reader=MCP_CLIENT)
 
 RESOURCE_TEMPLATES: Final = (
     ResourceTemplate(
@@ -185,9 +185,9 @@ async def read_resource(
                 room_caller = await caller.in_room(place.bag)
             except NotFound:
                 space = await _find_namespace(caller, place.bag)
-                return _make_contents(address, render_for(TOOL_CALLER, space), dump_json(space))
+                return _make_contents(address, render_for(MCP_CLIENT, space), dump_json(space))
             details = await read_room_details(room_caller)
-            return _make_contents(address, render_for(TOOL_CALLER, details), dump_json(details))
+            return _make_contents(address, render_for(MCP_CLIENT, details), dump_json(details))
         case "log":
             room_caller = await caller.in_room(place.bag)
             log_rows = await caller.world.last_rows(room_caller.room_id, MAX_RESOURCE_LOG_ROWS)

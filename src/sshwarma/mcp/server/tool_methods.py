@@ -33,6 +33,7 @@ from sshwarma.world import access
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
+from sshwarma.world.reader import MCP_CLIENT
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +82,7 @@ class ToolMethods:
         except WorldError as error:
             if connection.ended.is_set():
                 raise to_mcp_error(error, REFUSED_CODE) from error
-            return make_refusal(error.program_text)
+            return make_refusal(error.text_for(MCP_CLIENT))
         except Exception:
             log.exception("a tool call failed", tool=params.name)
             return make_refusal(INTERNAL_ERROR)

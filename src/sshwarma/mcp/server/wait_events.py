@@ -19,12 +19,12 @@ from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import ConnectedAgent
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
-from sshwarma.verbs.reader import TOOL_CALLER
 from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import PresenceChanged, StreamEnded, StreamUpdated
+from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 
@@ -208,7 +208,7 @@ def _make_batch(
     ]
     lines = [
         render_plain(
-            draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True, reader=TOOL_CALLER))
+            draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True, reader=MCP_CLIENT))
         )
         for row in found
     ]

@@ -28,6 +28,7 @@ from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 
 _WORD: Final = re.compile(" +|[^ ]+")
@@ -151,8 +152,9 @@ def draw_refusal(refused: WorldError, typed: str = "") -> Block:
 def _refusal_line(refused: WorldError) -> Line:
     """Draw the message and the hint; a usage in the hint breaks between options."""
     spans: list[Span] = [("error", part) for part in _WORD.findall(refused.message)]
-    if refused.hint:
-        spans += [("dim", part) for _, part in split_usage(f" {refused.hint}")]
+    hint = refused.hint_for(PERSON)
+    if hint:
+        spans += [("dim", part) for _, part in split_usage(f" {hint}")]
     return Line(tuple(spans), hang=2, breaks_between_spans=True)
 
 

@@ -32,6 +32,7 @@ from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
+from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
 
@@ -262,10 +263,14 @@ class ExecHandler(TaskHandler):
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
         if isinstance(refused, UnknownFlag):
-            refused.hint = f"It has {' '.join((*refused.flags, *_DOOR_FLAGS))}."
+            refused.hints = (f"It has {' '.join((*refused.flags, *_DOOR_FLAGS))}.",)
         if self._json:
             await self._print_json(
-                {"error": refused.code, "message": refused.message, "hint": refused.hint}
+                {
+                    "error": refused.code,
+                    "message": refused.message,
+                    "hint": refused.hint_for(API_CLIENT),
+                }
             )
             return
         view = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)

@@ -1,0 +1,159 @@
+"""Readers of results and refusals: how calls of verbs are named to people and to programs.
+
+A hint is text for every reader, a `NextCall`, or a `TextByReader`. The verbs register their names
+here as they are declared, so that refusals of every layer can name them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from sshwarma.world.presence import PEOPLE_DOORS
+
+
+@dataclass(frozen=True)
+class VerbNames:
+    """The names of a verb for its readers; "" for a reader that cannot call it.
+
+    Attributes:
+        tool: its name for models and scripts.
+        mcp_tool: its name for MCP clients.
+        path: its name for HTTP clients.
+        write_line: writes the line that a person types, from the arguments.
+    """
+
+    tool: str
+    mcp_tool: str
+    path: str
+    write_line: Callable[[Mapping[str, object]], str]
+
+
+_verbs: Final[dict[str, VerbNames]] = {}
+"""The names of all declared verbs, by name: `look`, `mcp add`."""
+
+
+def register_verb_names(name: str, names: VerbNames) -> None:
+    """Make a verb known, so that results and refusals can name its calls."""
+    _verbs[name] = names
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who reads a result: a person, who types lines, or a caller of tools or of the HTTP API."""
+
+    kind: Literal["person", "tool caller", "MCP client", "API client"]
+
+    @property
+    def is_person(self) -> bool:
+        """Whether the reader types lines."""
+        return self.kind == "person"
+
+    def name_verb(self, name: str) -> str:
+        """Return the name by which the reader calls a verb; "" if it cannot.
+
+        Raises:
+            LookupError: if the verb does not exist.
+        """
+        names = _verbs.get(name)
+        if names is None:
+            raise LookupError(f"there is no verb {name}")
+        match self.kind:
+            case "person":
+                return f"/{name}"
+            case "tool caller":
+                return names.tool
+            case "MCP client":
+                return names.mcp_tool
+            case "API client":
+                return names.path
+
+    def name_call(self, name: str, /, **arguments: object) -> str:
+        """Return a call of a verb as the reader makes it; "" if it cannot.
+
+        A person types `/history 5 --before 22`; a program calls `history` with
+        `{"n": 5, "before": 22}`. Arguments that are None are left out.
+
+        Raises:
+            LookupError: if the verb does not exist.
+        """
+        called = self.name_verb(name)
+        values = {key: value for key, value in arguments.items() if value is not None}
+        if self.is_person:
+            return _verbs[name].write_line(values)
+        if not called or not values:
+            return called
+        return f"{called} {json.dumps(values, ensure_ascii=False)}"
+
+    def name_flag(self, parameter: str) -> str:
+        """Return an optional argument as the reader gives it: `--about` or `about`."""
+        return f"--{parameter.replace('_', '-')}" if self.is_person else parameter
+
+    def hint(self, sentence: str, name: str, /, **arguments: object) -> str:
+        """Return a sentence with the call in place of its `{}`; "" if the reader cannot make it."""
+        call = self.name_call(name, **arguments)
+        return sentence.format(call) if call else ""
+
+
+PERSON: Final = Reader("person")
+TOOL_CALLER: Final = Reader("tool caller")
+MCP_CLIENT: Final = Reader("MCP client")
+API_CLIENT: Final = Reader("API client")
+
+_PROGRAMS: Final = {"mcp": MCP_CLIENT, "web": API_CLIENT}
+
+
+def reader_at(door: str) -> Reader:
+    """Return the reader of the results at a door."""
+    return PERSON if door in PEOPLE_DOORS else _PROGRAMS.get(door, TOOL_CALLER)
+
+
+@dataclass(frozen=True)
+class TextByReader:
+    """A sentence that people and programs read in different words; "" for no sentence."""
+
+    person: str
+    program: str = ""
+
+    def text(self, reader: Reader) -> str:
+        """Return the sentence for a reader."""
+        return self.person if reader.is_person else self.program
+
+
+@dataclass(frozen=True)
+class NextCall:
+    """A sentence about a call that the reader can make next; `{}` stands for the call.
+
+    `also` is the sentence about another call, which follows it.
+    """
+
+    sentence: str
+    verb: str
+    arguments: Mapping[str, Any]
+    also: NextCall | None = None
+
+    def text(self, reader: Reader) -> str:
+        """Return the sentence for a reader; "" if it cannot make the call.
+
+        Nobody can in a process that declares no verbs, such as a command of the operator.
+        """
+        if self.verb not in _verbs:
+            return ""
+        first = reader.hint(self.sentence, self.verb, **self.arguments)
+        second = self.also.text(reader) if self.also is not None else ""
+        return f"{first} {second}".strip()
+
+
+Hint: TypeAlias = str | NextCall | TextByReader
+
+
+def next_call(sentence: str, verb: str, /, **arguments: object) -> NextCall:
+    """Make a sentence about a call: `next_call("{} loads it.", "load", room="git")`."""
+    return NextCall(sentence, verb, arguments)
+
+
+def hint_text(hint: Hint, reader: Reader) -> str:
+    """Return the text of a hint for a reader."""
+    return hint if isinstance(hint, str) else hint.text(reader)
