@@ -109,6 +109,7 @@ def test_no_description_names_what_isnames_typed(verb: Verb) -> None:
         assert described["description"]
         assert not names_typed(described["description"])
     assert not names_typed(verb.rights)
+    assert (verb.needs or "") in verb.rights, "the sentence of the rights names the least of them"
 
 
 REFUSED_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [

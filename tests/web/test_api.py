@@ -214,9 +214,10 @@ async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
     assert not {"edit", "tool_edit", "quit", "token_list", "token_new", "token_revoke"} & set(names)
     assert not [verb for verb in answer["verbs"] if "line" in verb]
     listed = {verb["name"]: verb for verb in answer["verbs"]}
-    assert (listed["put"]["needs"], listed["vibe"]["scope"]) == ("enter", "read")
-    assert listed["vibe"]["change_scope"] == "build"
-    assert "build" in listed["put"]["rights"] and "build" in listed["vibe"]["rights"]
+    assert (listed["vibe"]["scope"], listed["vibe"]["change_scope"]) == ("read", "build")
+    assert listed["vibe"]["rights"] == "Needs the enter right, build to set it"
+    assert listed["put"]["rights"] == "Needs the build right, for your own bag only enter"
+    assert all("needs" not in verb for verb in answer["verbs"])
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
 
 

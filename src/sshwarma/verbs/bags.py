@@ -300,7 +300,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Needs the build right in the rooms that the thing leaves and enters",
+    rights_note="Needs the enter right, build in the rooms that the thing leaves and enters",
     examples=("/move prompt:style to home", "/move todo to me"),
     scope=TokenScope.BUILD,
 )

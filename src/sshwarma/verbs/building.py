@@ -151,7 +151,7 @@ def draw_room_text(result: RoomText) -> Block:
     "vibe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Setting it needs the build right",
+    rights_note="Needs the enter right, build to set it",
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
     change_scope=TokenScope.BUILD,
@@ -181,7 +181,7 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     "describe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Setting it needs the build right",
+    rights_note="Needs the enter right, build to set it",
     examples=("/describe", "/describe A long bench under north light."),
     change_scope=TokenScope.BUILD,
 )

@@ -104,7 +104,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
 @context.verb(
     "window",
     needs=Right.ENTER,
-    rights_note="Setting it needs the build right",
+    rights_note="Needs the enter right, build to set it",
     change_scope=TokenScope.BUILD,
     tool=False,
     examples=("/context window", "/context window 10", "/context window 0"),

@@ -27,7 +27,7 @@ from sshwarma.world.namespaces import Namespace
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
-MAKER_RIGHTS: Final = "Needs the admin right for what somebody else made"
+MAKER_RIGHTS: Final = "Needs the enter right, admin for what somebody else made"
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:

@@ -37,7 +37,7 @@ from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-SKILL_RIGHTS: Final = "Needs the admin right for a skill that somebody else made"
+SKILL_RIGHTS: Final = "Needs the enter right, admin for a skill that somebody else made"
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:

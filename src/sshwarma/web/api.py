@@ -1,6 +1,6 @@
 """The HTTP API: every verb by name, authorized by an agent's bearer token.
 
-    GET  /api/v1/verbs          list of verbs with the JSON Schemas of their arguments
+    GET  /api/v1/verbs          list of verbs; docs/verbs.md describes its fields
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
     POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
 
@@ -96,7 +96,6 @@ class HttpApi:
                     "section": verb.section,
                     "summary": verb.summary,
                     "description": verb.program_description,
-                    "needs": verb.needs,
                     "rights": verb.rights,
                     "scope": verb.scope,
                     "change_scope": verb.change_scope,
