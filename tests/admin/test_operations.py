@@ -153,6 +153,14 @@ async def test_an_empty_label_or_id_of_a_token_is_refused(world: World, alice: S
     assert len(await run_operation(world, "token_list", {})) == 1
 
 
+async def test_services_of_an_operation_are_not_arguments(world: World) -> None:
+    for name in ("registration_show", "invite"):
+        with pytest.raises(Invalid, match="settings"):
+            await run_operation(world, name, {"settings": None})
+    with pytest.raises(Invalid, match="world"):
+        await run_operation(world, "agents_list", {"world": None})
+
+
 async def test_registration_show_returns_the_mode_of_the_server(world: World) -> None:
     assert await run_operation(world, "registration_show", {}) is None
     assert await run_operation(world, "registration_show", {}, settings=registering("open")) == {

@@ -35,7 +35,7 @@ async def run_operation(
 ) -> Json:
     """Run an operation by name.
 
-    `settings` are those of the server: it refuses to make an invite code that nobody can use.
+    `world` and `settings` are given to the operations that declare them.
 
     Raises:
         WorldError: with the reason, or if there is no such operation.
@@ -43,25 +43,31 @@ async def run_operation(
     operation = OPERATIONS.get(name)
     if operation is None:
         raise NotFound("Unknown operation.", hint="The server may be an older version.")
+    signature, services = inspect.signature(operation), {"world": world, "settings": settings}
+    wanted = [
+        services[parameter.name]
+        for parameter in signature.parameters.values()
+        if parameter.kind is parameter.POSITIONAL_ONLY
+    ]
     try:
-        inspect.signature(operation).bind(world, **args)
+        signature.bind(*wanted, **args)
     except TypeError as error:
         raise Invalid(f"{name}: {error}.", hint="The server may be another version.") from None
-    if operation is invite and settings is not None:
-        _check_codes_are_used(settings.registration.mode)
-    if operation is registration_show:
-        return await registration_show(world, settings)
-    return await operation(world, **args)
+    return await operation(*wanted, **args)
 
 
 def register_operation(run: Operation) -> Operation:
-    """Register an operation under the name of its function."""
+    """Register an operation under the name of its function.
+
+    Its positional-only parameters are the services that it needs: `world`, and `settings`, which
+    are those of the server, or None if the caller has none. The others are its arguments.
+    """
     OPERATIONS[run.__name__] = run
     return run
 
 
 @register_operation
-async def keys_add(world: World, name: str, public_key: str, role: str | None = None) -> Json:
+async def keys_add(world: World, /, name: str, public_key: str, role: str | None = None) -> Json:
     """Add a key with which an agent can log in; create the agent if it does not exist.
 
     `public_key` is a line as in an OpenSSH .pub file. `role` is the role of a new agent (member if
@@ -84,7 +90,7 @@ async def keys_add(world: World, name: str, public_key: str, role: str | None = 
 
 
 @register_operation
-async def keys_list(world: World, name: str | None = None) -> Json:
+async def keys_list(world: World, /, name: str | None = None) -> Json:
     """Every key, or those of one agent."""
     key_owners = (
         [_require_agent(world, name)]
@@ -99,7 +105,7 @@ async def keys_list(world: World, name: str | None = None) -> Json:
 
 
 @register_operation
-async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
+async def keys_remove(world: World, /, name: str, fingerprint: str) -> Json:
     """Remove a key; its agent's live connections end."""
     agent = _require_agent(world, name)
     key_fingerprint = await _audited_change(
@@ -111,7 +117,7 @@ async def keys_remove(world: World, name: str, fingerprint: str) -> Json:
 
 
 @register_operation
-async def agents_list(world: World) -> Json:
+async def agents_list(world: World, /) -> Json:
     """Every agent with its role, keys and connections, except those of removed models."""
     return [
         {
@@ -128,7 +134,7 @@ async def agents_list(world: World) -> Json:
 
 
 @register_operation
-async def agents_role(world: World, name: str, role: str) -> Json:
+async def agents_role(world: World, /, name: str, role: str) -> Json:
     """Give an agent a server role."""
     agent = _require_agent(world, name)
     await _audited_change(
@@ -140,19 +146,19 @@ async def agents_role(world: World, name: str, role: str) -> Json:
 
 
 @register_operation
-async def agents_disable(world: World, name: str) -> Json:
+async def agents_disable(world: World, /, name: str) -> Json:
     """Disable an agent and end its connections."""
     return await _set_agent_disabled(world, name, True)
 
 
 @register_operation
-async def agents_enable(world: World, name: str) -> Json:
+async def agents_enable(world: World, /, name: str) -> Json:
     """Enable a disabled agent."""
     return await _set_agent_disabled(world, name, False)
 
 
 @register_operation
-async def registration_show(world: World, settings: Settings | None = None) -> Json:
+async def registration_show(settings: Settings | None, /) -> Json:
     """The registration of a running server: its mode, role and ssh address; None if unknown."""
     if settings is None:
         return None
@@ -161,8 +167,16 @@ async def registration_show(world: World, settings: Settings | None = None) -> J
 
 
 @register_operation
-async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
-    """Create a one-time code for a new agent."""
+async def invite(
+    world: World, settings: Settings | None, /, role: str = "member", hours: float = 72
+) -> Json:
+    """Create a one-time code for a new agent.
+
+    Raises:
+        Conflict: unless the server registers new keys with a code.
+    """
+    if settings is not None:
+        _check_codes_are_used(settings.registration.mode)
     code = await _audited_change(
         world, f"invite {role}", lambda tx: invites.create_invite(tx, role, hours, created_by=None)
     )
@@ -172,6 +186,7 @@ async def invite(world: World, role: str = "member", hours: float = 72) -> Json:
 @register_operation
 async def token_new(
     world: World,
+    /,
     name: str,
     label: str | None = None,
     days: float | None = None,
@@ -201,7 +216,7 @@ async def token_new(
 
 
 @register_operation
-async def token_list(world: World, name: str | None = None) -> Json:
+async def token_list(world: World, /, name: str | None = None) -> Json:
     """Active tokens, of all agents or of one."""
     agent_id = _require_agent(world, name).id if name else None
     return [
@@ -217,7 +232,7 @@ async def token_list(world: World, name: str | None = None) -> Json:
 
 
 @register_operation
-async def token_revoke(world: World, token_id: str) -> Json:
+async def token_revoke(world: World, /, token_id: str) -> Json:
     """Revoke a token, by its id or the start of it."""
     token = await _audited_change(
         world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
