@@ -157,19 +157,13 @@ async def rebuild_notes(caller: Caller, model: ModelMention | None = None) -> Co
     """
     agent = await find_model(caller, model)
 
-    # Not `turns.sync_notes`, which goes back to the notes before the newest answer: those may have
-    # been edited by hand, and a rebuild takes nothing but what answers set.
+    # The notes before an answer do not count: they may have been edited by hand.
     def work(tx: Change) -> bool:
-        for turn in reversed(turns.read_path(tx.conn, caller.room_id)):
-            if turn.agent_id == agent.id:
-                for row in reversed(turns.read_rows_with_request(tx.conn, turn)):
-                    if "state" in row.meta and row.author_id == agent.id:
-                        notes.write_notes(
-                            tx, caller.room_id, agent.id, agent.name, row.meta["state"]
-                        )
-                        return True
-        notes.write_notes(tx, caller.room_id, agent.id, agent.name, "")
-        return False
+        path = reversed(turns.read_path(tx.conn, caller.room_id))
+        answers = (turn for turn in path if turn.agent_id == agent.id)
+        text = notes.read_answer_notes(tx.conn, answers)
+        notes.write_notes(tx, caller.room_id, agent.id, agent.name, text or "")
+        return text is not None
 
     has_notes = await caller.change(work, f"had {agent.name}'s notes rebuilt")
     if has_notes:

@@ -300,12 +300,7 @@ def sync_notes(tx: Change, caller: Caller, agent_id: str, gone: Sequence[Turn] =
     if newest is None:
         old_notes = next((turn.state_before for turn in gone if turn.agent_id == agent_id), None)
         return _set_notes(tx, caller, agent_id, old_notes)
-    own_rows = (
-        row
-        for row in reversed(turns.read_rows_with_request(tx.conn, newest))
-        if row.author_id == agent_id
-    )
-    newest_notes = next((str(row.meta["state"]) for row in own_rows if "state" in row.meta), None)
+    newest_notes = notes.read_answer_notes(tx.conn, [newest])
     return _set_notes(
         tx, caller, agent_id, newest.state_before if newest_notes is None else newest_notes
     )
