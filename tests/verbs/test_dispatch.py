@@ -21,7 +21,6 @@ from sshwarma.verbs import (
     help,
     inventory,
     namespaces,
-    preferences,
     skills,
     state,
     turns,
@@ -30,6 +29,7 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.grammar import find_typed, split_verb
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
+from sshwarma.verbs.set import complete_setting_values, complete_settings
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import things
 from sshwarma.world.access import Right
@@ -643,8 +643,8 @@ SENSIBLE: dict[Any, list[str]] = {
     inventory.complete_inventory: ["room", "me", "all", "@bob", "defaults"],
     arguments.complete_contexts: ["room", "me", "all", "@bob", "defaults"],
     help.complete_topics: ["look", "start", "keys", "tool new"],
-    preferences.complete_settings: ["plain", "start"],
-    preferences.complete_setting_values: ["on", "off", "20", "x"],
+    complete_settings: ["plain", "start"],
+    complete_setting_values: ["on", "off", "20", "x"],
     namespaces.complete_namespaces: SPACES,
     namespaces.complete_loaded: SPACES,
     namespaces.complete_unloaded: SPACES,

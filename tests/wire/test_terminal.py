@@ -79,7 +79,7 @@ def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
 
 
 @covers("set")
-def test_preferences_survive_reconnect_and_apply_at_once(alice: Person, room: str) -> None:
+def test_settings_survive_reconnect_and_apply_at_once(alice: Person, room: str) -> None:
     screen = alice.sit(room=room)
     screen.enter("/set timestamps on")
     screen.wait_for("timestamps is on.")

@@ -14,8 +14,8 @@ from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import Count, Flag, OptionalMention, RowNumber, Words
 from sshwarma.verbs.log_rows import is_by_model
-from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.stats import tool_count_lines
 from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view, view_for_reader
 from sshwarma.world import private_messages, rows, search, statistics
@@ -232,7 +232,9 @@ async def _history_of(
     Answers are drawn in a thread, because many at once would block the event loop; the drawings are
     cached, so that showing them costs little.
     """
-    has_markdown = caller.door == "ssh" and read_preference(caller.agent.prefs, "markdown") == "on"
+    has_markdown = (
+        caller.door == "ssh" and read_user_setting(caller.agent.prefs, "markdown") == "on"
+    )
     answers = {
         row.seq: row.content
         for row in shown[-MAX_MARKDOWN_ROWS:]

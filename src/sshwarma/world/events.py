@@ -75,7 +75,7 @@ class WorldChanged:
 
 @dataclass(frozen=True, slots=True)
 class AgentsChanged:
-    """Agents, their roles, keys or preferences changed; `agent_id` says whose."""
+    """Agents, their roles, keys or settings changed; `agent_id` says whose."""
 
     agent_id: str
 

@@ -27,7 +27,7 @@ from sshwarma.verbs.log_rows import (
     is_by_model,
     is_row_visible,
 )
-from sshwarma.verbs.preferences import read_preference
+from sshwarma.verbs.set import read_user_setting
 from sshwarma.world import mentions
 from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.row import Row
@@ -56,15 +56,15 @@ class RoomView(AnswerWatcher, StatusWatcher):
         self.configure()
 
     def configure(self) -> None:
-        """Apply the agent's preferences to rows drawn from now on."""
+        """Apply the agent's settings to rows drawn from now on."""
         agent = self._world.agents.get(self._agent_id)
         prefs = agent.prefs if agent is not None else {}
         self._row_options = RowDisplayOptions(
-            timestamps=read_preference(prefs, "timestamps") == "on",
-            markdown=read_preference(prefs, "markdown") == "on",
-            tools=cast(ToolView, read_preference(prefs, "tools")),
+            timestamps=read_user_setting(prefs, "timestamps") == "on",
+            markdown=read_user_setting(prefs, "markdown") == "on",
+            tools=cast(ToolView, read_user_setting(prefs, "tools")),
         )
-        self._has_bell = read_preference(prefs, "bell") == "on"
+        self._has_bell = read_user_setting(prefs, "bell") == "on"
 
     # Subscription
 
@@ -83,7 +83,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
         entry = self._entries
         world = self._world
         room = await world.room(room_id)
-        count = int(read_preference(self._context.require_agent(self._agent_id).prefs, "history"))
+        count = int(read_user_setting(self._context.require_agent(self._agent_id).prefs, "history"))
         # Read more rows than are shown, because presence rows are left out.
         recent = await world.last_rows(room_id, TAIL_ROWS)
         await self._draw_ahead(self._select_last(recent, count))

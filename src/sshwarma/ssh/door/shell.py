@@ -27,8 +27,8 @@ from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import read_room_details
 from sshwarma.verbs.moving import MoveResult
-from sshwarma.verbs.preferences import read_preference
 from sshwarma.verbs.quit import Goodbye
+from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import agents, movement
@@ -86,8 +86,8 @@ class ShellHandler(ChannelHandler):
             TerminalOptions(
                 theme=self._choose_theme(prefs),
                 utf8=context.utf8(env),
-                plain=self._dumb or _is_preference_on(prefs, "plain"),
-                vi=_is_preference_on(prefs, "vi"),
+                plain=self._dumb or _is_setting_on(prefs, "plain"),
+                vi=_is_setting_on(prefs, "vi"),
             ),
             columns=columns,
             rows=rows,
@@ -337,8 +337,8 @@ class ShellHandler(ChannelHandler):
         self._room_view.configure()
         self.terminal.configure(
             theme=self._choose_theme(agent.prefs),
-            plain=self._dumb or _is_preference_on(agent.prefs, "plain"),
-            vi=_is_preference_on(agent.prefs, "vi"),
+            plain=self._dumb or _is_setting_on(agent.prefs, "plain"),
+            vi=_is_setting_on(agent.prefs, "vi"),
         )
 
     # Ending.
@@ -381,8 +381,8 @@ class ShellHandler(ChannelHandler):
         return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
 
 
-def _is_preference_on(prefs: dict[str, Any], name: str) -> bool:
-    return read_preference(prefs, name) == "on"
+def _is_setting_on(prefs: dict[str, Any], name: str) -> bool:
+    return read_user_setting(prefs, name) == "on"
 
 
 def _is_echoed(typed: str) -> bool:
