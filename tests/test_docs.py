@@ -15,6 +15,7 @@ sys.path.insert(0, str(TOP))
 from docs.generate import PAGES  # noqa: E402 - the path is set above
 
 from sshwarma.settings import load_settings  # noqa: E402
+from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
 from sshwarma.verbs.registry import find_verb, verb_names  # noqa: E402
 
@@ -27,8 +28,24 @@ WRITTEN_PAGES = sorted(
 
 NAMED_FILE = re.compile(r"(?<![\w/.:$-])((?:[\w-]+/)+[\w.-]+\.(?:py|lua|md|toml|sh|txt|svg))\b")
 NAMED_FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
+NAMED_BARE_FILE = re.compile(r"`([\w-]+\.(?:py|lua))`")
+NAMED_SYMBOL = re.compile(r"`(?:(?:sshwarma\.)?\w+\.)?([A-Z]\w*[a-z]\w*)(?:\.(\w+))?`")
+SYMBOL_OF_FILE = re.compile(r"`([A-Z]\w+|\w+_\w+)(?:\.\w+)*` (?:of |\()`([\w/]+\.py)`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 MAX_ARCHITECTURE_WORDS = 1_500
+
+FILES_OF_READERS = {"share.lua"}
+"""Files that a reader of a page makes."""
+
+NAMES_OF_LIBRARIES = {
+    "Application",
+    "AsyncOAuth2Client",
+    "OrderedDict",
+    "PromptSession",
+    "TTLCache",
+    "Vt100Parser",
+}
+"""Classes of other projects that the program does not use."""
 
 
 @pytest.mark.parametrize("page", WRITTEN_PAGES, ids=str)
@@ -44,6 +61,63 @@ def test_every_file_named_in_a_page_exists(page: Path) -> None:
     assert not missing
     broken = {path for path in LINK.findall(text) if not (TOP / page.parent / path).exists()}
     assert not broken
+
+
+def _folders_named_in(page: Path, text: str) -> list[Path]:
+    """The folders in which a file that the page names without one may be."""
+    sources = TOP / "src" / "sshwarma"
+    folders = [TOP, sources, TOP / page.parent]
+    named = {*NAMED_FOLDER.findall(text), *(str(Path(f).parent) for f in NAMED_FILE.findall(text))}
+    return [*folders, *(root / folder for folder in named for root in (TOP, sources))]
+
+
+@pytest.mark.parametrize("page", WRITTEN_PAGES, ids=str)
+def test_every_file_named_without_a_folder_exists(page: Path) -> None:
+    """It stands in a folder that the page names, beside the page or at the top."""
+    text = (TOP / page).read_text(encoding="utf-8")
+    folders = _folders_named_in(page, text)
+    named = set(NAMED_BARE_FILE.findall(text)) - FILES_OF_READERS
+    assert not {name for name in named if not any((folder / name).exists() for folder in folders)}
+
+
+@pytest.fixture(scope="module")
+def names_in_the_program() -> set[str]:
+    """Classes of the program, and names that it or its tests use as attributes."""
+    files = [*(TOP / "src").rglob("*.py"), *(TOP / "tests").glob("*/*.py")]
+    return {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize("page", WRITTEN_PAGES, ids=str)
+def test_every_class_named_in_a_page_exists(page: Path, names_in_the_program: set[str]) -> None:
+    """And what is named as its attribute."""
+    found = NAMED_SYMBOL.findall((TOP / page).read_text(encoding="utf-8"))
+    named = {name for names in found for name in names if name} - NAMES_OF_LIBRARIES
+    unknown = named - names_in_the_program
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", WRITTEN_PAGES, ids=str)
+def test_symbols_stand_in_the_files_that_a_page_gives_for_them(page: Path) -> None:
+    text = (TOP / page).read_text(encoding="utf-8")
+    for symbol, path in SYMBOL_OF_FILE.findall(text):
+        roots = (TOP, TOP / "src" / "sshwarma")
+        source = next((root / path).read_text("utf-8") for root in roots if (root / path).exists())
+        defined = rf"^\s*(?:(?:async )?def|class) {symbol}\b|^\s*{symbol}\b.* = "
+        assert re.search(defined, source, re.MULTILINE), f"{symbol} of {path}"
+
+
+def test_contributing_page_names_every_member_of_a_tool_provider() -> None:
+    text = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    members = [name for name in vars(ToolProvider) if not name.startswith("_")]
+    assert len(members) >= 4
+    assert not [name for name in members if f"`{name}`" not in text]
+
+
+def test_patterns_detect_symbols_and_bare_files_that_a_page_names() -> None:
+    text = "see `gone.py`, `Gone`, `world.Gone`, `Gone.call`, `Gone` of `a/b.py` and `x_y` (`c.py`)"
+    assert NAMED_BARE_FILE.findall(text) == ["gone.py", "c.py"]
+    assert set(NAMED_SYMBOL.findall(text)) == {("Gone", ""), ("Gone", "call")}
+    assert SYMBOL_OF_FILE.findall(text) == [("Gone", "a/b.py"), ("x_y", "c.py")]
 
 
 def test_patterns_detect_files_that_a_page_names() -> None:

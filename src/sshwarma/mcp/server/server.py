@@ -7,6 +7,7 @@ thread imports it; requests wait meanwhile. This module does not import it.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import structlog
@@ -60,9 +61,11 @@ class McpServer:
         try:
             endpoint = await self._wait_until_loaded()
         except Unavailable as unavailable:
-            headers = [(b"content-type", b"text/plain"), (b"retry-after", b"5")]
+            error = {"code": -32000, "message": str(unavailable)}  # as the endpoint refuses
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+            headers = [(b"content-type", b"application/json"), (b"retry-after", b"5")]
             await send({"type": "http.response.start", "status": 503, "headers": headers})
-            await send({"type": "http.response.body", "body": str(unavailable).encode()})
+            await send({"type": "http.response.body", "body": body})
             return
         await endpoint.serve_http(scope, receive, send)
 
