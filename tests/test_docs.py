@@ -1,4 +1,4 @@
-"""What is written is what is: generated pages are current, and the README's commands exist."""
+"""Pages agree with the program: generated ones are current, and what they name exists."""
 
 from __future__ import annotations
 

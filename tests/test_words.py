@@ -42,8 +42,8 @@ _PATTERNS = {
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """The reason of each exception, by file and sentence. Only quotations belong here."""
 
-MARKUP = ("*.md", "*.lua", "*.html", "*.css", "*.js", "*.txt", "*.sql")
-FOLDERS = ("src", "embedded", "docs")
+MARKUP = ("*.md", "*.lua", "*.sh", "*.toml", "*.html", "*.css", "*.js", "*.txt", "*.sql")
+FOLDERS = ("src", "embedded", "docs", "tests", "benchmarks", "examples", "migrations")
 
 
 TEST_FILES = sorted(
@@ -60,7 +60,12 @@ def _files() -> list[Path]:
     for folder in FOLDERS:
         for kind in ("*.py", *MARKUP):
             written += (TOP / folder).rglob(kind)
-    return sorted(file for file in written if "__pycache__" not in file.parts)
+    return sorted(
+        file
+        for file in written
+        if file != Path(__file__)  # quotes the phrases; `finding` holds the data of a benchmark
+        and not {"__pycache__", "node_modules", "golden", "finding"} & set(file.parts)
+    )
 
 
 def _python_texts(source: str) -> Iterator[tuple[int, str]]:
@@ -132,6 +137,19 @@ def test_files_contain_no_banned_words(name: str) -> None:
         finding for line, text in _texts(TOP / name) for finding in _findings(name, line, text)
     ]
     assert not found, "\n".join(["rewrite, by the rules of CONTRIBUTING.md:", *found])
+
+
+@pytest.mark.parametrize("folder", ["settings", "verbs"])
+def test_help_texts_begin_with_plain_words(folder: str) -> None:
+    """Descriptions of settings, and the first lines of docstrings: no `Most lines`, no `What`."""
+    idioms = re.compile(r"(?:Most|Least|Longest|What) (?!recent)")
+    found = [
+        f"{file.name}:{line}: {text}"
+        for file in sorted((TOP / "src" / "sshwarma" / folder).glob("*.py"))
+        for line, text in _python_texts(file.read_text(encoding="utf-8"))
+        if idioms.match(text.strip()) and text.strip().endswith(".")
+    ]
+    assert not found, "\n".join(["say Maximum or Minimum, or name the thing:", *found])
 
 
 def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:

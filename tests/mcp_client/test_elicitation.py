@@ -1,4 +1,4 @@
-"""What servers ask amid a call: of the person whose call it is, in their terminal, nobody else."""
+"""Questions of servers during a call reach only the person who called, in their terminal."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_invalid_url_is_refused(url: str, why: str) -> None:
 
 
 class Web(ThreadingHTTPServer):
-    """An MCP server by hand, of the older protocol, that answers as it is told by its path."""
+    """An MCP server by hand, of the older protocol, whose path says how it answers."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, dict[str, str]]] = []

@@ -1,4 +1,4 @@
-"""A program behind the transport: what is left when its owner is cancelled while it is ended."""
+"""A program behind the transport: nothing is left when its owner is cancelled while it ends."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ async def test_flood_of_messages_does_not_block_the_event_loop(hubbed: Hubbed) -
     flood = asyncio.create_task(hubbed.call("evil:flood"))
     worst = 0.0
     while not flood.done():
-        before = time.thread_time()  # a busy machine takes its time, but not more of the processor
+        before = time.thread_time()  # processor time does not depend on the load
         await asyncio.sleep(0)
         worst = max(worst, time.thread_time() - before)
     assert flood.result().text == "Flooded."

@@ -1,4 +1,4 @@
-"""Who is told of what has changed: only those whose lists it is, and only of what they may read."""
+"""Notifications of changes reach only the clients whose lists changed and that may read them."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_only_subscribed_resources_are_notified(served: Served, mode: str)
     async with listening(served, token, mode, *uris) as ears:
         await served.do("ben", "/put other = two", room="lobby")
         await served.do("ben", "hello", room="home")
-        await ears.hears("room://lobby/log")  # others were told of that
+        await ears.hears("room://lobby/log")  # the others were notified
         await ears.hears_nothing()
         assert set(ears.heard) == {"room://lobby/log"}
         ears.heard.clear()

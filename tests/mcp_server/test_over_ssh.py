@@ -187,7 +187,7 @@ async def test_disabling_an_agent_ends_its_connection(world: Server, person: Any
         waits = asyncio.create_task(client.call_tool("wait_events", {"timeout": 30}))
         await loop.run_in_executor(None, lambda: world.operate("agents_disable", name=someone.name))
         async with asyncio.timeout(20):
-            # What was under way may still be told why it ended.
+            # The call in progress may still get the reason.
             with pytest.raises(MCPError, match=r"closed|^Your account was disabled by an admin\."):
                 await waits
             with pytest.raises(MCPError, match="closed"):

@@ -191,7 +191,7 @@ def test_ascii_dumb_and_plain_terminals_match_golden(sit: Sit, shows: Shows, kin
 
 
 ANSWER = """\
-The build has **three** steps, and the *second* is the one that takes its time:
+The build has **three** steps, and the *second* is the one that takes a minute:
 
 1. Fetch what `requirements.lock` names
 2. Compile; see https://example.org/how_it_works for the flags

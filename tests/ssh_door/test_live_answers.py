@@ -1,4 +1,4 @@
-"""Answers that are coming, as every terminal in a room is told of them."""
+"""Answers in progress, as every terminal in a room hears them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watcher:
             self.shown[turn_id] = coming
 
     async def hears(self, times: int) -> None:
-        """Wait until it was shown something so many times in all."""
+        """Wait until it was shown something `times` times."""
         while self.times < times:
             self.told.clear()
             await self.told.wait()

@@ -36,7 +36,7 @@ async def until(condition: Callable[[], object], seconds: float = SECONDS) -> No
 
 @dataclass
 class Program:
-    """What runs in a channel: echoes, and keeps what it was told."""
+    """A program in a channel: echoes its input, and keeps it."""
 
     channel: Channel
     command: str | None = None

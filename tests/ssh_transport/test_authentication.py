@@ -1,9 +1,9 @@
 """Identity is the key that signed.
 
-VULNERABILITY (soft-serve, critical): a client offers the victim's public key, is told it would do,
-then signs with its own. A server that remembers the account looked up for the first is fooled.
+VULNERABILITY (soft-serve, critical): a client offers the victim's public key, is answered that it
+would do, then signs with its own. A server that remembers the account of the first key is fooled.
 THESE TESTS: offer and sign in every order, under one name and under two, back to back so that the
-requests overlap; whoever comes in comes in as the key that signed. The honest victim still can.
+requests overlap; each login has the identity of the key that signed. The honest victim still can.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is not served is refused, and the next shell is still answered at once."""
+"""Requests that are not served are refused, and the next shell is still answered at once."""
 
 from __future__ import annotations
 

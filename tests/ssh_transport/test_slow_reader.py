@@ -1,4 +1,4 @@
-"""A peer that stops reading: its handler is told, memory stays bounded, nobody else notices."""
+"""A peer that stops reading: its handler is called, memory stays bounded, nobody else notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that tries to act on the terminal of whoever reads it.
+"""Text that tries to act on the terminal of its reader.
 
 `PAYLOADS` is a list of (name, text). A payload may be put into a message, a name, a description,
 a tool result, a model's output; wherever it is shown, `is_harmless` must hold for the bytes.

@@ -54,8 +54,8 @@ class Model:
         return found
 
     def data(self, room: str | None, agent: str | None) -> dict[str, tuple[str, str, float]]:
-        """Equipped data by name: id, whose row decided, priority. Only the room's if both have
-        something to say of a name, and what is on before what is off."""
+        """Equipped data by name: id, whose row decided, priority. Only the room's if both decide
+        about a name, and entries that are on before those that are off."""
         found: dict[str, tuple[str, str, float]] = {}
         decided: set[str] = set()
         for source, context in self._contexts(room, agent):

@@ -134,8 +134,8 @@ class Served:
 
     @asynccontextmanager
     async def client(self, token: str, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
-        """An SDK client with a token, in one era of the protocol. One of the older hears what it
-        is told by itself from the start."""
+        """An SDK client with a token, in one era of the protocol. One of the older hears
+        notifications by itself from the start."""
         headers = {"Authorization": f"Bearer {token}"}
         hears = asyncio.Event()
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Someone:
-    """An agent with one link. What it may do is read anew for every line, as a door would."""
+    """An agent with one connection. Its rights are read again for every line, as a door does."""
 
     world: World
     id: str

@@ -83,7 +83,7 @@ async def test_prefix_of_a_name_selects_the_bag(world: World, alice: Someone, bo
     assert [(await do(alice, f"/examine {bag}:z")).content for bag in ("home", "room", "me")] == [
         "1", "2", "3",
     ]  # fmt: skip
-    assert await notices(world) == ["made z"], "what is put elsewhere is nothing to this room"
+    assert await notices(world) == ["made z"], "the room hears nothing about things put elsewhere"
     assert (await do(alice, "/edit home:z")).line == "/put home:z = 1"
     assert "build right in home" in (await refused(bob, "/put home:z = x")).message
     assert isinstance(await refused(bob, "/edit home:z"), Forbidden)

@@ -768,7 +768,7 @@ async def test_concurrent_requests_take_a_thing_once(alice: Someone, bob: Someon
         do(alice, "/move note to me"), do(alice, "/drop room note"), return_exceptions=True
     )
     done = [result for result in results if not isinstance(result, Exception)]
-    assert len(done) == 1, "whoever comes second finds nothing there"
+    assert len(done) == 1, "the second one finds nothing there"
     await do(alice, "/put third = x")
     await do(alice, "/room builder bob")
     results = await asyncio.gather(

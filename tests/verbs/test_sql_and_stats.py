@@ -118,7 +118,7 @@ async def test_sql_hides_rooms_that_the_caller_may_not_enter(
     query = "/sql SELECT content FROM messages WHERE role = 'user' ORDER BY id"
     assert (await do(guest, query)).rows == (("just for you",),)
     assert (await do(bob, query)).rows == (("treasure",), ("just for you",))
-    assert (await do(alice, query)).rows == (("treasure",),)  # may enter, and was told nothing
+    assert (await do(alice, query)).rows == (("treasure",),)  # may enter, and has no message
     await do(bob, "/room member gast")
     assert len((await do(guest, query)).rows) == 2
     await do(bob, "/room remove gast")

@@ -1,4 +1,4 @@
-"""The HTTP API: every verb for whoever holds an agent's token."""
+"""The HTTP API: every verb for the holder of an agent's token."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def _talk_until_killed(
     numbers: itertools.count[int],
     enough: int,
 ) -> set[str]:
-    """Everybody talks without pause; after so many lines were shown, the server is killed. What
-    any of them was shown as said."""
+    """Everybody talks without pause; the server is killed after a number of shown lines. Return
+    the lines that any of them was shown."""
     for shell in shells:
         assert shell.stdin
         shell.stdin.write(b"".join(b"word %d\n" % next(numbers) for _ in range(150)))

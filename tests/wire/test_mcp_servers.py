@@ -26,7 +26,7 @@ from support.driver.installed import NODE, POISONED, from_npm, from_pypi
 
 @pytest.fixture(scope="module")
 def mock() -> Iterator[str]:
-    """A model that adds numbers with the tool it is offered, and one that takes its time."""
+    """A model that adds numbers with the tool it is offered, and one that answers slowly."""
     adds = {"name": "everything__get-sum", "arguments": '{"a": 19, "b": 23}', "id": "call_a"}
     works = {"name": "everything__trigger-long-running-operation",
              "arguments": '{"duration": 3, "steps": 3}', "id": "call_b"}  # fmt: skip

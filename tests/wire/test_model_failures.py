@@ -1,4 +1,4 @@
-"""Models in hard times: a server killed amid an answer, a crowd that watches, keys that must not
+"""Failures of models: a server killed during an answer, a crowd that watches, keys that must not
 show."""
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ async def test_fifty_people_see_three_models_answer_at_once(
             assert seen.count(end) >= 1
 
     def whole() -> bool:
-        """Each tale is there once: it was there amid its coming, too."""
+        """Each tale is shown once; it was also shown while it arrived."""
         shown = " ".join(text.strip() for text in small.everything)
         return all(
             f"{name}: {tale(name)}" in shown and shown.count(f"the end of {name}") == 1

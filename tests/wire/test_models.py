@@ -81,7 +81,7 @@ ROOMS = (f"den-{number}" for number in itertools.count())
 
 @pytest.fixture
 def boss(house: Server) -> Iterator[Person]:
-    """The owner, in a new room: a model is told what was said, and the mock looks at all of it."""
+    """The owner, in a new room: a model is sent the messages, and the mock looks at all of them."""
     owner = house.owner
     owner.does(f"create {next(ROOMS)}")
     yield owner

@@ -62,7 +62,7 @@ def test_owner_signs_in_by_pasting_and_stays_signed_in(
     screen.enter("/mcp login guarded")
     screen.wait_for("Sign in to guarded in your browser:")
     screen.wait_for("/mcp login guarded ADDRESS")
-    # One who comes by ssh without a terminal gets the same, on one line; that begins it anew.
+    # A command over ssh prints the same on one line, and begins another sign-in.
     begun = owner.json("mcp login guarded")
     assert begun["host"] == guarded.url.split("/")[2]
     assert begun["redirect"] == "http://127.0.0.1:2280/oauth/callback"
@@ -124,7 +124,7 @@ def test_owner_signs_in_by_pasting_and_stays_signed_in(
     assert "alice may read" in guest.does("run guarded:whoami")
     assert guarded.control("seen")["clients"] == 1, "it registered more than once"
 
-    # Whoever signs out leaves nothing here, and gives the tokens back.
+    # A sign-out leaves nothing here, and revokes the tokens.
     assert "its tokens are deleted" in owner.does("mcp logout guarded")
     assert not kept(server).exists()
     assert guarded.seen[-1] == "revoke"

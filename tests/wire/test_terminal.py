@@ -313,7 +313,7 @@ def test_resize_reflows_at_once_and_keeps_the_draft(alice: Person, room: str) ->
     screen.type("half a line")
     screen.wait_for_input(f"{room}> half a line")
     screen.resize(50, 20)
-    # What stood there was cut at the new edge: its words are whole again once they are drawn anew.
+    # The text was cut at the new edge: its words are whole again once they are redrawn.
     screen.wait_for(lambda: " ".join(" ".join(screen.lines).split()).count(words) == 1)
     screen.wait_for_input(f"{room}> half a line")
     assert all(len(row) <= 50 for row in screen.lines)

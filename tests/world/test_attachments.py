@@ -15,7 +15,7 @@ __all__ = ["alice", "world"]
 
 
 async def give(world: World, alice: Someone, *sizes: int) -> str:
-    """A call that gave so many bytes each; its id."""
+    """Record a call with attachments of `sizes` bytes; return its id."""
 
     def work(tx: Change) -> str:
         call = calls.record_call_start(

@@ -33,7 +33,7 @@ async def test_orphans_are_things_in_a_deleted_bag(world: World, alice: Someone)
     box = await make(world, "lobby", "container", "box", id="box")
     await make(world, box.id, "container", "inner", id="inner")
     await make(world, "inner", "data", "deep", id="deep")
-    assert (await do(alice, "/gc orphans")).count == 0, "the world itself is none"
+    assert (await do(alice, "/gc orphans")).count == 0, "the world itself is not an orphan"
     await delete(world, "box")
     dry = await do(alice, "/gc orphans")
     assert (dry.found, dry.acted) == ((("inner", "container"),), False)

@@ -146,7 +146,7 @@ async def test_failed_write_leaves_no_gap_in_the_log(world: World) -> None:
 
 
 async def test_announced_change_is_visible_at_once(world: World, alice: Someone) -> None:
-    """Whoever hears of a change and looks, sees it."""
+    """A reader that was notified of a change sees it."""
     seen: list[str] = []
     await do(alice, "/look")
     await do(alice, "/describe one")

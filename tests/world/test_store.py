@@ -141,7 +141,7 @@ async def test_results_and_events_follow_the_commit(kept: Store, tmp_path: Path)
     assert other.execute("SELECT count(*) FROM rows").fetchone()[0] == 0
     gate.opened.set()
     await asyncio.gather(held, *waiting)
-    assert seen_when_told == [5] * 5, "every event was told when all of its batch was stored"
+    assert seen_when_told == [5] * 5, "every event was published after all of its batch was stored"
     other.close()
 
 
@@ -218,7 +218,7 @@ async def test_close_finishes_queued_writes_and_refuses_new_ones(kept: Store) ->
 
 
 async def test_a_closed_store_is_one_file(kept: Store) -> None:
-    """Whoever copies the file of a stopped world has all of it."""
+    """A copy of the file of a stopped world is complete."""
     await asyncio.gather(*(kept.read(lambda conn: things.get_thing(conn, "den")) for _ in range(9)))
     await kept.write(say("last words"))
     await kept.close()

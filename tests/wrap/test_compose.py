@@ -1,4 +1,4 @@
-"""Composing: what a model would be told, through the real Lua host."""
+"""Composing: the context of a model, through the real Lua host."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ async def test_invalid_message_of_a_worker_is_a_worker_error(
             if host._idle:
                 with pytest.raises(LuaWorkerError):
                     await host.run(TWO, "main", {})
-        # A spare that was starting while lies were told is lost to them too, once.
+        # A spare worker that was starting meanwhile also got wrong values, and is lost once.
         with contextlib.suppress(LuaWorkerError):
             await host.run(TWO, "main", {})
         assert await host.run(TWO, "main", {}) == 2

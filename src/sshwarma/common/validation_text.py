@@ -19,7 +19,7 @@ _REQUIREMENTS: Final = {
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
 }
-"""What a value must be, by the type of pydantic's error."""
+"""Requirement on a value, by the type of pydantic's error."""
 
 
 def describe_requirement(kind: str, context: Mapping[str, Any]) -> str | None:

@@ -27,7 +27,7 @@ _REQUIREMENTS: Final = {
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} words",
 }
-"""What a value of a settings file must be, by the type of pydantic's error."""
+"""Requirement on a value of a settings file, by the type of pydantic's error."""
 
 
 def describe_settings_errors(

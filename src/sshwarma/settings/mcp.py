@@ -139,7 +139,9 @@ class McpSettings(SettingsSection):
     calls_at_once: int = Field(
         10, ge=1, le=100, description="Concurrent calls to the server; 50 more may wait."
     )
-    max_tools: int = Field(128, ge=1, le=2000, description="Most tools taken from its list.")
+    max_tools: int = Field(
+        128, ge=1, le=2000, description="Maximum number of tools taken from its list."
+    )
 
     @model_validator(mode="after")
     def _check_command_or_url(self) -> Self:

@@ -65,7 +65,7 @@ class ModelSettings(SettingsSection):
         None, ge=1_000, description="Context window in tokens; a longer log is summarized."
     )
     max_output_tokens: int | None = Field(
-        None, gt=0, description="Longest answer of one step, in tokens."
+        None, gt=0, description="Maximum length of an answer of one step, in tokens."
     )
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     prompt: Annotated[str, AfterValidator(_check_no_key)] = Field(
@@ -81,7 +81,7 @@ class ModelSettings(SettingsSection):
         DEFAULT_TURN_STEPS,
         ge=1,
         le=100,
-        description="Most requests of one turn; tools are called between them.",
+        description="Maximum number of requests of one turn; tools are called between them.",
     )
     turn_seconds: float = Field(
         DEFAULT_TURN_SECONDS,
@@ -92,16 +92,18 @@ class ModelSettings(SettingsSection):
     turn_tokens: int | None = Field(
         1_000_000,
         gt=0,
-        description="Most tokens of one turn, sent and received, over all its steps.",
+        description="Maximum number of tokens of one turn, sent and received, over all its steps.",
     )
     turn_cost: float | None = Field(
-        None, gt=0, description="Most US dollars of one turn; the price must be known."
+        None, gt=0, description="Maximum cost of one turn, in US dollars; the price must be known."
     )
     day_tokens: int | None = Field(
-        20_000_000, gt=0, description="Most tokens of one day (UTC), over all rooms."
+        20_000_000, gt=0, description="Maximum number of tokens of one day (UTC), over all rooms."
     )
     day_cost: float | None = Field(
-        None, gt=0, description="Most US dollars of one day (UTC); the price must be known."
+        None,
+        gt=0,
+        description="Maximum cost of one day (UTC), in US dollars; the price must be known.",
     )
     price_in: float | None = Field(
         None, ge=0, description="US dollars per million tokens sent (default: the list price)."

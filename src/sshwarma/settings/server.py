@@ -32,14 +32,18 @@ class SshSettings(SettingsSection):
         le=600,
         description="Seconds between keepalives; a link that misses three is dropped.",
     )
-    max_connections: int = Field(2000, gt=0, description="Most ssh connections in all.")
+    max_connections: int = Field(2000, gt=0, description="Maximum number of ssh connections.")
     max_connections_per_address: int = Field(
-        200, gt=0, description="Most ssh connections from one address."
+        200, gt=0, description="Maximum number of ssh connections from one address."
     )
-    max_connections_per_key: int = Field(20, gt=0, description="Most connections of one key.")
-    max_pending: int = Field(100, gt=0, description="Most connections still logging in, in all.")
+    max_connections_per_key: int = Field(
+        20, gt=0, description="Maximum number of connections of one key."
+    )
+    max_pending: int = Field(
+        100, gt=0, description="Maximum number of connections that are logging in."
+    )
     max_pending_per_address: int = Field(
-        50, gt=0, description="Most connections still logging in, from one address."
+        50, gt=0, description="Maximum number of connections from one address that are logging in."
     )
     limit_loopback: bool = Field(
         True, description="Apply the limits per address to 127.0.0.1 too; off for load tests."
@@ -75,7 +79,7 @@ class RegistrationSettings(SettingsSection):
         "member", description="Role of agents who register when mode is `open`."
     )
     per_hour_per_address: int = Field(
-        10, gt=0, description="Most new agents from one address in an hour."
+        10, gt=0, description="Maximum number of new agents from one address in an hour."
     )
 
 
@@ -83,21 +87,25 @@ class LimitSettings(SettingsSection):
     """`[limits]`: limits of agents and of their things."""
 
     line_bytes: int = Field(
-        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Longest line, in bytes."
+        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Maximum length of a line, in bytes."
     )
     lines_per_10_seconds: int = Field(
-        40, gt=0, description="Most lines of one agent in ten seconds, over all connections."
+        40,
+        gt=0,
+        description="Maximum number of lines of one agent in ten seconds, on all connections.",
     )
     requests_per_10_seconds: int = Field(
-        400, gt=0, description="Most MCP requests of one agent in ten seconds."
+        400, gt=0, description="Maximum number of MCP requests of one agent in ten seconds."
     )
-    thing_bytes: int = Field(1_048_576, gt=0, description="Largest text of a data thing, in bytes.")
+    thing_bytes: int = Field(
+        1_048_576, gt=0, description="Maximum size of the text of a data thing, in bytes."
+    )
     stdin_bytes: int = Field(
-        1_048_576, gt=0, description="Most bytes read from stdin by one command."
+        1_048_576, gt=0, description="Maximum number of bytes that one command reads from stdin."
     )
-    bag_things: int = Field(10_000, gt=0, description="Most things in one bag.")
+    bag_things: int = Field(10_000, gt=0, description="Maximum number of things in one bag.")
     mention_hops: int = Field(
-        3, ge=0, le=20, description="Most consecutive mentions of models by models."
+        3, ge=0, le=20, description="Maximum number of consecutive mentions of models by models."
     )
 
 
@@ -108,7 +116,7 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description="Least similarity that /find shows (default: the embedder's own).",
+        description="Minimum similarity that /find shows (default: the embedder's own).",
     )
 
 
@@ -116,7 +124,7 @@ class LogSettings(SettingsSection):
     """`[log]`: level and format of the server's log."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe messages that are logged."
+        "info", description="Minimum severity of messages that are logged."
     )
     format: Literal["console", "json"] = Field(
         "console", description="console: lines for people; json: one JSON object per line."

@@ -43,7 +43,7 @@ def _always_echo(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TerminalCallbacks:
-    """What a terminal calls when its person does something.
+    """Callbacks of a terminal, called when its person does something.
 
     Attributes:
         complete: the completion source, see `completion.CompletionSource`.

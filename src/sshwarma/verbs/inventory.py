@@ -203,7 +203,7 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """What has equipment and a bag: a room, an agent, or what new rooms get."""
+    """An owner of equipment and a bag: a room, an agent, or the defaults of new rooms."""
 
     name: str
     load: Loadout

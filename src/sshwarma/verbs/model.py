@@ -271,7 +271,7 @@ async def set_model(
 
 @model.verb("remove", needs=Right.OWN, tool=False, examples=("/model remove qwen",))
 async def remove_model(caller: Caller, name: ChangeableModel) -> Confirmation:
-    """Remove a model. What it said keeps its name.
+    """Remove a model. Its name stays in the log.
 
     Args:
         name: the model, as in @NAME.

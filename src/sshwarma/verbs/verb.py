@@ -213,7 +213,7 @@ class Verb:
 
     @cached_property
     def program_description(self) -> str:
-        """What the verb does, for models and programs: without commands to type."""
+        """Description of the verb for models and programs: without commands to type."""
         return " ".join(f"{self.summary}. {self.docstring.detail}".split())
 
     @cached_property

@@ -69,7 +69,7 @@ class Loadout:
 _RowsByContext: TypeAlias = dict[EquipSource, list[equipment.EquippedRow]]
 
 _DecidedTools: TypeAlias = dict[str, LoadoutItem | None]
-"""What is known of each tool by its id: its item if it is on, None if it is off."""
+"""State of each tool by its id: its item if it is on, None if it is off."""
 
 
 def compute_loadout(

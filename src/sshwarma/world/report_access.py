@@ -1,4 +1,4 @@
-"""What one asker can read with SQL: a connection that is restricted to their rooms and bags.
+"""Access of one asker to SQL: a connection that is restricted to their rooms and bags.
 
 Uses only the standard library, because `report_worker` imports it. Two lines of defence:
 

@@ -24,7 +24,7 @@ KIND_NOUNS: Final = {
     "mcp": "an MCP server", "toolset": "a namespace", "tool": "a tool", "data": "data",
     "reference": "a reference", "person": "a person", "model": "a model",
 }  # fmt: skip
-"""What people call the kinds of things and of agents, with the article."""
+"""Names of the kinds of things and of agents, with the article."""
 
 
 def describe_kind(kind: str) -> str:

@@ -59,7 +59,7 @@ def _answer(port: int, method: str, path: str) -> tuple[dict[str, str], bytes]:
 
 @contextlib.contextmanager
 def guarding(seconds: int = 3600) -> Iterator[Guarded]:
-    """The server, from when it listens. Its tokens are good for so many seconds."""
+    """The server, from when it listens. Its tokens are valid for `seconds`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
     process = subprocess.Popen(

@@ -41,7 +41,7 @@ class Model(ThreadingHTTPServer):
         self._thread.join()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever stops an answer hangs up."""
+        """Ignore errors of connections: a client that stops an answer hangs up."""
 
 
 def question(asked: Asked) -> str:

@@ -207,7 +207,7 @@ class Screen:
             self._read(left)
 
     def wait_for_count(self, text: str, times: int, seconds: float = SECONDS) -> None:
-        """Wait until a text is there so many times."""
+        """Wait until a text is on the screen `times` times."""
         self.wait_for(lambda: self.count(text) >= times, seconds)
 
     def wait_for_input(self, line: str, seconds: float = SECONDS) -> None:

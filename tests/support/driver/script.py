@@ -33,7 +33,7 @@ class Script:
 
     @property
     def settings(self) -> str:
-        """What a server is told of these models."""
+        """The setting that gives a server these models."""
         return json.dumps([{**self.model.settings(name), "model": name} for name in self._replies])
 
     def _answer(self, asked: Asked) -> Iterator[str | dict[str, Any]]:

@@ -332,7 +332,7 @@ class Tests:
     async def test_streaming_elicitation(
         self, ctx: RequestContext, params: CallToolRequestParams
     ) -> Answer:
-        """Needs an answer amid its work"""
+        """Needs an answer during the call"""
         return InputRequiredResult(
             input_requests={"user_name": ask("What is your name?", name={"type": "string"})}
         )
@@ -624,7 +624,7 @@ class Everything(McpHandlers):
 
 
 class Events(EventStore):
-    """What was sent on streams, so that a client can go on with one."""
+    """Events sent on streams, so that a client can resume one."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[str, JSONRPCMessage | None]] = []

@@ -1,12 +1,12 @@
 """An MCP server that lets in who has signed in, and the authorization server for that, both made
-with the SDK: `guarded.py PORT [TOKEN_SECONDS]`. Whoever opens its page is alice, unasked.
+with the SDK: `guarded.py PORT [TOKEN_SECONDS]`. A browser that opens its page is alice, unasked.
 
     POST /control/expire     every access token is over
     POST /control/revoke     every token is
     POST /control/trouble    the token endpoint answers 503, until this is asked once more
     POST /control/slow       the token endpoint takes two seconds, until this is asked once more
     GET  /control/seen       what was asked of the token endpoint, how many clients registered, and
-                             how many questions it takes its time for
+                             how many questions it answers slowly
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ async def which(question: str) -> Place | Elicit[Place]:
 
 @mcp.tool()
 async def weather(question: str, place: Annotated[Place, Resolve(which)]) -> str:
-    """Asks where, then says what it was told."""
+    """Asks where, then repeats the answer."""
     return f"{question} in {place.city} for {place.days} days"
 
 

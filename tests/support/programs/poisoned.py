@@ -60,7 +60,7 @@ GOOD = [
     tool("steps", "Reports how far it is."),
     tool("fails", "Answers that it failed."),
     tool("refuses", "Answers with an error of the protocol."),
-    tool("nonsense", "Answers with a result that is none."),
+    tool("nonsense", "Answers with something that is not a result."),
     tool("ask", "Asks a person something."),
     tool("open", "Asks a person to open a page."),
     tool("secret", "Asks a person for a password."),

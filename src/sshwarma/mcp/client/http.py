@@ -119,7 +119,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._events = events
         self._flow = Throttle()
         answers = method == "POST" or not events
-        self._most = (MAX_STREAM_BYTES if events else MAX_SERVER_MESSAGE_BYTES) if answers else None
+        max_bytes = MAX_STREAM_BYTES if events else MAX_SERVER_MESSAGE_BYTES
+        self._max_bytes = max_bytes if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = quotes = 0
@@ -128,14 +129,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
             if self._events and (b"\n\n" in chunk or b"\r\n\r\n" in chunk):
                 quotes = 0  # a new event begins
             quotes += count_quotes(chunk)
-            if self._most is not None and quotes > MAX_SERVER_MESSAGE_QUOTES:
+            if self._max_bytes is not None and quotes > MAX_SERVER_MESSAGE_QUOTES:
                 raise ResponseTooLong(
                     f"The response has a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes,"
                     " the limit."
                 )
-            if self._most is not None and size > self._most:
+            if self._max_bytes is not None and size > self._max_bytes:
                 raise ResponseTooLong(
-                    f"The response is over {self._most // (1024 * 1024)} MiB, the limit."
+                    f"The response is over {self._max_bytes // (1024 * 1024)} MiB, the limit."
                 )
             if self._events:
                 await self._flow.acquire(_count_events(chunk), len(chunk))

@@ -1,4 +1,4 @@
-"""What follows from the events of a server: its records change, people are asked and notified."""
+"""Effects of the events of a server: its records change, people are asked and notified."""
 
 from __future__ import annotations
 
