@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args, get_origin
@@ -17,8 +18,10 @@ from pydantic_core import PydanticUndefined
 from sshwarma import verbs
 from sshwarma.common import limits
 from sshwarma.settings import Settings
+from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_entry
 
+FLAGS = re.MULTILINE | re.DOTALL
 HERE = Path(__file__).parent
 MANY = {
     "models": "One table for each model. `/model add` does the same by verb,\n"
@@ -120,7 +123,8 @@ def _fields(fields: Mapping[str, object]) -> list[str]:
     for name, field in fields.items():
         default = getattr(field, "default", PydanticUndefined)
         plain = default not in (PydanticUndefined, None, "", (), {})
-        shown = f" (default `{default}`)" if plain else ""
+        value = f"{default:g}" if type(default) is float and default < 1e5 else default
+        shown = f" (default `{value}`)" if plain else ""
         lines.append(f"- `{name}`{shown}: {getattr(field, 'description', None) or ''}".rstrip())
     return [*lines, ""]
 
@@ -138,7 +142,26 @@ def limits_page() -> str:
         lines += [f"## {section}", "", "| limit | value | meaning |", "| --- | ---: | --- |"]
         lines += [f"| `{name}` | {value:,} | {meaning} |" for name, value, meaning in rows]
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_admission_limits()])
+
+
+def _admission_limits() -> list[str]:
+    """The limits of the ssh server that an operator cannot change, and are not in the table."""
+    lines = [
+        "## Connections over ssh",
+        "",
+        "From `sshwarma/ssh/transport/admission.py`; some are settings of `[ssh]`.",
+        "",
+        "| limit | value | meaning |",
+        "| --- | ---: | --- |",
+    ]
+    defined = AdmissionLimits()
+    source = inspect.getsource(AdmissionLimits)
+    for name, meaning in re.findall(
+        r'^    (\w+): (?:int|float) = .*\n    """(.*?)"""', source, FLAGS
+    ):
+        lines.append(f"| `{name}` | {getattr(defined, name):,} | {' '.join(meaning.split())} |")
+    return [*lines, ""]
 
 
 def limits_by_section() -> dict[str, list[tuple[str, float, str]]]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import MAX_LIVE_CHARACTERS, MAX_LIVE_LINES
 from sshwarma.ssh.door import live_answers as coming
 from sshwarma.ssh.door.live_answers import (
     LIVE_CUT_STEP_CHARACTERS,
-    MAX_LIVE_CHARACTERS,
-    MAX_LIVE_LINES,
     LiveAnswerFeed,
     LiveAnswerView,
     cut_to_newest,

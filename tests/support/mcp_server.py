@@ -31,10 +31,9 @@ from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import DAY_MS, now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
-from sshwarma.world.tokens import DAY_MS
 from sshwarma.world.world import World
 from support.services import ProviderBase, close_services, services_in, use_services
 

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from sshwarma import verbs
+from sshwarma.common.limit_text import fill_limits
 from sshwarma.terminal.render import DisplayOptions, render_block, wrap_line
 from sshwarma.terminal.text import Line
 from sshwarma.verbs.help import load_help_topics
@@ -40,7 +41,7 @@ async def alice(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 def sentences(docstring: str) -> list[str]:
     """The sentences of a docstring, each on one line, without the names that begin an argument's
     description and without the full stop that a summary loses."""
-    text = inspect.cleandoc(docstring).replace("`", "")
+    text = fill_limits(inspect.cleandoc(docstring).replace("`", ""))
     summary, _, rest = text.partition("\n")
     rest = re.sub(r"^(?:Args|For people):$", "", rest, flags=re.MULTILINE)
     rest = re.sub(r"^    \w+: ", "\n\n", rest, flags=re.MULTILINE)
@@ -164,6 +165,7 @@ def check_hang(text: str, rows: list[str]) -> None:
         assert indentation(row) >= least, rows
 
 
+@in_one_loop
 @at_widths
 @pytest.mark.parametrize("page", PAGES)
 async def test_wrapped_rows_of_every_page_are_indented(

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from sshwarma.world import agents, garbage, rows, schema, things
+from sshwarma.world.ids import DAY_MS
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, make, refused
 
@@ -25,7 +26,7 @@ async def ids_of(world: World) -> set[str]:
 
 async def age(world: World, thing_id: str, days: int) -> None:
     query = text("UPDATE things SET deleted_at = deleted_at - :ms WHERE id = :id")
-    values = {"ms": days * garbage.DAY_MS + 1000, "id": thing_id}
+    values = {"ms": days * DAY_MS + 1000, "id": thing_id}
     await world.change(lambda tx: tx.conn.execute(query, values))
 
 

@@ -3,7 +3,8 @@
 Longer than 400 lines, because it is one table: every limit is found in one file.
 
 The unit is in the name; `docs/limits.md` is made from here by `make docs`. Limits that an operator
-sets are in `sshwarma.settings`, those of the ssh door also in `ssh.transport.admission`. A module's
+sets are in `sshwarma.settings`, those of ssh connections in `ssh.transport.admission`, which the
+page lists too. Help texts name a limit in braces, see `common.limit_text`. A module's
 own constants (cache sizes, intervals of drawing) stay in their modules.
 """
 
@@ -73,6 +74,9 @@ MAX_PIPED_AHEAD_LINES: Final = 200
 MAX_ALIASES: Final = 100
 """Aliases of one agent."""
 
+MAX_ALIAS_CHARACTERS: Final = 32
+"""Characters of the name of an alias."""
+
 MAX_INPUT_HISTORY_LINES: Final = 300
 """Lines of input history kept for each agent."""
 
@@ -80,6 +84,9 @@ MAX_INPUT_HISTORY_LINES: Final = 300
 
 REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """Seconds a newcomer has to answer: they hold a connection without an account."""
+
+REGISTRATION_WINDOW_SECONDS: Final = 3_600.0
+"""Seconds over which new agents of one address are counted: `registration.per_hour_per_address`."""
 
 MAX_REGISTRATION_TRIES: Final = 5
 """Wrong answers of a newcomer: invite codes cannot be guessed."""
@@ -99,6 +106,9 @@ MAX_TOKEN_DAYS: Final = 3650
 MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent."""
 
+DEFAULT_MUTE_MINUTES: Final = 60
+"""Minutes of a mute, unless it says otherwise."""
+
 # Names and texts
 
 MAX_NAME_CHARACTERS: Final = 32
@@ -109,6 +119,9 @@ MAX_THING_NAME_CHARACTERS: Final = 128
 
 MAX_NAMESPACE_NAME_CHARACTERS: Final = 200
 """Characters of a dotted namespace name."""
+
+MAX_TITLE_CHARACTERS: Final = 60
+"""Characters of the title of a namespace or tool, and of one of its keywords: lists show them."""
 
 MAX_NAMESPACE_DEPTH: Final = 32
 """Namespaces inside namespaces."""
@@ -146,6 +159,9 @@ MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * 1024 * 1024
 MAX_CALL_ATTACHMENTS: Final = 20
 """Attachments kept of one tool call."""
 
+DEFAULT_GARBAGE_DAYS: Final = 30
+"""Days since the deletion of a thing that `/gc stale` lists, unless it says otherwise."""
+
 # What is shown
 
 MAX_SHOWN_ROW_LINES: Final = 40
@@ -166,6 +182,15 @@ MAX_SHOWN_RESULT_LINES: Final = 20
 MAX_SHOWN_RESULT_CHARACTERS: Final = 4_000
 """Characters of a tool's result where results are shown in full."""
 
+MAX_LIVE_LINES: Final = 100
+"""Lines of an answer in progress: no live area shows more."""
+
+MAX_LIVE_CHARACTERS: Final = 6_000
+"""Characters of an answer in progress; the newest are shown."""
+
+MAX_MARKDOWN_ROWS: Final = 50
+"""Newest answers of a page of history whose Markdown is drawn; the others are plain."""
+
 MAX_ROW_PART_CHARACTERS: Final = 20_000
 """Characters of one row that a person is shown at once."""
 
@@ -178,14 +203,23 @@ MAX_SHOWN_PEOPLE: Final = 50
 MAX_SHOWN_BAG_THINGS: Final = 50
 """Things of a bag that a look names; the rest are counted."""
 
+MAX_SHOWN_GARBAGE_THINGS: Final = 40
+"""Things that a report of `/gc` names; the rest are counted."""
+
 MAX_SHOWN_AVAILABLE_TOOLS: Final = 300
 """Tools that `/inv all` lists as available."""
 
 MAX_COMPLETIONS: Final = 200
 """Completion candidates."""
 
+MAX_BAG_OPTIONS: Final = 200
+"""Things of a bag that completion reads."""
+
 MAX_LISTED_TURNS: Final = 200
 """Turns that one list shows."""
+
+DEFAULT_LISTED_TURNS: Final = 10
+"""Turns that one list shows, unless it says otherwise."""
 
 MAX_FOUND_NAMESPACES: Final = 10
 """Namespaces that a search shows."""
@@ -275,8 +309,14 @@ MODEL_TEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_WINDOW_TURNS: Final = 1_000
 """Turns that a room's window may be set to."""
 
+DEFAULT_WINDOW_TURNS: Final = 5
+"""Turns of the window of a room that sets none."""
+
 MAX_HISTORY_ROWS: Final = 1_000
 """Rows that one page of history shows."""
+
+DEFAULT_HISTORY_ROWS: Final = 20
+"""Rows of one page of history, unless it says otherwise."""
 
 MAX_CONTEXT_TURNS: Final = 300
 """Turns of a conversation that a context reads, however large the window."""
@@ -349,6 +389,27 @@ MAX_RUNNING_SCRIPTS_PER_AGENT: Final = 2
 MAX_WAITING_SCRIPTS_PER_AGENT: Final = 16
 """Lua tools of one agent that wait; the next is refused."""
 
+SCRIPT_CPU_SECONDS: Final = 2.0
+"""Seconds of CPU of one run of a Lua tool."""
+
+SCRIPT_TIMEOUT_SECONDS: Final = 50.0
+"""Seconds of one run of a Lua tool, with waiting."""
+
+MAX_SCRIPT_MEMORY_BYTES: Final = 96 << 20
+"""Bytes of memory of the process that runs a Lua tool."""
+
+MAX_SCRIPT_RESULT_BYTES: Final = 128 * 1024
+"""Bytes of the result of a Lua tool."""
+
+MAX_SCRIPT_LOG_BYTES: Final = 16_384
+"""Bytes that a run of a Lua tool prints; the rest is cut."""
+
+MAX_SCRIPT_INPUT_BYTES: Final = 4 << 20
+"""Bytes that a Lua tool gets: its arguments and the results of its calls."""
+
+MAX_CALLS_PER_SCRIPT: Final = 32
+"""Tool calls of one run of a Lua tool, without those of the tools that it calls."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
@@ -356,6 +417,12 @@ MAX_MCP_SERVERS: Final = 200
 
 MAX_QUEUED_CALLS: Final = 50
 """Calls that wait for one busy server; the next is refused."""
+
+MAX_CALL_TIMEOUT_SECONDS: Final = 1_800.0
+"""Seconds that the timeout of a call to a server may be set to."""
+
+DEFAULT_SERVER_MEMORY_MIB: Final = 4_096
+"""MiB of memory of each process of a server, unless its `memory_mib` says otherwise."""
 
 ELICITATION_TIMEOUT_SECONDS: Final = 60.0
 """Seconds that a question of a server waits for its person; then it is declined."""
@@ -377,6 +444,9 @@ MAX_LISTING_PAGES: Final = 100
 
 MAX_LISTING_ENTRIES: Final = 5_000
 """Entries of a server's list of tools that are read."""
+
+MAX_REFUSED_TOOLS: Final = 200
+"""Refused entries of a server's list that are reported."""
 
 MAX_SERVER_TOOL_NAME_CHARACTERS: Final = 64
 """Characters of a tool's name at a server."""

@@ -18,9 +18,16 @@ from typing import Any, Final
 from sshwarma.common.limits import (
     CALL_TIMEOUT_SECONDS,
     MAX_CALL_DEPTH,
+    MAX_CALLS_PER_SCRIPT,
     MAX_RUNNING_SCRIPTS,
     MAX_RUNNING_SCRIPTS_PER_AGENT,
+    MAX_SCRIPT_INPUT_BYTES,
+    MAX_SCRIPT_LOG_BYTES,
+    MAX_SCRIPT_MEMORY_BYTES,
+    MAX_SCRIPT_RESULT_BYTES,
     MAX_WAITING_SCRIPTS_PER_AGENT,
+    SCRIPT_CPU_SECONDS,
+    SCRIPT_TIMEOUT_SECONDS,
 )
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
@@ -31,19 +38,18 @@ from sshwarma.world.reader import Hint
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.things import Thing
 from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaLimits, LuaScript
-from sshwarma.wrap.protocol import MIB
 
 LUA_PROVIDER: Final = "lua"
 """The provider name in the metadata of a Lua tool."""
 
 SCRIPT_LIMITS: Final = LuaLimits(
-    run_seconds=2.0,
-    total_seconds=50.0,
-    max_memory_bytes=96 * MIB,
-    max_output_bytes=128 * 1024,
-    max_log_bytes=16_384,
-    max_input_bytes=4 * MIB,
-    max_calls=32,
+    run_seconds=SCRIPT_CPU_SECONDS,
+    total_seconds=SCRIPT_TIMEOUT_SECONDS,
+    max_memory_bytes=MAX_SCRIPT_MEMORY_BYTES,
+    max_output_bytes=MAX_SCRIPT_RESULT_BYTES,
+    max_log_bytes=MAX_SCRIPT_LOG_BYTES,
+    max_input_bytes=MAX_SCRIPT_INPUT_BYTES,
+    max_calls=MAX_CALLS_PER_SCRIPT,
     # A script waits while its callee runs, in a process of its own, and never for a callee's slot.
     max_concurrent_runs=MAX_RUNNING_SCRIPTS * MAX_CALL_DEPTH,
 )

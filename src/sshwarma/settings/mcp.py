@@ -8,6 +8,12 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from sshwarma.common.limits import (
+    CALL_TIMEOUT_SECONDS,
+    DEFAULT_SERVER_MEMORY_MIB,
+    MAX_CALL_TIMEOUT_SECONDS,
+    MAX_QUEUED_CALLS,
+)
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
@@ -104,7 +110,7 @@ class McpSettings(SettingsSection):
         description="Working directory of the program (default: a folder of its own in data_dir).",
     )
     memory_mib: int = Field(
-        4096,
+        DEFAULT_SERVER_MEMORY_MIB,
         ge=32,
         le=1_048_576,
         description="Memory limit of each process of the program, in MiB.",
@@ -132,12 +138,20 @@ class McpSettings(SettingsSection):
     trust: bool = Field(
         False, description="Accept new and changed tools without an admin's approval."
     )
-    call_seconds: float = Field(60, gt=0, le=1800, description="Timeout of a call, in seconds.")
+    call_seconds: float = Field(
+        CALL_TIMEOUT_SECONDS,
+        gt=0,
+        le=MAX_CALL_TIMEOUT_SECONDS,
+        description="Timeout of a call, in seconds.",
+    )
     start_seconds: float = Field(
         60, gt=0, le=600, description="Timeout for a server to get ready, in seconds."
     )
     calls_at_once: int = Field(
-        10, ge=1, le=100, description="Concurrent calls to the server; 50 more may wait."
+        10,
+        ge=1,
+        le=100,
+        description=f"Concurrent calls to the server; {MAX_QUEUED_CALLS} more may wait.",
     )
     max_tools: int = Field(
         128, ge=1, le=2000, description="Maximum number of tools taken from its list."

@@ -7,7 +7,9 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+from sshwarma.common.limits import MAX_NAME_CHARACTERS
+
+_NAME: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 
 
 def check_table_name(value: str) -> str:
@@ -19,7 +21,7 @@ def check_table_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
             "must be a lower-case letter, then lower-case letters, digits, - or _,"
-            " at most 32 characters"
+            f" at most {MAX_NAME_CHARACTERS} characters"
         )
     return value
 

@@ -39,7 +39,9 @@ _WRAP_OFF: Final = b"\x1b[?7l"
 _WRAP_ON: Final = b"\x1b[?7h"
 _ERASE_BELOW: Final = b"\x1b[J"  # from the cursor to the end of the screen
 _CURSOR_HOME: Final = b"\x1b[H"
-_MIN_INPUT_COLUMNS: Final = 10  # columns left for the input beside the longest prompt
+
+MIN_INPUT_COLUMNS: Final = 10
+"""Columns left for the input beside the longest prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +165,7 @@ class Screen:
             bottom_rows[:0] = [
                 style_spans(clip_spans(line.spans, look, columns)[0], look) for line in lines
             ]
-        prompt, prompt_width = _render_prompt(
-            tuple(view.prompt), look, columns - _MIN_INPUT_COLUMNS
-        )
+        prompt, prompt_width = _render_prompt(tuple(view.prompt), look, columns - MIN_INPUT_COLUMNS)
         layout = lay_out_input(view.text, view.cursor, columns, prompt_width, look.utf8)
         rows, row, top = layout.window(max(1, free_rows))
         free_rows -= len(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sshwarma.common.limits import MAX_ALIASES
+from sshwarma.common.limits import MAX_ALIAS_CHARACTERS, MAX_ALIASES
 from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
 from sshwarma.verbs.registry import find_entry, verb
@@ -58,7 +58,7 @@ async def alias(
     The rest of the line is added to the meaning of the alias.
 
     Args:
-        name: the alias: letters and digits, at most 32.
+        name: the alias: letters and digits, at most {MAX_ALIAS_CHARACTERS}.
         meaning: the line it stands for; - removes the alias.
     """
     aliases = dict(caller.agent.aliases)
@@ -72,10 +72,12 @@ async def alias(
         raise Conflict(f"/{short} is a verb already.")
     if (
         not short.replace("-", "").replace("_", "").isalnum()
-        or len(short) > 32
+        or len(short) > MAX_ALIAS_CHARACTERS
         or not short.isascii()
     ):
-        raise Invalid("An alias must consist of letters and digits, at most 32.")
+        raise Invalid(
+            f"An alias must consist of letters and digits, at most {MAX_ALIAS_CHARACTERS}."
+        )
     if not meaning.strip():
         raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
     if meaning.strip() == "-":

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import CoreSchema, literal_schema
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_HISTORY_ROWS
+from sshwarma.common.limits import MAX_BAG_OPTIONS, MAX_HISTORY_ROWS
 from sshwarma.world import things
 from sshwarma.world.access import PERMANENT_BAN_MINUTES
 from sshwarma.world.caller import Caller
@@ -23,7 +23,6 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
 from sshwarma.world.things import Thing
 
-MAX_BAG_OPTIONS: Final = 200
 """Things of one bag that Tab offers."""
 
 Option: TypeAlias = tuple[str, str]

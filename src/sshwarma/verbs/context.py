@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from sshwarma.common.limits import MAX_WINDOW_TURNS
+from sshwarma.common.limits import DEFAULT_WINDOW_TURNS, MAX_WINDOW_TURNS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
@@ -18,7 +18,6 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
-from sshwarma.wrap import window
 
 WindowSize: TypeAlias = Annotated[int, Arg("number"), Field(ge=-1, le=MAX_WINDOW_TURNS)]
 """A number of turns; 0 means all turns, -1 means no turns."""
@@ -113,7 +112,7 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
     """Show or set the window of this room.
 
     Args:
-        size: number of turns, at most 1000; 0 for all turns, -1 for no turn.
+        size: number of turns, at most {MAX_WINDOW_TURNS}; 0 for all turns, -1 for no turn.
     """
     room = await caller.room()
     if size is None:
@@ -130,7 +129,7 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
 
 
 def _window_of(room: Room) -> int:
-    return window.DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
+    return DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
 
 
 def _describe_window(size: int) -> str:

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from sshwarma.common.limit_text import fill_limits
+
 _ARGUMENTS: Final = re.compile(r"^Args:$", re.MULTILINE)
 _FOR_PEOPLE: Final = re.compile(r"^For people:$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^    (\w+): (.*)$")
@@ -33,12 +35,14 @@ def parse_docstring(text: str) -> Docstring:
     """Parse a docstring in Google style.
 
     Only lines below `Args:` describe parameters, so no sentence of the text is mistaken for one.
-    Backticks are dropped: the text is shown as it is, not as Markdown.
+    `{MAX_HISTORY_ROWS}` becomes the value of that limit. Backticks are dropped: the text is shown
+    as it is, not as Markdown.
 
     Raises:
-        ValueError: if a line below `Args:` is neither a parameter nor the continuation of one.
+        ValueError: if a line below `Args:` is neither a parameter nor the continuation of one, or
+            a name in braces is not a limit.
     """
-    text = inspect.cleandoc(text).replace("`", "")
+    text = fill_limits(inspect.cleandoc(text).replace("`", ""))
     body, arguments = _split_at(_ARGUMENTS, text)
     body, for_people = _split_at(_FOR_PEOPLE, body)
     summary, _, detail = body.partition("\n")

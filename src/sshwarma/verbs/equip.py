@@ -8,9 +8,9 @@ from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_BAG_OPTIONS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
-    MAX_BAG_OPTIONS,
     Arg,
     CompletionRequest,
     Context,

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.limits import DEFAULT_GARBAGE_DAYS, MAX_SHOWN_GARBAGE_THINGS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
 from sshwarma.verbs.registry import group
@@ -19,15 +20,13 @@ from sshwarma.world.garbage import Garbage
 from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.things import Thing
 
-MAX_SHOWN_ITEMS = 40
-
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
     """Garbage that was found, or removed if `acted`; `kept` is garbage that has to stay.
 
-    `found` and `kept` are names and kinds, the first MAX_SHOWN_ITEMS. `next` removes what was
-    found.
+    `found` and `kept` are names and kinds, the first MAX_SHOWN_GARBAGE_THINGS. `next` removes
+    what was found.
     """
 
     summary: str
@@ -94,24 +93,26 @@ async def collect_orphans(caller: Caller, *, yes: Flag = False) -> GarbageReport
 
 
 @gc.verb("stale", needs=Right.ADMIN, tool=False, examples=("/gc stale", "/gc stale 7"))
-async def list_stale(caller: Caller, days: Days = 30) -> GarbageReport:
+async def list_stale(caller: Caller, days: Days = DEFAULT_GARBAGE_DAYS) -> GarbageReport:
     """List things that were deleted some days ago.
 
     Args:
-        days: minimum age of the deletion in days (default 30).
+        days: minimum age of the deletion in days (default {DEFAULT_GARBAGE_DAYS}).
     """
     stale = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
     return _report("Found", "deleted thing", stale)
 
 
 @gc.verb("purge", needs=Right.ADMIN, tool=False, examples=("/gc purge", "/gc purge 30 --yes"))
-async def purge(caller: Caller, days: Days = 30, *, yes: Flag = False) -> GarbageReport:
+async def purge(
+    caller: Caller, days: Days = DEFAULT_GARBAGE_DAYS, *, yes: Flag = False
+) -> GarbageReport:
     """Remove deleted things permanently.
 
     This cannot be undone.
 
     Args:
-        days: minimum age of the deletion in days (default 30).
+        days: minimum age of the deletion in days (default {DEFAULT_GARBAGE_DAYS}).
         yes: remove them; without this they are only listed.
     """
     if yes:
@@ -143,4 +144,4 @@ def _report(
 
 
 def _list_names(things: tuple[Thing, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((thing.label, thing.kind) for thing in things[:MAX_SHOWN_ITEMS])
+    return tuple((thing.label, thing.kind) for thing in things[:MAX_SHOWN_GARBAGE_THINGS])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import sshwarma
+from sshwarma.common.limit_text import fill_limits
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
@@ -241,9 +242,9 @@ async def show_help(
 
 
 def load_help_topics() -> dict[str, str]:
-    """Read the help texts that ship with the program, by name."""
+    """Read the help texts that ship with the program, by name, with the values of limits."""
     return {
-        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
+        entry.name.removesuffix(".md"): fill_limits(entry.read_text(encoding="utf-8"))
         for entry in sorted((resource_dir("embedded") / "help").iterdir())
         if entry.name.endswith(".md")
     }

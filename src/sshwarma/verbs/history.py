@@ -9,7 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
+from sshwarma.common.limits import (
+    DEFAULT_HISTORY_ROWS,
+    MAX_MARKDOWN_ROWS,
+    MAX_SHOWN_ANSWER_CHARACTERS,
+)
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import Count, Flag, OptionalMention, RowNumber, Words
@@ -28,11 +32,6 @@ from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
 
 MAX_MATCH_SNIPPET_CHARACTERS = 200
-
-DEFAULT_HISTORY_ROWS = 20
-
-MAX_MARKDOWN_ROWS = 50
-"""Newest rows of a page of history whose Markdown is drawn; older ones are plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ async def show_history(
 
     Args:
         agent: @NAME, for your private messages with that agent (default: this room).
-        n: number of rows (default 20, at most 1000).
+        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
         before: rows older than this row number.
         at: rows around this row number.
         row: one row by its number, at full length.
@@ -255,13 +254,13 @@ async def _history_of(
     examples=("/history search relay box", "/history search relay --dropped"),
 )
 async def search_history(
-    caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
+    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
 ) -> SearchResults:
     """Find rows by their words, as search does.
 
     Args:
         text: the words.
-        n: number of rows (default 20, at most 1000).
+        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
         dropped: also rows that were dropped.
     """
     return await _search_rows(caller, text, n, dropped=dropped)
@@ -274,7 +273,7 @@ async def search_history(
     namespace="global",
 )
 async def find(
-    caller: Caller, text: Words, *, n: Count = 20, dropped: Flag = False
+    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
 ) -> SearchResults:
     """Find rows by their words.
 
@@ -284,7 +283,7 @@ async def find(
 
     Args:
         text: the words.
-        n: number of rows (default 20, at most 1000).
+        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
         dropped: also rows that were dropped.
     """
     return await _search_rows(caller, text, n, dropped=dropped)

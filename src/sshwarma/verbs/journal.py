@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
+from sshwarma.common.limits import DEFAULT_HISTORY_ROWS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry, make_snippet
@@ -142,13 +143,13 @@ def draw_journal(journal: Journal) -> Block:
 async def journal(
     caller: Caller,
     kind: JournalKind = "all",
-    n: Count = 20,
+    n: Count = DEFAULT_HISTORY_ROWS,
 ) -> Journal:
     """Show the journal.
 
     Args:
         kind: note, decision, idea, milestone or all (default all).
-        n: number of newest entries (default 20, at most 1000).
+        n: number of newest entries (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
     """
     room = await caller.room()
     prefix = "journal." if kind == "all" else f"journal.{kind}"

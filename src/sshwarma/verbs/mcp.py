@@ -8,7 +8,11 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from sshwarma.common.limits import MAX_SHOWN_SERVER_LOG_LINES, MCP_ADD_WAIT_SECONDS
+from sshwarma.common.limits import (
+    MAX_CALL_TIMEOUT_SECONDS,
+    MAX_SHOWN_SERVER_LOG_LINES,
+    MCP_ADD_WAIT_SECONDS,
+)
 from sshwarma.mcp.client import server_records, tool_approval
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.services import services_of
@@ -62,7 +66,7 @@ ServerName: TypeAlias = Annotated[str, Arg(complete=complete_servers)]
 WaitingTool: TypeAlias = Annotated[str, Arg(complete=complete_waiting_tools)]
 """A tool that waits for approval."""
 
-CallSeconds: TypeAlias = Annotated[float, Arg("number"), Field(gt=0, le=1800)]
+CallSeconds: TypeAlias = Annotated[float, Arg("number"), Field(gt=0, le=MAX_CALL_TIMEOUT_SECONDS)]
 MemoryMib: TypeAlias = Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)]
 
 mcp = group(
@@ -138,8 +142,10 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         sse: speak the older HTTP+SSE transport.
         allow_private: let the URL lead to this machine or a private network.
         trust: take new and changed tools without approval.
-        seconds: timeout of a call in seconds (default 60, at most 1800).
-        memory: memory limit of each process of the command in MiB of data (default 4096).
+        seconds: timeout of a call (default {CALL_TIMEOUT_SECONDS}, at most
+            {MAX_CALL_TIMEOUT_SECONDS}).
+        memory: memory limit of each process of the command in MiB of data (default
+            {DEFAULT_SERVER_MEMORY_MIB}).
         oauth_client_id: OAuth client id, if the authorization server requires registered clients.
         oauth_client_secret: OAuth client secret, as ${NAME}.
         oauth_issuer: authorization server that knows the client; the secret goes nowhere else.

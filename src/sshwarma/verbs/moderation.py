@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sshwarma.common.limits import DEFAULT_MUTE_MINUTES
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Flag, Minutes, Text
 from sshwarma.verbs.registry import verb
@@ -19,9 +20,6 @@ from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
 MINUTE_MS = 60_000
-
-MUTE_MINUTES = 60
-"""Length of a mute if none is given."""
 
 
 @verb(
@@ -92,12 +90,12 @@ async def mute(
 
     Args:
         name: the agent.
-        minutes: duration in minutes (default 60).
+        minutes: duration in minutes (default {DEFAULT_MUTE_MINUTES}).
         reason: text of the notice to them and to the room.
         forever: mute without an end.
         off: end the mute.
     """
-    length = _choose_minutes(minutes, MUTE_MINUTES, forever=forever, off=off)
+    length = _choose_minutes(minutes, DEFAULT_MUTE_MINUTES, forever=forever, off=off)
     return await _mute_or_ban(caller, name, length, reason, "muted")
 
 

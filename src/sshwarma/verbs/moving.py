@@ -119,7 +119,8 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     name, but not the name of another agent.
 
     Args:
-        room: its name: a lower-case letter, then letters, digits, - or _; at most 32 characters.
+        room: its name: a lower-case letter, then letters, digits, - or _; at most
+            {MAX_NAME_CHARACTERS} characters.
     """
     new_room = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)

@@ -202,7 +202,8 @@ async def set_namespace(
     and leave_out.
 
     leave_out decides what models read of a tool's results after the turn: KEEP, SHORT with a number
-    of characters (default 600), PARAMS_ONLY (the call without its result) or OMIT.
+    of characters (default {MAX_CONTEXT_RESULT_CHARACTERS}), PARAMS_ONLY (the call
+    without its result) or OMIT.
 
     Args:
         name: a namespace, or a tool by its qualified name such as git:log.

@@ -169,8 +169,8 @@ async def attachment(
 ) -> AttachmentData:
     """Get an image, a sound or a file from the result of a tool.
 
-    A log holds only text. Attachments are stored beside it, the newest 64 MiB of each room. In JSON
-    they are base64.
+    A log holds only text. Attachments are stored beside it, the newest
+    {MAX_ROOM_ATTACHMENT_BYTES} of each room. In JSON they are base64.
 
     For people:
         A terminal cannot show them: `ssh HOST attachment 54 > FILE` writes the bytes themselves.

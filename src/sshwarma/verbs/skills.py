@@ -181,8 +181,8 @@ async def add_skill(
 
     Args:
         name: its name.
-        text: its instructions, at most 32,768 bytes.
-        about: what it is for, at most 200 characters.
+        text: its instructions, at most {MAX_SKILL_BYTES}.
+        about: what it is for, at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.
     """
     name = name.lower()
     instructions, about = _check_skill_text(text), _check_about(about)
@@ -221,8 +221,8 @@ async def edit_skill(
 
     Args:
         name: the skill, by name or number.
-        text: its new instructions, at most 32,768 bytes.
-        about: what it is for, at most 200 characters.
+        text: its new instructions, at most {MAX_SKILL_BYTES}.
+        about: what it is for, at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.
     """
     thing = await _find(caller, name)
     await _require_maker(caller, thing)

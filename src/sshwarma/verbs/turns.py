@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_LISTED_TURNS
+from sshwarma.common.limits import DEFAULT_LISTED_TURNS, MAX_LISTED_TURNS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group, verb
@@ -27,7 +27,6 @@ from sshwarma.world.turns import Turn
 from sshwarma.wrap.tokens import estimate_tokens
 
 MAX_TURN_SNIPPET_CHARACTERS: Final = 60
-DEFAULT_LISTED_TURNS: Final = 10
 MAX_ANCESTOR_TURNS: Final = 200
 
 
@@ -73,7 +72,7 @@ async def list_turns(caller: Caller, n: TurnCount = DEFAULT_LISTED_TURNS) -> Tur
     """List the newest turns.
 
     Args:
-        n: number of turns (default 10, at most 200).
+        n: number of turns (default {DEFAULT_LISTED_TURNS}, at most {MAX_LISTED_TURNS}).
     """
     room = await caller.room()
     summaries = await caller.world.store.read(lambda conn: _list_turns(conn, caller, n))

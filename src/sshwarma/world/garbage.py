@@ -11,13 +11,11 @@ from sqlalchemy import Connection, delete, select
 from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import schema, things
 from sshwarma.world.events import WorldChanged
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import DAY_MS, now_ms
 from sshwarma.world.schema import equipped, exits
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-DAY_MS: Final = 86_400_000
 
 # References that keep a thing: all columns except its own equipment and exits.
 _REFERENCE_COLUMNS: Final = (

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 import uuid_utils
+
+DAY_MS: Final = 86_400_000
+"""Milliseconds of a day."""
 
 
 def new_id() -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from sshwarma.common.limits import (
     MAX_KEPT_RESULT_CHARACTERS,
     MAX_NAMESPACE_WORDS,
+    MAX_TITLE_CHARACTERS,
 )
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
@@ -24,8 +25,6 @@ RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
 
 TOOL_FIELDS: Final = ("keywords", "required_states", "leave_out")
 """Fields that can be set of a tool, too."""
-
-MAX_TITLE_CHARACTERS: Final = 60
 
 
 def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
@@ -126,10 +125,11 @@ def _parse_words(value: str) -> list[str]:
     words = [word.strip() for word in value.replace("\n", ",").split(",")]
     words = list(dict.fromkeys(word for word in words if word and word != "-"))
     if len(words) > MAX_NAMESPACE_WORDS or any(
-        len(word) > 60 or not word.isprintable() for word in words
+        len(word) > MAX_TITLE_CHARACTERS or not word.isprintable() for word in words
     ):
         raise Invalid(
-            f"At most {MAX_NAMESPACE_WORDS} words, each of at most 60 printable characters."
+            f"At most {MAX_NAMESPACE_WORDS} words, each of at most {MAX_TITLE_CHARACTERS}"
+            " printable characters."
         )
     return words
 

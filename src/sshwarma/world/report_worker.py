@@ -23,10 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.common.near_names import find_near_names
+from sshwarma.common.sqlite import CLOCK_CHECK_INSTRUCTIONS
 from sshwarma.world.report_access import RestrictedDatabase
-
-CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
-"""Instructions of SQLite's virtual machine between two checks of the clock."""
 
 KILL_GRACE_SECONDS: Final = 0.5
 """Seconds after the time limit, when the process is killed (SIGALRM)."""

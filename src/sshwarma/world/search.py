@@ -19,15 +19,13 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.exc import OperationalError
 
 from sshwarma.common.limits import MAX_SEARCH_WORDS, SEARCH_TIMEOUT_SECONDS
+from sshwarma.common.sqlite import CLOCK_CHECK_INSTRUCTIONS
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.row import Row
 from sshwarma.world.rows import row_from_mapping
 from sshwarma.world.store import Change
 
 _WORD_PATTERN: Final = re.compile(r"[^\W_]+")
-
-CLOCK_CHECK_INSTRUCTIONS: Final = 1_000
-"""Instructions of SQLite between two looks at the clock."""
 
 INDEX_PASS_ROWS: Final = 500
 """Rows indexed in one unit of work: about 40 ms of the writer's time."""

@@ -19,7 +19,7 @@ from sshwarma.common.limits import MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import TokenRevoked
-from sshwarma.world.ids import new_id, now_ms
+from sshwarma.world.ids import DAY_MS, new_id, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change
@@ -28,7 +28,6 @@ REVOKED_REASON: Final = "The token was revoked."
 EXPIRED_REASON: Final = "The token expired."
 
 BEARER_PREFIX: Final = "swt_"
-DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,11 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_CONTEXT_TALK_ROWS, MAX_CONTEXT_TURNS
+from sshwarma.common.limits import DEFAULT_WINDOW_TURNS, MAX_CONTEXT_TALK_ROWS, MAX_CONTEXT_TURNS
 from sshwarma.world import rows as log_rows
 from sshwarma.world import turns
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
-
-DEFAULT_WINDOW_TURNS: Final = 5
 
 TALK_STEP_ROWS: Final = 250
 

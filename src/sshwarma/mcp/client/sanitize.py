@@ -17,13 +17,12 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
 from sshwarma.common.limits import (
+    MAX_REFUSED_TOOLS,
     MAX_SERVER_DESCRIPTION_BYTES,
     MAX_SERVER_SCHEMA_BYTES,
     MAX_SERVER_SCHEMA_DEPTH,
     MAX_SERVER_TOOL_NAME_CHARACTERS,
 )
-
-MAX_REFUSED_TOOLS: Final = 200
 
 ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from sshwarma.common.limits import MAX_SHOWN_ANSWER_CHARACTERS
+from sshwarma.common.limits import MAX_LIVE_CHARACTERS, MAX_LIVE_LINES, MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import highlight_newest_code
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.world.events import StreamEnded, StreamUpdated
@@ -29,12 +29,8 @@ MAX_SILENT_TURN_SECONDS: Final = 900.0
 """A turn without events for longer is hidden. Every turn publishes its end; this is the fallback
 for an end that was lost."""
 
-MAX_LIVE_CHARACTERS: Final = 6_000
-MAX_LIVE_LINES: Final = 100
-"""How much of a growing text is drawn: no live area shows more. The cut moves in steps of
-LIVE_CUT_STEP_CHARACTERS, so that rows do not jump with every word."""
-
 LIVE_CUT_STEP_CHARACTERS: Final = 2_000
+"""Steps in which a long text loses its beginning, so that rows do not jump with every word."""
 
 _SPACE: Final = re.compile(r"\s")
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

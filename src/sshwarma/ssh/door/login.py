@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.limits import REGISTRATION_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
@@ -18,7 +19,6 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-REGISTRATION_WINDOW_SECONDS = 3600.0
 MAX_COUNTED_ADDRESSES = 10_000
 
 
