@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from source_digest import digest_of
-from sshwarma.mcp.client._httpx import GuardedTransport, GuardNotInstalled
-from sshwarma.mcp.client.http import CheckedNetworkBackend, CheckedTransport
+from sshwarma.mcp.client.sdk._httpx import GuardedTransport, GuardNotInstalled
+from sshwarma.mcp.client.sdk.http import CheckedNetworkBackend, CheckedTransport
 
 READ_AT = "2.16.2"
 

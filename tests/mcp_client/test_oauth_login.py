@@ -14,10 +14,10 @@ import httpx2
 import pytest
 
 from sshwarma.mcp.client import oauth_login
-from sshwarma.mcp.client.bearer import BearerAuth
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
-from sshwarma.mcp.client.oauth import sign_in
 from sshwarma.mcp.client.pending_login import ClientMetadata, PendingSignIn
+from sshwarma.mcp.client.sdk.bearer import BearerAuth
+from sshwarma.mcp.client.sdk.oauth import sign_in
 from sshwarma.settings import HttpSettings, McpSettings
 from sshwarma.verbs.mcp_login import SignInInstructions
 from sshwarma.web.oauth_callback import make_client_metadata
@@ -110,7 +110,7 @@ async def test_authorization_server_outage_keeps_the_sign_in(
     hubbed: Hubbed, guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await signed_in(hubbed, guarded)
-    monkeypatch.setattr("sshwarma.mcp.client.bearer.RENEW_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("sshwarma.mcp.client.sdk.bearer.RENEW_RETRY_SECONDS", 0.0)
     guarded.control("trouble")
     guarded.control("expire")
     outcome = await hubbed.call("guarded:whoami")

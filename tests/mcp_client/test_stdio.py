@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.mcp.client import stdio
 from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.sdk import stdio
 from support.hub import children
 
 # It closes its stdout and does not end when it is asked to.

@@ -265,14 +265,14 @@ class OAuthLogins:
 def _load_sign_in() -> SignInFlow:
     """Import the SDK; call it in a thread, because this takes seconds."""
     with serialize_imports():
-        from sshwarma.mcp.client.oauth import sign_in
+        from sshwarma.mcp.client.sdk.oauth import sign_in
     return sign_in
 
 
 def _load_revoke() -> Revocation:
     """Import the SDK; call it in a thread, as `_load_sign_in`."""
     with serialize_imports():
-        from sshwarma.mcp.client.oauth import revoke
+        from sshwarma.mcp.client.sdk.oauth import revoke
     return revoke
 
 

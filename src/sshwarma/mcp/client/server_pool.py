@@ -139,5 +139,5 @@ async def load_dial() -> SdkDial:
 
 def _import_dial() -> SdkDial:
     with serialize_imports():
-        from sshwarma.mcp.client.dial import dial
+        from sshwarma.mcp.client.sdk.dial import dial
     return dial

@@ -20,14 +20,14 @@ from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.link import KeyRequired, LinkLost, SignInRequired
-from sshwarma.mcp.client.oauth import (
+from sshwarma.mcp.client.sanitize import strip_invisible
+from sshwarma.mcp.client.sdk.oauth import (
     AuthorizationServerError,
     SignInEnded,
     describe_error,
     read_challenge,
     renew_tokens,
 )
-from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 
 RENEW_EARLY_SECONDS: Final = 30.0

@@ -22,8 +22,6 @@ from sshwarma.common.limits import (
     MAX_SERVER_TEXT_CHARACTERS,
 )
 from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
-from sshwarma.mcp.client.bearer import BearerAuth
-from sshwarma.mcp.client.elicitation_form import current_call
 from sshwarma.mcp.client.link import (
     LinkCallbacks,
     LinkDoubtful,
@@ -33,7 +31,6 @@ from sshwarma.mcp.client.link import (
     ServerInfo,
     ServerLink,
 )
-from sshwarma.mcp.client.results import convert_result
 from sshwarma.mcp.client.sanitize import (
     RejectedTool,
     SanitizedTool,
@@ -41,7 +38,10 @@ from sshwarma.mcp.client.sanitize import (
     sanitize_listing,
     strip_invisible,
 )
-from sshwarma.mcp.client.stdio import ANSWER_REFUSED_CODE
+from sshwarma.mcp.client.sdk.bearer import BearerAuth
+from sshwarma.mcp.client.sdk.elicitation_form import current_call
+from sshwarma.mcp.client.sdk.results import convert_result
+from sshwarma.mcp.client.sdk.stdio import ANSWER_REFUSED_CODE
 from sshwarma.tools.provider import ToolResult
 
 LISTEN_RETRY_SECONDS: Final = 5.0

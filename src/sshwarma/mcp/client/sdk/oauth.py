@@ -30,18 +30,18 @@ from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
 from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
-from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
-from sshwarma.mcp.client.oauth_provider import (
+from sshwarma.mcp.client.pending_login import PendingSignIn
+from sshwarma.mcp.client.sanitize import strip_invisible
+from sshwarma.mcp.client.sdk import http
+from sshwarma.mcp.client.sdk.oauth_provider import (
     MachineOAuthProvider,
     UserOAuthProvider,
     check_oauth_url,
     make_challenge_response,
     make_registered_client,
 )
-from sshwarma.mcp.client.pending_login import PendingSignIn
-from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.reader import Hint, TextByReader

@@ -48,7 +48,7 @@ EXIT_TIMEOUT_SECONDS: Final = 2.0
 LAST_OUTPUT_SECONDS: Final = 1.0
 """Seconds to wait for the last output and the status of a program that exited."""
 
-SPAWN_SCRIPT: Final = Path(__file__).with_name("spawn.py")
+SPAWN_SCRIPT: Final = Path(__file__).parents[1] / "spawn.py"
 TERMINATE_TIMEOUT_SECONDS: Final = 4.0
 """Seconds for the launcher to end its program: twice its GRACE_SECONDS."""
 

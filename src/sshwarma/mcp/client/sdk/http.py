@@ -19,9 +19,9 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_QUOTES,
     MCP_CONNECT_TIMEOUT_SECONDS,
 )
-from sshwarma.mcp.client._httpx import GuardedTransport
 from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
-from sshwarma.mcp.client.stdio import count_quotes
+from sshwarma.mcp.client.sdk._httpx import GuardedTransport
+from sshwarma.mcp.client.sdk.stdio import count_quotes
 from sshwarma.mcp.client.throttle import Throttle
 
 MAX_ADDRESSES: Final = 4

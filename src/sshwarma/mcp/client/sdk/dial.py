@@ -29,17 +29,17 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
-from sshwarma.mcp.client import http
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
-from sshwarma.mcp.client.bearer import BearerAuth
-from sshwarma.mcp.client.channel_transport import channel_transport
 from sshwarma.mcp.client.credentials import CredentialStore
-from sshwarma.mcp.client.elicitation_form import ask_user
 from sshwarma.mcp.client.environment import expand_variables, program_environment
 from sshwarma.mcp.client.link import KeyRequired, LinkCallbacks, LinkLost, ProtocolEra
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.session import McpSession
-from sshwarma.mcp.client.stdio import program_transport
+from sshwarma.mcp.client.sdk import http
+from sshwarma.mcp.client.sdk.bearer import BearerAuth
+from sshwarma.mcp.client.sdk.channel_transport import channel_transport
+from sshwarma.mcp.client.sdk.elicitation_form import ask_user
+from sshwarma.mcp.client.sdk.session import McpSession
+from sshwarma.mcp.client.sdk.stdio import program_transport
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 
