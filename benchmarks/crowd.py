@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,22 +154,21 @@ class Person:
         self.process.stdin.write(text.encode())
 
 
-async def be_crowd(port: int, keys_file: Path) -> None:
-    """Run the crowd's clients on orders from standard input.
+class Clients:
+    """The crowd's clients. The methods that are not private are the orders."""
 
-    Orders: ["connect", n], ["visit", times], ["look", times], ["talk", [talkers, lines]],
-    ["talk_all", lines], ["type", keys].
-    """
-    keys = json.loads(keys_file.read_text())
-    people: list[Person] = []
+    def __init__(self, port: int, keys: list[str]) -> None:
+        self._port = port
+        self._keys = keys
+        self._people: list[Person] = []
 
-    async def connect(number: int) -> None:
+    async def _connect(self, number: int) -> None:
         connection = await asyncssh.connect(
-            *("127.0.0.1", port),
+            *("127.0.0.1", self._port),
             known_hosts=None,
             config=None,
             username=name_of(number),
-            client_keys=[asyncssh.import_private_key(keys[number])],
+            client_keys=[asyncssh.import_private_key(self._keys[number])],
             encryption_algs=GCM,
         )
         process = await connection.create_process(
@@ -176,68 +176,97 @@ async def be_crowd(port: int, keys_file: Path) -> None:
         )
         person = Person(process)
         person.watch(b"Exits:")
-        people.append(person)
+        self._people.append(person)
         await person.until(1)
 
+    async def connect(self, count: int) -> dict[str, Any]:
+        numbers = iter(range(len(self._people), count))
+
+        async def work() -> None:
+            for number in numbers:
+                await self._connect(number)
+
+        await asyncio.gather(*(work() for _ in range(8)))
+        return {}
+
+    async def visit(self, times: int) -> dict[str, Any]:
+        """Connect and leave, one after another, each alone."""
+        for _ in range(times):
+            await self._connect(0)
+            connection = self._people.pop().process.channel.get_connection()
+            connection.close()
+            await connection.wait_closed()
+        return {}
+
+    async def look(self, count: int) -> dict[str, Any]:
+        times = []
+        for number in range(count):
+            person = self._people[number % len(self._people)]
+            person.watch(b"Exits:")
+            began = time.perf_counter()
+            person.type("/look\r")
+            await person.until(1)
+            times.append(time.perf_counter() - began)
+        return {"p50": statistics.median(times)}
+
+    async def talk(self, count: tuple[int, int]) -> dict[str, Any]:
+        talkers, lines = count
+        people = self._people
+        for person in people:
+            person.watch(b"@~#")
+        for person in people[:talkers]:
+            person.type(
+                "".join(f"line {n} of somebody's burst of talk @~#\r" for n in range(lines))
+            )
+        extra = [lines if number < talkers else 0 for number in range(len(people))]
+        # Talkers see their own keys too, and so more marks; do not wait for them.
+        await asyncio.gather(
+            *(p.until(talkers * lines) for p, own in zip(people, extra, strict=True) if not own)
+        )
+        return {}
+
+    async def talk_all(self, lines: int) -> dict[str, Any]:
+        people = self._people
+        for person in people:
+            person.watch(b"@~#")
+        for n in range(lines):
+            for number, person in enumerate(people):
+                person.type(f"line {n} of somebody among all who talk @~#\r")
+                if number % 10 == 0:
+                    await asyncio.sleep(0)
+        await asyncio.gather(*(person.until(len(people) * lines) for person in people))
+        return {}
+
+    async def type(self, keys: int) -> dict[str, Any]:
+        for number in range(keys):
+            self._people[number % len(self._people)].type("x")
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        for person in self._people:
+            person.type("\x15")
+        return {}
+
+
+async def be_crowd(port: int, keys_file: Path) -> None:
+    """Run the crowd's clients on orders from standard input.
+
+    Orders: ["connect", n], ["visit", times], ["look", times], ["talk", [talkers, lines]],
+    ["talk_all", lines], ["type", keys].
+    """
+    crowd = Clients(port, json.loads(keys_file.read_text()))
+    orders: dict[str, Callable[[Any], Awaitable[dict[str, Any]]]] = {
+        "connect": crowd.connect,
+        "visit": crowd.visit,
+        "look": crowd.look,
+        "talk": crowd.talk,
+        "talk_all": crowd.talk_all,
+        "type": crowd.type,
+    }
     _answer({"ready": True})
     async for order, count in _orders():
         started = time.perf_counter()
-        answer: dict[str, Any] = {}
-        if order == "connect":
-            numbers = iter(range(len(people), count))
-
-            async def work(numbers: Any = numbers) -> None:
-                for number in numbers:
-                    await connect(number)
-
-            await asyncio.gather(*(work() for _ in range(8)))
-        elif order == "visit":  # one after another, each alone
-            for _ in range(count):
-                await connect(0)
-                connection = people.pop().process.channel.get_connection()
-                connection.close()
-                await connection.wait_closed()
-        elif order == "look":
-            times = []
-            for number in range(count):
-                person = people[number % len(people)]
-                person.watch(b"Exits:")
-                began = time.perf_counter()
-                person.type("/look\r")
-                await person.until(1)
-                times.append(time.perf_counter() - began)
-            answer["p50"] = statistics.median(times)
-        elif order == "talk":
-            talkers, lines = count
-            for person in people:
-                person.watch(b"@~#")
-            for person in people[:talkers]:
-                person.type(
-                    "".join(f"line {n} of somebody's burst of talk @~#\r" for n in range(lines))
-                )
-            extra = [lines if number < talkers else 0 for number in range(len(people))]
-            # Talkers see their own keys too, and so more marks; do not wait for them.
-            await asyncio.gather(
-                *(p.until(talkers * lines) for p, own in zip(people, extra, strict=True) if not own)
-            )
-        elif order == "talk_all":
-            for person in people:
-                person.watch(b"@~#")
-            for n in range(count):
-                for number, person in enumerate(people):
-                    person.type(f"line {n} of somebody among all who talk @~#\r")
-                    if number % 10 == 0:
-                        await asyncio.sleep(0)
-            await asyncio.gather(*(person.until(len(people) * count) for person in people))
-        elif order == "type":
-            for number in range(count):
-                people[number % len(people)].type("x")
-                if number % 50 == 0:
-                    await asyncio.sleep(0)
-            for person in people:
-                person.type("\x15")
-        answer["seconds"] = time.perf_counter() - started
-        _answer(answer)
+        answer = await orders[order](count)
+        _answer({**answer, "seconds": time.perf_counter() - started})
 
 
 if __name__ == "__main__":

@@ -104,7 +104,16 @@ def main() -> None:
     loop = HandLoop()
     clock = FrameClock(loop)
     alone = seat(clock, 80)
+    measure_keys(alone, loop)
+    measure_floods(alone, loop)
+    alone.close()
+    measure_people(clock, loop)
+    measure_answers()
+    measure_idle_terminals(clock, loop)
+    loop.close()
 
+
+def measure_keys(alone: Terminal, loop: HandLoop) -> None:
     ascii_keys = [bytes([97 + number % 26]) for number in range(6000)]
     print(f"key, end of line, ASCII        {per_key(alone, ascii_keys, loop, 60):8.1f} us")
     print(f"key, end of line, wrapping     {per_key(alone, ascii_keys, loop, 400):8.1f} us")
@@ -115,6 +124,8 @@ def main() -> None:
     middle = [b"\x1b[D" if number % 2 else "語".encode() for number in range(6000)]
     print(f"key, middle of line, CJK       {per_key(alone, middle, loop, 60):8.1f} us")
 
+
+def measure_floods(alone: Terminal, loop: HandLoop) -> None:
     alone.feed(b"\x15")
     mebibyte = b"x" * 2**20
 
@@ -133,8 +144,9 @@ def main() -> None:
     start = process_time()
     flood_keys()
     print(f"1 MiB of arrow keys            {(process_time() - start) * 1000:8.1f} ms")
-    alone.close()
 
+
+def measure_people(clock: FrameClock, loop: HandLoop) -> None:
     people = [seat(clock, COLUMNS[number % len(COLUMNS)]) for number in range(PEOPLE)]
     for person in people:
         person.feed(b"half a line")
@@ -172,6 +184,8 @@ def main() -> None:
     for person in people:
         person.close()
 
+
+def measure_answers() -> None:
     start = process_time()
     highlight_newest_code(answer(0))
     print(f"code in an answer, first time  {(process_time() - start) * 1000:8.1f} ms in a thread")
@@ -188,6 +202,8 @@ def main() -> None:
     drawn = microseconds(draw, len(texts)) / 1000
     print(f"answer of {len(texts[0]) / 1000:.1f} kB, code cached    {drawn:8.1f} ms, once per room")
 
+
+def measure_idle_terminals(clock: FrameClock, loop: HandLoop) -> None:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -201,7 +217,6 @@ def main() -> None:
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     print(f"idle terminal                  {used / PEOPLE / 1024:8.1f} KiB (after 300 lines)")
-    loop.close()
 
 
 def per_key(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int) -> float:

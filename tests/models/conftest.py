@@ -1,5 +1,6 @@
-"""Fixtures: `world`; `bob`, a member; `qwen`, a model."""
+"""Fixtures: `world`; `bob`, a member; `qwen`, a model; `house`, with models that answer."""
 
+from support.house import house
 from support.people import bob, qwen, world
 
-__all__ = ["bob", "qwen", "world"]
+__all__ = ["bob", "house", "qwen", "world"]

@@ -1,25 +1,17 @@
-"""Backends without a wire: what is sent, what comes back, keys, faults, what could be had here."""
+"""The pydantic_ai backend with a played model: requests, answers, retries and loading."""
 
 from __future__ import annotations
 
 import asyncio
-import copy
-import logging
-import os
-import pickle
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_RETRY_AFTER_SECONDS
-from sshwarma.models import discover as discover_module
 from sshwarma.models import providers, pydantic_ai_backend
 from sshwarma.models.backend import (
     BackendError,
@@ -33,12 +25,11 @@ from sshwarma.models.backend import (
     ToolCall,
     TurnStep,
 )
-from sshwarma.models.discover import LOCAL_SERVERS, discover_models
 from sshwarma.models.errors import MAX_RETRY_JITTER, ModelFailure
 from sshwarma.models.providers import LoadedModel, load_model
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend, collapse_repeated_name
-from sshwarma.models.secrets import Secret, describe_key_location, read_key
-from sshwarma.settings import ModelSettings, load_settings
+from sshwarma.models.secrets import Secret
+from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
 
 KEY = "sk-a-key-that-nobody-may-see-0123456789"
@@ -300,147 +291,6 @@ def test_collapse_repeated_name_collapses_whole_copies_only(name: str, meant: st
     assert collapse_repeated_name(name, {"look", "say", "go", "gogo"}) == meant
 
 
-# Keys.
-
-
-def private(tmp_path: Path, text: str = f"{KEY}\n", mode: int = 0o600) -> Path:
-    path = tmp_path / "key"
-    path.write_text(text)
-    path.chmod(mode)
-    return path
-
-
-def test_key_is_read_from_a_variable_or_a_private_file(tmp_path: Path) -> None:
-    assert read_key(settings(), {"OPENAI_API_KEY": KEY}).reveal() == KEY
-    assert read_key(settings(key_env="MINE"), {"MINE": f" {KEY}\n"}).reveal() == KEY
-    assert read_key(settings(key_file=private(tmp_path)), {}).reveal() == KEY
-
-
-@pytest.mark.parametrize("kind", ["ollama", "llamacpp", "compatible"])
-def test_local_server_gets_no_key_by_default(kind: str) -> None:
-    local = settings(kind=kind, base_url="http://127.0.0.1:1/v1")
-    assert read_key(local, {"OPENAI_API_KEY": KEY}).reveal() == ""
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
-def test_key_file_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
-    path = private(tmp_path, mode=mode)
-    with pytest.raises(BackendError, match=f"chmod 600 {path}") as raised:
-        read_key(settings(key_file=path), {})
-    assert KEY not in repr(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({}, "no key in the environment variable OPENAI_API_KEY"),
-        ({"key_env": "MINE"}, "no key in the environment variable MINE"),
-        ({"key_file": "/nowhere/key"}, "cannot read the file /nowhere/key: No such file"),
-        ({"key_file": "/"}, "it is not a file"),
-    ],
-)
-def test_missing_key_names_where_it_was_expected(given: Any, said: str) -> None:
-    with pytest.raises(BackendError, match=said):
-        read_key(settings(**given), {})
-
-
-def test_pipe_as_key_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(BackendError, match="not a file"):
-        read_key(settings(key_file=tmp_path / "pipe"), {})
-
-
-@pytest.mark.parametrize("text", [f"export A={KEY} B", f"{KEY}\n{KEY}", f"{KEY}é", f"{KEY}\0"])
-def test_invalid_key_is_refused_without_printing_it(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BackendError, match="does not hold a key") as raised:
-        read_key(settings(key_file=private(tmp_path, text)), {})
-    assert KEY not in repr(raised.value)
-
-
-def test_secret_is_never_printed_copied_or_pickled() -> None:
-    key = Secret(KEY)
-    shown = [repr(key), str(key), f"{key}", f"{key!r:>50}", f"{[key]}", repr({"k": key})]
-    assert not any(KEY in text for text in shown)
-    assert key.hide(f"a {KEY} b") == "a ••• b"
-    for store in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError):
-            store(key)
-
-
-@pytest.mark.process
-async def test_key_is_not_in_repr_or_log(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    free = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{free.sockets[0].getsockname()[1]}/v1"
-    backend = PydanticAIBackend(settings(base_url=url), {"OPENAI_API_KEY": KEY})
-    loaded = await backend.ready()
-    assert loaded.key.reveal() == KEY
-    with pytest.raises(BackendError) as raised:
-        async for _ in backend.stream(request()):
-            pass
-    free.close()
-    await backend.close()
-    out, err = capfd.readouterr()
-    shown = [repr(backend), repr(vars(backend)), repr(loaded), repr(loaded.model), out, err]
-    shown += [repr(raised.value), repr(raised.value.__context__), caplog.text]
-    assert not any(KEY in text for text in shown)
-    assert describe_key_location(settings()) in "the environment variable OPENAI_API_KEY"
-
-
-# Settings.
-
-
-def test_models_are_read_from_settings_tables(tmp_path: Path) -> None:
-    path = tmp_path / "sshwarma.toml"
-    path.write_text(
-        "[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'qwen3:8b'\n"
-        "[[models]]\nname = 'claude'\nkind = 'anthropic'\nmodel = 'claude-sonnet-5-5'\n"
-        "key_file = '/etc/sshwarma/anthropic.key'\nmax_output_tokens = 4000\ntemperature = 0.3\n"
-    )
-    first, second = load_settings(path).models
-    assert (first.name, first.kind, first.base_url) == ("qwen", "ollama", None)
-    assert second.key_file == Path("/etc/sshwarma/anthropic.key")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"kind": "compatible"}, "needs base_url"),
-        ({"base_url": "127.0.0.1:8080"}, "must be a URL, such as"),
-        ({"base_url": f"https://me:{KEY}@example.org/v1"}, "must not contain a key"),
-        ({"key_env": KEY}, "this looks like the key itself"),
-        ({"key_env": "A-B"}, "must be the name of an environment variable, such as OPENAI_API_KEY"),
-        ({"key_env": "MINE", "key_file": "/k"}, "not both"),
-        ({"name": "Qwen"}, "must be a lower-case letter, then"),
-        ({"api_key": KEY}, "not permitted"),
-    ],
-)
-def test_invalid_model_settings_do_not_print_a_key(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as raised:
-        settings(**wrong)
-    told = " ".join(error["msg"] for error in raised.value.errors())
-    assert said in told
-    assert KEY not in told
-    assert KEY not in str(raised.value)
-
-
-def test_misplaced_key_in_settings_is_not_printed(tmp_path: Path) -> None:
-    path = tmp_path / "sshwarma.toml"
-    path.write_text(f"[[models]]\nname = 'a'\nkind = 'openai'\nmodel = 'b'\nkey = '{KEY}'\n")
-    with pytest.raises(ValidationError) as raised:
-        load_settings(path)
-    assert KEY not in str(raised.value)
-
-
-def test_model_names_must_be_unique(tmp_path: Path) -> None:
-    path = tmp_path / "sshwarma.toml"
-    path.write_text("[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'a'\n" * 2)
-    with pytest.raises(ValidationError, match="same name"):
-        load_settings(path)
-
-
 # Loading.
 
 
@@ -473,78 +323,6 @@ async def test_concurrent_first_requests_load_once(monkeypatch: pytest.MonkeyPat
     first, second = await asyncio.gather(backend.ready(), backend.ready())
     assert first is second
     assert times == [1]
-
-
-# What could be had here.
-
-
-async def _listening(answer: bytes | None) -> tuple[asyncio.Server, int]:
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        if answer is None:
-            await reader.read()
-        else:
-            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    return server, server.sockets[0].getsockname()[1]
-
-
-OLLAMA = b'{"models": [{"name": "qwen3:8b"}, {"name": "me/Qwen3:30b"}, {"name": "3b"}]}'
-LLAMACPP = b'{"data": [{"id": "/models/tiny.Q4.gguf", "owned_by": "llamacpp"}]}'
-
-
-@pytest.mark.process
-async def test_discover_offers_models_of_keys_and_local_servers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", 30)
-    ollama, ollama_port = await _listening(OLLAMA)
-    llamacpp, llamacpp_port = await _listening(LLAMACPP)
-    local = (
-        replace(LOCAL_SERVERS[0], port=ollama_port),
-        replace(LOCAL_SERVERS[1], port=llamacpp_port),
-    )
-    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": " "}
-    found = await discover_models(keys | {"ANTHROPIC_BASE_URL": "https://gateway.example"}, local)
-    ollama.close()
-    llamacpp.close()
-    assert [(offer.name, offer.kind) for offer in found] == [
-        ("gpt", "openai-responses"),
-        ("claude", "anthropic"),
-        ("qwen3", "ollama"),
-        ("qwen3-2", "ollama"),
-        ("model-3b", "ollama"),
-        ("tiny-q4", "llamacpp"),
-    ]
-    assert found[1].base_url == "https://gateway.example"
-    assert found[2].base_url == f"http://127.0.0.1:{ollama_port}/v1"
-    assert found[3].model == "me/Qwen3:30b"
-    assert KEY not in repr(found)
-
-
-@pytest.mark.parametrize(
-    "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
-)
-@pytest.mark.process
-async def test_discover_ignores_other_services_quickly(
-    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe = 1.0
-    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", probe)
-    server, port = await _listening(answer)
-    began = time.monotonic()
-    found = await discover_models({}, tuple(replace(one, port=port) for one in LOCAL_SERVERS))
-    took = time.monotonic() - began
-    server.close()
-    assert found == []
-    assert took < probe * len(LOCAL_SERVERS)  # they are asked side by side
-
-
-async def test_discover_ignores_an_invalid_base_url() -> None:
-    assert await discover_models({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "nonsense"}, ()) == []
 
 
 @pytest.mark.process

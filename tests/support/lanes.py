@@ -19,11 +19,11 @@ ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 LONGEST_FILES = (
-    "wire/test_mcp_servers.py", "wire/test_crash_recovery.py", "verbs/test_dispatch.py",
+    "wire/test_mcp_servers.py", "wire/test_crash_recovery.py", "verbs/test_any_line.py",
     "wire/test_hostile_text.py", "wire/test_tools.py", "wire/test_model_failures.py",
     "wire/test_login.py", "wire/test_mentions.py", "mcp_client/test_reference_servers.py",
     "mcp_server/test_tools.py", "wire/test_inventory.py", "mcp_server/test_attacks.py",
-    "wire/test_models.py", "wire/test_walkthrough.py", "world/test_reports.py",
+    "wire/test_models.py", "wire/test_walkthrough.py", "world/test_report_limits.py",
     "wire/test_live_answers.py",
 )  # fmt: skip
 """Files that take longest, the longest first. A worker runs a whole file: one that is begun last

@@ -22,6 +22,7 @@ from support.driver.aimock import mocking
 from support.driver.covers import covers
 from support.driver.fixtures import homes, untroubled
 from support.driver.installed import NODE, POISONED, from_npm, from_pypi
+from support.processes import programs_of
 
 
 @pytest.fixture(scope="module")
@@ -287,12 +288,14 @@ def test_mcp_server_restarts_after_it_or_the_program_is_killed(
     server = serve()
     owner = server.owner
     owner.does(f"mcp add evil -- {words(*POISONED)}", "equip room evil:*")
-    program = _programs(server)[0]
+    program = programs_of(server)[0]
     os.kill(program, signal.SIGKILL)
-    _until(lambda: _programs(server) not in ([], [program]))
+    _until(lambda: programs_of(server) not in ([], [program]))
     _until(lambda: owner.run("run evil:echo").status == 0, pause=0.3)
     server.kill()
-    _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (program, *_programs(server))))
+    _until(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in (program, *programs_of(server)))
+    )
     server.start()
     owner.hang_up()
     owner = server.owner
@@ -383,26 +386,6 @@ def _waiting(person: Person, name: str) -> int:
     """How many tools of an MCP server wait to be approved."""
     (found,) = (one for one in person.json("mcp list")["servers"] if one["name"] == name)
     return int(found["waiting"])
-
-
-def _programs(server: Server) -> list[int]:
-    """What the server's launchers have started."""
-    launchers = _children(server.process.pid, b"spawn.py")
-    return [pid for launcher in launchers for pid in _children(launcher, b"")]
-
-
-def _children(parent: int, word: bytes) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                status = (entry / "stat").read_text().rpartition(")")[2].split()
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if int(status[1]) == parent and word in line:
-                found.append(int(entry.name))
-    return found
 
 
 def _until(what: Callable[[], bool], seconds: float = 30, pause: float = 0.02) -> None:

@@ -15,6 +15,7 @@ import pytest
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.guarded import Guarded, guarding, load, visit
+from support.driver.person import Person
 
 SECONDS = 40
 
@@ -48,16 +49,8 @@ def kept(server: Server) -> Path:
     return server.data_dir / "signins" / "guarded.json"
 
 
-@covers("mcp login", "mcp logout", "run")
-def test_owner_signs_in_by_pasting_and_stays_signed_in(
-    serve: Callable[..., Server], guarded: Guarded
-) -> None:
-    server = serve("--http", "off")
-    owner, guest = server.owner, server.person("gast")
-    add(server, guarded)
-    listed = guest.json("mcp")["servers"]
-    assert [(one["name"], one["state"]) for one in listed] == [("guarded", "needs-sign-in")]
-    assert "needs the own right" in guest.run("mcp login guarded").err
+def sign_in_by_pasting(owner: Person, guarded: Guarded) -> str:
+    """Sign in, with a wrong address first; return the address that was pasted."""
     screen = owner.sit(100, 40)
     screen.enter("/mcp login guarded")
     screen.wait_for("Sign in to guarded in your browser:")
@@ -78,9 +71,12 @@ def test_owner_signs_in_by_pasting_and_stays_signed_in(
     screen.wait_for("alice may read")
     again = owner.run(f"mcp login guarded '{came_to}'")
     assert "No sign-in to guarded is in progress." in again.err
+    return came_to
 
-    # Tokens are in one file, which is its owner's alone, and nowhere else; nor is the code.
-    tokens = json.loads(kept(server).read_text())["tokens"]
+
+def check_that_secrets_are_kept(server: Server, owner: Person, came_to: str) -> dict[str, str]:
+    """Tokens are in one file, which is its owner's alone, and nowhere else; nor is the code."""
+    tokens: dict[str, str] = json.loads(kept(server).read_text())["tokens"]
     assert stat.S_IMODE(kept(server).stat().st_mode) == 0o600
     assert stat.S_IMODE(kept(server).parent.stat().st_mode) == 0o700
     code = re.search(r"code=([^&]+)", came_to)
@@ -93,6 +89,21 @@ def test_owner_signs_in_by_pasting_and_stays_signed_in(
     for secret in secrets:
         for place in (said, server.log(), everything):
             assert secret not in place
+    return tokens
+
+
+@covers("mcp login", "mcp logout", "run")
+def test_owner_signs_in_by_pasting_and_stays_signed_in(
+    serve: Callable[..., Server], guarded: Guarded
+) -> None:
+    server = serve("--http", "off")
+    owner, guest = server.owner, server.person("gast")
+    add(server, guarded)
+    listed = guest.json("mcp")["servers"]
+    assert [(one["name"], one["state"]) for one in listed] == [("guarded", "needs-sign-in")]
+    assert "needs the own right" in guest.run("mcp login guarded").err
+    came_to = sign_in_by_pasting(owner, guarded)
+    tokens = check_that_secrets_are_kept(server, owner, came_to)
 
     # A token that is over is renewed by itself, while a call waits for it.
     guarded.control("expire")

@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import insert
 
-from sshwarma.common.limits import (
-    MAX_REPORT_CELL_CHARACTERS,
-    MAX_REPORT_CHARACTERS,
-    MAX_REPORT_ROWS,
-    REPORT_TIMEOUT_SECONDS,
-)
 from sshwarma.world import (
-    agents,
-    equipment,
-    input_history,
-    private_messages,
     report_access,
-    reports,
-    rooms,
-    rows,
-    things,
-    tokens,
-    usage,
 )
-from sshwarma.world.access import set_member
-from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
-from sshwarma.world.reports import ReportResult, Reports, ReportScope
-from sshwarma.world.schema import tool_calls, toolset_files
-from sshwarma.world.store import Change
-from sshwarma.world.world import World
-from support.people import arrive, do, everything, opened
+from sshwarma.world.errors import Forbidden, Invalid, Unavailable
+from sshwarma.world.reports import Reports, ReportScope
+from support.asking import SECRET, Asking, keep_secrets
+from support.people import everything, opened
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
-
-SECRET = "sesame"
-"""Whatever bob must not see has this word in it."""
-
-
-@dataclass
-class Asking:
-    """Bob, who may enter the lobby and his den, and asks about a world full of secrets."""
-
-    world: World
-    scope: ReportScope
-    admin: ReportScope
-
-    async def ask(self, sql: str) -> ReportResult:
-        return await self.world.reports.run_query(sql, self.scope)
-
-    async def column(self, sql: str) -> list[Any]:
-        return [row[0] for row in (await self.ask(sql)).rows]
-
-    async def refused(self, sql: str) -> WorldError:
-        with pytest.raises(WorldError) as caught:
-            await self.ask(sql)
-        assert SECRET not in str(caught.value)
-        assert caught.value.message.endswith((".", "?")), caught.value.message
-        return caught.value
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -83,69 +34,6 @@ async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
     """Bob, in a world of the test's own."""
     async with opened(world_file) as world:
         yield await keep_secrets(world)
-
-
-async def keep_secrets(world: World) -> Asking:
-    """Fill a new world with secrets that bob must not see."""
-    alice, bob = await arrive(world, "alice", role="owner"), await arrive(world, "bob")
-    qwen = await arrive(world, "qwen", kind="model", door="model")
-    carol = await arrive(world, "carol")
-    await do(alice, "hello from the lobby")
-    await do(bob, "/tell alice for you two")
-    await do(alice, f"/tell carol {SECRET} told")
-    await do(carol, f"/alias {SECRET} = /who")
-    await do(carol, f"/put me:{SECRET} = {SECRET} in a bag")
-    await do(bob, "/put me:mine = my own")
-
-    def fill(tx: Change) -> dict[str, str]:
-        owner = alice.agent
-        vault = rooms.create_room(tx, f"{SECRET}-vault", owner, description=SECRET).id
-        things.set_metadata(tx, vault, access="private")
-        den = rooms.create_room(tx, "den", owner).id
-        for room in (vault, den):
-            set_member(tx, room, owner.id, created_by=None, role="owner")
-        row = rows.append_row(tx, vault, "chat", f"{SECRET} said", author_id=owner.id)
-        rows.append_row(tx, den, "chat", "said in the den", author_id=bob.id)
-        things.create_thing(tx, vault, "data", SECRET, content=SECRET)
-        states = things.create_thing(tx, vault, "container", "states")
-        things.create_thing(
-            tx, states.id, "data", "qwen", content=SECRET, metadata={"role": "state"}
-        )
-        things.create_thing(tx, vault, "tool", SECRET, qualified_name=f"vault:{SECRET}",
-                      description=SECRET, metadata={"input_schema": {"title": SECRET}})  # fmt: skip
-        tx.conn.execute(insert(tool_calls).values(
-            id=row.id, room_id=vault, tool_id=SECRET, args=SECRET, status="success",
-            started_at="2026-01-01",
-        ))  # fmt: skip
-        usage.record_usage(tx, vault, qwen.id, None, SECRET, usage.TokenUsage(1, 1))
-        usage.record_usage(tx, "lobby", qwen.id, None, "m", usage.TokenUsage(3, 4))
-        kit = things.create_thing(tx, "toolsets", "toolset", "kit", qualified_name="kit",
-                            metadata={"source_ref": f"https://{SECRET}@host/"})  # fmt: skip
-        things.create_thing(tx, kit.id, "mcp", "srv", metadata={
-            "server_type": "stdio", "command": f"run-{SECRET}", "args": [SECRET],
-            "env": {"API_KEY": SECRET}, "headers": {"Authorization": SECRET}, "token": SECRET,
-            "url": f"https://host/?key={SECRET}",
-        })  # fmt: skip
-        tx.conn.execute(insert(toolset_files).values(
-            toolset_id="kit", path="a.py", kind="python", sha256="0", size=1, stored_path=SECRET,
-        ))  # fmt: skip
-        things.set_metadata(tx, qwen.id, base_url=SECRET, aliases={SECRET: SECRET})
-        agents.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
-        tokens.issue_token(tx, carol.id, SECRET, None, None)
-        equipment.equip_things(tx, carol.id, [things.get_live_thing(tx.conn, "tool_look")])
-        return {"den": den, "vault": vault}
-
-    made = await world.change(fill)
-    await world.store.write(
-        lambda tx: input_history.append_input_history(tx, [(carol.id, f"say {SECRET}")])
-    )
-    logs = await world.store.read(lambda conn: private_messages.read_private_logs(conn, bob.id))
-    assert len(logs) == 1
-    may_read = ("lobby", "home", made["den"], *logs)
-    everyone = (*may_read, made["vault"])
-    return Asking(
-        world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, is_admin=True)
-    )
 
 
 READABLE = (
@@ -285,27 +173,6 @@ WRONG = [
     "SELECT char(" + ",".join(["65"] * 200) + ")",
 ]  # fmt: skip
 
-ENDLESS = [
-    "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t",
-    "SELECT count(*) FROM things a, things b, things c, things d, things e",
-    # One function that no handler inside SQLite can end.
-    "SELECT length(replace(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b', ''))",
-]
-
-TOO_BIG = [
-    "SELECT printf('%.*c', 8000000, 'x') || printf('%.*c', 8000000, 'x')",
-    "SELECT replace(hex(printf('%.*c', 3000000, 'x')), '7', printf('%.*c', 1000, 'x'))",
-]
-
-TOO_MUCH = [
-    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t)"
-    " SELECT json_group_array(printf('%.*c', 100000, 'x')) FROM t",
-    "WITH RECURSIVE t(n, x) AS (SELECT 1, printf('%.*c', 4000000, 'x') UNION ALL"
-    " SELECT n + 1, x || n FROM t) SELECT count(DISTINCT x) FROM t",
-    "SELECT x FROM (WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t)"
-    " SELECT n, printf('%.*c', 2000000, n) AS x FROM t) ORDER BY x",
-]
-
 
 @pytest.mark.parametrize("sql", FORBIDDEN)
 async def test_forbidden_queries_are_refused(bobs: Asking, sql: str) -> None:
@@ -329,32 +196,6 @@ async def test_refused_queries_change_nothing(bobs: Asking) -> None:
         await bobs.refused(sql)
     assert await everything(bobs.world) == before
     assert {path.name for path in bobs.world.store.path.parent.iterdir()} == files
-
-
-@pytest.mark.parametrize("sql", ENDLESS)
-async def test_endless_query_times_out(bobs: Asking, sql: str) -> None:
-    started = time.monotonic()
-    refusal = await bobs.refused(sql)
-    assert "timed out after 2 s" in refusal.message
-    assert (
-        REPORT_TIMEOUT_SECONDS <= time.monotonic() - started < reports.PROCESS_TIMEOUT_SECONDS + 10
-    )
-
-
-@pytest.mark.parametrize("sql", TOO_BIG)
-async def test_value_over_the_size_limit_is_refused(bobs: Asking, sql: str) -> None:
-    assert "exceeds 8 MiB" in (await bobs.refused(sql)).message
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
-@pytest.mark.parametrize("sql", TOO_MUCH)
-async def test_query_over_the_memory_limit_is_refused(
-    bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A busy machine takes longer than the limit to fill the memory.
-    monkeypatch.setattr(reports, "REPORT_TIMEOUT_SECONDS", 60)
-    monkeypatch.setattr(reports, "PROCESS_TIMEOUT_SECONDS", 90)
-    assert "exceeded 128 MiB of memory" in (await bobs.refused(sql)).message
 
 
 def oracle(name: str, word: str) -> str:
@@ -406,23 +247,6 @@ async def test_columns_of_hidden_rows_are_empty_without_the_filter(bobs: Asking)
     scope.database.close()
 
 
-async def test_rows_cells_and_size_are_capped_and_reported(bobs: Asking) -> None:
-    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
-    answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
-    assert (len(answer.rows), answer.more, answer.uncounted) == (MAX_REPORT_ROWS, 50, False)
-    answer = await bobs.ask(numbers.format(10**9) + "SELECT x FROM t")
-    assert len(answer.rows) == MAX_REPORT_ROWS and answer.uncounted
-    answer = await bobs.ask("SELECT printf('%.*c', 5000, 'x'), 'short', x'00ff'")
-    long, short, blob = answer.rows[0]
-    assert isinstance(long, str) and len(long) == MAX_REPORT_CELL_CHARACTERS and long.endswith("…")
-    assert (short, blob, answer.cut_cells) == ("short", "x'00ff'", 1)
-    answer = await bobs.ask(numbers.format(150) + "SELECT printf('%.*c', 900, 'x') FROM t")
-    assert sum(len(str(cell)) for row in answer.rows for cell in row) <= MAX_REPORT_CHARACTERS
-    assert len(answer.rows) + answer.more == 150 and answer.more > 50
-    answer = await bobs.ask("SELECT 1 AS " + "c" * 500)
-    assert len(answer.columns[0]) == 60
-
-
 async def test_every_type_of_value_becomes_json(bobs: Asking) -> None:
     answer = await bobs.ask(
         "SELECT NULL, 1, 1.5, 'text', x'6162', 9e999, -9e999, CAST(x'ff41' AS TEXT), char(55296)"
@@ -463,54 +287,6 @@ async def test_refusals_point_at_the_word_and_suggest_near_names(bobs: Asking) -
         assert refusal.span is not None
         assert sql[slice(*refusal.span)] == word
         assert words in str(refusal)
-
-
-async def test_running_and_waiting_queries_are_limited(
-    own_bobs: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bobs = own_bobs
-    monkeypatch.setattr(reports, "MAX_WAITING_REPORTS", 3)
-    slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
-    await until(lambda: bobs.world.reports._waiting == 3)
-    with pytest.raises(Unavailable, match="3 questions are waiting"):
-        await bobs.ask("SELECT 1")
-    await do_meanwhile(bobs.world)
-    assert not any(asking.done() for asking in slow), "the world waited for them"
-    for refusal in await asyncio.gather(*slow):
-        assert "timed out after" in refusal.message
-    assert await bobs.column("SELECT 1") == [1]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - there is nothing to wait on
-        await asyncio.sleep(0.01)
-
-
-async def do_meanwhile(world: World) -> None:
-    """The world answers while questions run."""
-    await world.change(
-        lambda tx: rows.append_row(tx, "lobby", "chat", "still here", author_id=None)
-    )
-
-
-async def test_cancelled_query_ends_its_process(bobs: Asking) -> None:
-    asking = asyncio.create_task(bobs.ask(ENDLESS[0]))
-    await until(lambda: bool(bobs.world.reports._running))
-    (process,) = bobs.world.reports._running
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    assert process.returncode is not None
-    assert not bobs.world.reports._running
-
-
-async def test_closing_the_world_ends_running_queries(newborn: Path) -> None:
-    asked = Reports(newborn)
-    asking = asyncio.create_task(asked.run_query(ENDLESS[0], ReportScope("x", ())))
-    await until(lambda: bool(asked._running))
-    await asked.close()
-    with pytest.raises(Unavailable, match="was stopped before it had an answer"):
-        await asking
 
 
 async def test_invalid_database_file_is_reported(tmp_path: Path) -> None:

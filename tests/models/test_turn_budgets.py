@@ -1,0 +1,279 @@
+"""Limits of turns: budgets, time, retries, and models that lose their rights."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sshwarma.models import live_answer
+from sshwarma.models import turn_runner as all_turns
+from sshwarma.models.backend import (
+    BackendError,
+    CompletedCall,
+    RetryDelay,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    ToolCall,
+    TurnStep,
+)
+from sshwarma.models.budget import BudgetLimits, ModelBudgets
+from sshwarma.models.truncate_results import truncate_results
+from sshwarma.tools.provider import ToolResult
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.world import agents
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+from sshwarma.world.row import Row
+from sshwarma.world.usage import TokenUsage
+from sshwarma.wrap.compose import ModelContext
+from sshwarma.wrap.layers import Layer
+from support.house import House, Scripted, nothing, said_by
+from support.services import ProviderBase
+
+
+async def test_chain_of_models_mentioning_each_other_ends(house: House) -> None:
+    second = Scripted(nothing)
+    llama = await house.world.change(lambda tx: agents.create_agent(tx, "llama", kind="model"))
+    house.backends[llama.id] = second
+
+    async def to_llama(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("@llama your turn")
+
+    async def to_qwen(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("@qwen yours")
+
+    house.backend.script, second.script = to_llama, to_qwen
+    await house.says("alice", "@qwen begin")
+    made: list[Row] = []
+    async with asyncio.timeout(30):
+        while not any("models may call each other in a row" in row.content for row in made):
+            await asyncio.sleep(0)
+            made = await house.world.last_rows("lobby", 50)
+    assert len(said_by(made, house, "qwen")) == 2
+    assert len(said_by(made, house, "llama")) == 2
+    assert "called qwen, but at most 4 models may call each other in a row" in made[-1].content
+
+
+async def test_concurrent_answers_per_room_are_bounded(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(all_turns, "MAX_ANSWERS_PER_ROOM", 2)
+    go = asyncio.Event()
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        await go.wait()
+        yield TextDelta("and what says @guide?")
+
+    house.backend.script = script
+    first = await run_line(house.caller("alice"), "@qwen one")
+    second = await run_line(house.caller("bob"), "@qwen two")
+    with pytest.raises(WorldError, match="models may answer in a room at once"):
+        await run_line(house.caller("alice"), "@qwen three")
+    go.set()
+    for said in (first, second):
+        await house.turns.wait_until_ended(said.turns[0])
+    tail = await house.world.last_rows("lobby", 20)
+    assert not [row for row in tail if row.content == "@qwen three"]
+    assert "called guide, but a room may have at most 2 answers in progress" in " ".join(
+        row.content for row in tail
+    )
+
+
+async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -> None:
+    told: list[int] = []
+
+    class Counting:
+        async def compose(self, caller: Caller, *_: Any, budget: int) -> ModelContext:
+            told.append(budget)
+            layer = Layer("x", "turn", "system", text="x" * 3600)
+            return ModelContext((layer,))
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if len(told) == 1:
+            raise BackendError("too long", is_context_too_long=True)
+        yield TextDelta("now it fits")
+
+    house.backend.context_tokens = 8_000
+    house.backend.script = script
+    house.turns._deps = replace(house.turns._deps, composer=Counting())  # type: ignore[arg-type]
+    made = await house.says("alice", "@qwen go")
+    assert said_by(made, house, "qwen") == ["now it fits"]
+    assert told == [8_000, 500]
+
+
+async def test_old_results_of_a_long_turn_are_truncated(house: House) -> None:
+    steps = tuple(
+        TurnStep(
+            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, is_error=False, seq=n),)
+        )
+        for n in range(1, 9)
+    )
+    sent = [step.done[0].text for step in truncate_results(steps)]
+    assert all(len(text) == 5_000 for text in sent[-5:])
+    assert all(len(text) < 600 and "expand row" in text for text in sent[:-5])
+    assert truncate_results(steps[:3]) == steps[:3]
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (BudgetLimits(turn_steps=1), "was stopped after 1 step,"),
+        (BudgetLimits(turn_tokens=50), "was stopped after 60 of 50 tokens for one turn"),
+        (BudgetLimits(turn_cost=0.5), "was stopped: it has used $0.6 of $0.5 for one turn"),
+        (
+            BudgetLimits(day_tokens=60),
+            "was stopped: it has used 60 of 60 tokens for today (UTC)",
+        ),
+    ],
+)
+async def test_turn_over_budget_keeps_the_partial_answer(
+    house: House, limits: BudgetLimits, says: str
+) -> None:
+    house.limits = limits
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I look.")
+        yield ToolCall("a", "sshwarma__who", {})
+        yield TokenUsage(40, 20, cost=0.6)
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen look for ever")
+    assert made[1].content == "I look."
+    assert made[-1].kind == "notice"
+    assert made[-1].content.startswith(says)
+    if limits.turn_steps > 1:  # what it asked for at the last is not done any more
+        assert [row.kind for row in made] == ["chat", "chat", "notice"]
+    assert await house.statuses() == ["completed"]
+
+
+async def test_turn_time_limit_includes_tool_calls(house: House) -> None:
+    house.limits = BudgetLimits(turn_seconds=1)
+    ended = asyncio.Event()
+
+    class Slow(ProviderBase):
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return ToolResult("never")
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield ToolCall("a", "sshwarma__who", {})
+
+    house.providers["internal"] = Slow()
+    house.tools._providers = house.providers
+    house.backend.script = script
+    made = await house.says("alice", "@qwen wait")
+    assert made[-1].content == "was stopped after 1 s, the time limit of one turn"
+    assert ended.is_set()
+
+
+class Paid(Scripted):
+    """A backend whose answers cost something even if they are broken off."""
+
+    def estimate_usage(self, request: StepRequest, said: str) -> TokenUsage:
+        return TokenUsage(100, len(said), estimated=True, cost=0.2)
+
+
+async def test_interrupted_answer_is_counted_in_usage(house: House) -> None:
+    speaking = asyncio.Event()
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("Once upon a time")
+        speaking.set()
+        await asyncio.Event().wait()
+
+    qwen = house.world.agents.find("qwen")
+    house.backends[qwen.id] = Paid(script)
+    said = await run_line(house.caller("alice"), "@qwen a tale")
+    await asyncio.wait_for(speaking.wait(), 30)
+    house.turns.stop(None, agent_id=qwen.id)
+    await house.turns.wait_until_ended(said.turns[0])
+    used = await house.budgets.usage_today(qwen.id)
+    assert (used.tokens, used.cost, used.unpriced) == (116, 0.2, 0)
+    again = await ModelBudgets(house.world, lambda agent_id: BudgetLimits()).usage_today(qwen.id)
+    assert again == used
+
+
+async def test_refused_or_waiting_request_costs_nothing(house: House) -> None:
+    waiting = asyncio.Event()
+
+    async def refuses(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        raise BackendError("no")
+        yield
+
+    async def waits(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield RetryDelay(2.2, "rate limited")
+        waiting.set()
+        await asyncio.Event().wait()
+
+    qwen = house.world.agents.find("qwen")
+    house.backends[qwen.id] = Paid(refuses)
+    await house.says("alice", "@qwen hi")
+    house.backends[qwen.id] = Paid(waits)
+    said = await run_line(house.caller("alice"), "@qwen hi")
+    await asyncio.wait_for(waiting.wait(), 30)
+    house.turns.stop("lobby")
+    await house.turns.wait_until_ended(said.turns[0])
+    assert (await house.budgets.usage_today(qwen.id)).tokens == 0
+
+
+async def test_retry_wait_is_shown_until_text_arrives(house: House) -> None:
+    heard: list[str] = []
+    house.world.bus.on_room(
+        "lobby", lambda event: heard.append(getattr(event, "wait_reason", "-")) if event else None
+    )
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield RetryDelay(2.2, "rate limited")
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
+        yield TextDelta("at last")
+        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
+
+    house.backend.script = script
+    await house.says("alice", "@qwen hi")
+    assert [text for text, _ in itertools.groupby(heard) if text != "-"] == [
+        "", "waiting 3 s (rate limited)", "",
+    ]  # fmt: skip
+
+
+async def test_model_removed_before_answering_leaves_a_notice(house: House) -> None:
+    said = await run_line(house.caller("alice"), "@qwen hi")
+    del house.backends[house.world.agents.find("qwen").id]
+    await house.turns.wait_until_ended(said.turns[0])
+    assert (await house.world.last_rows("lobby", 1))[
+        0
+    ].content == "could not answer: the model was removed"
+
+
+async def test_a_muted_model_calls_no_tool_and_does_not_answer(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if not request.steps:
+            await run_line(house.caller("alice"), "/mute qwen")
+            yield ToolCall("1", "sshwarma__vibe", {"text": "said by a muted model"})
+        else:
+            yield TextDelta("said by a muted model")
+
+    house.backend.script = script
+    rows = await house.says("alice", "@qwen do it")
+    assert [row.kind for row in rows if "muted model" in row.content] == []
+    assert rows[-1].content == "was stopped by alice"
+
+
+async def test_a_banned_model_stops(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("I begin")
+        await run_line(house.caller("alice"), "/ban qwen")
+        await asyncio.Event().wait()
+
+    house.backend.script = script
+    rows = await house.says("alice", "@qwen do it")
+    assert "could not finish: You are banned from lobby." in rows[-1].content
+    assert (await house.statuses())[-1] == "completed"

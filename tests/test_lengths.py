@@ -1,0 +1,39 @@
+"""Files have at most 400 lines or say why they are longer; functions have at most 60."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TOP = Path(__file__).parent.parent
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+FILES = sorted(
+    file
+    for folder in ("src", "tests", "benchmarks", "docs")
+    for file in (TOP / folder).rglob("*.py")
+    if "node_modules" not in file.parts
+)
+"""Migrations are left out: one function creates all tables."""
+
+
+def test_long_files_state_a_reason_in_their_docstring() -> None:
+    found = []
+    for file in FILES:
+        source = file.read_text(encoding="utf-8")
+        docstring = " ".join((ast.get_docstring(ast.parse(source)) or "").split())
+        is_long = source.count("\n") > MAX_FILE_LINES
+        if is_long and "Longer than 400 lines, because" not in docstring:
+            found.append(str(file.relative_to(TOP)))
+    assert not found
+
+
+def test_functions_have_at_most_60_lines() -> None:
+    found = []
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    found.append(f"{file.relative_to(TOP)}: {node.name} has {lines}")
+    assert not found

@@ -1,0 +1,247 @@
+"""Lines that verbs refuse, and that change nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.registry import every_verb
+from support.people import Someone, refused
+
+REFUSALS = """
+/run nothing:here
+/stop
+/stop @nobody
+/expand 9
+/expand nine
+/attachment
+/attachment 9
+/wrap @nobody
+/wrap
+/context show @nobody
+/context window many
+/context rebuild bob
+/context rebuild
+/state clear
+/state gone
+/state show gone
+/state list all
+/message show
+/message drop ffffff
+/message list 0
+/message restore ffffff
+/undo
+/retry
+/branch list all
+/branch switch
+/branch switch ffffff
+/clone nowhere
+/clone lobby lobby
+/load
+/load nowhere
+/unload nowhere
+/namespaces too many
+/namespace list all
+/namespace show nowhere
+/namespace new Über
+/namespace set global keywords
+/namespace set nowhere keywords a
+/namespace set global nothing a
+/namespace remove global
+/state add Über
+/state remove
+/state directory relative
+/skill list all
+/skill show
+/skill show nothing
+/skill add Über = x
+/skill add empty
+/skill activate nothing
+/skill edit nothing
+/skill rename nothing new
+/skill delete nothing
+/skill deactivate nothing
+/wrap bob
+/models too many
+/model list all
+/model show
+/model show qwen
+/model add
+/model add qwen ollama
+/model add alice ollama qwen3:8b
+/model set bob
+/model set bob prompt
+/model set bob prompt You are terse.
+/model remove bob
+/model on bob
+/model off bob
+/model test bob
+/model found too
+/model nonsense
+/mcp list too
+/mcp nonsense
+/mcp add
+/mcp add holler
+/mcp list --sse
+/mcp show
+/mcp show holler
+/mcp show holler too
+/mcp remove holler
+/mcp refresh holler
+/mcp enable holler
+/mcp disable holler
+/mcp approve holler
+/mcp log holler
+/mcp login holler
+/mcp logout holler
+/answer
+/answer --decline
+/answer me
+/stats too many
+/stats @nobody
+/schema nothing
+/schema too many
+/sql
+/sql DROP TABLE rows
+/sql SELECT * FROM agent_keys
+/sql SELECT 1; SELECT 2
+/sql SELECT nothing FROM messages
+/history 20 words
+/history search
+/history search !!
+/look nowhere
+/examine @nobody
+/examine home:nothing
+/join nowhere
+/join lobby
+/leave
+/go north
+/create lobby
+/create Über
+/create system
+/fork nowhere
+/fork lobby lobby
+/route nowhere
+/nav sideways
+/nav show me
+/nav on off
+/nav off now
+/exits here
+/portal north nowhere
+/portal n!rth home
+/portal hatch home --both
+/unportal north
+/tool sing
+/tool show
+/tool show nothing
+/tool show lobby
+/tool new dice
+/tool new dice =
+/tool new Dice = return 1
+/tool new dice = -- @param sides die How many
+/tool edit sshwarma:look
+/tool test sshwarma:look
+/tool enable nothing
+/tool disable nothing
+/tool list two patterns
+/tool describe sshwarma:look
+/tool remove sshwarma:look
+/put
+/put bad/name = x
+/put note
+/edit @bob
+/edit sshwarma:look
+/link note
+/link note nothing
+/drop room nothing
+/drop home nothing
+/restore nothing
+/move nothing home
+/move @bob home
+/move sshwarma:look me
+/equip room
+/equip chair sshwarma:look
+/equip @nobody sshwarma:look
+/equip room nothing:*
+/unequip room nothing
+/unequip room global:help
+/inv chair
+/inv @nobody
+/say
+/me
+/tell nobody hi
+/tell alice to myself
+/reply hi
+/note
+/idea
+/milestone
+/decide  
+/journal gossip
+/journal note 0
+/history 0
+/history @nobody
+/history @bob
+/history --row 99
+/search
+/search !!
+/room show lobby
+/room builder
+/room builder nobody
+/room owner
+/room owner nobody
+/room member
+/room member nobody
+/room remove
+/room remove nobody
+/room open bob
+/room invite
+/room private
+/room delete
+/room delete other
+/room delete lobby
+/kick nobody
+/kick alice
+/kick bob
+/mute alice
+/mute bob soon
+/ban nobody
+/gc everything
+/gc purge -1
+/gc orphans now
+/gc stale -1
+/help nothing-like-it
+/set nothing on
+/set plain maybe
+/alias look = x
+/alias nothing
+/version 2
+/quit now
+/who me
+/rooms all
+/vibe %(long)s
+/describe %(long)s
+/token list mine
+/token new
+/token new ""
+/token revoke
+/token revoke ""
+/token revoke nothing
+/token sideways
+/nonsense
+""".strip().split("\n")  # fmt: skip # noqa: W291
+
+
+@pytest.mark.parametrize("line", REFUSALS)
+@pytest.mark.process
+async def test_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
+    refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
+    assert refusal.message.endswith((".", "?", "!")), refusal.message
+    assert refusal.message.isprintable()
+
+
+def test_every_verb_has_a_refusal_test() -> None:
+    tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
+    # Any words are a query of /find, so it is refused by rights alone: see the next test.
+    assert {verb.name for verb in every_verb()} - tried == {"find"}, (
+        "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
+    )

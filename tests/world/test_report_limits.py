@@ -1,0 +1,160 @@
+"""Questions in SQL: their limits of time, memory, size and number."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sshwarma.common.limits import (
+    MAX_REPORT_CELL_CHARACTERS,
+    MAX_REPORT_CHARACTERS,
+    MAX_REPORT_ROWS,
+    REPORT_TIMEOUT_SECONDS,
+)
+from sshwarma.world import (
+    reports,
+    rows,
+)
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.reports import Reports, ReportScope
+from sshwarma.world.world import World
+from support.asking import Asking, keep_secrets
+from support.people import opened
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bobs(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asking]:
+    """Bob, in a world that all tests here only read."""
+    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("asked") / "world.db")
+    async with opened(Path(path)) as world:
+        yield await keep_secrets(world)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
+    """Bob, in a world of the test's own."""
+    async with opened(world_file) as world:
+        yield await keep_secrets(world)
+
+
+ENDLESS = [
+    "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t",
+    "SELECT count(*) FROM things a, things b, things c, things d, things e",
+    # One function that no handler inside SQLite can end.
+    "SELECT length(replace(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b', ''))",
+]
+
+
+TOO_BIG = [
+    "SELECT printf('%.*c', 8000000, 'x') || printf('%.*c', 8000000, 'x')",
+    "SELECT replace(hex(printf('%.*c', 3000000, 'x')), '7', printf('%.*c', 1000, 'x'))",
+]
+
+
+TOO_MUCH = [
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t)"
+    " SELECT json_group_array(printf('%.*c', 100000, 'x')) FROM t",
+    "WITH RECURSIVE t(n, x) AS (SELECT 1, printf('%.*c', 4000000, 'x') UNION ALL"
+    " SELECT n + 1, x || n FROM t) SELECT count(DISTINCT x) FROM t",
+    "SELECT x FROM (WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t)"
+    " SELECT n, printf('%.*c', 2000000, n) AS x FROM t) ORDER BY x",
+]
+
+
+@pytest.mark.parametrize("sql", ENDLESS)
+async def test_endless_query_times_out(bobs: Asking, sql: str) -> None:
+    started = time.monotonic()
+    refusal = await bobs.refused(sql)
+    assert "timed out after 2 s" in refusal.message
+    assert (
+        REPORT_TIMEOUT_SECONDS <= time.monotonic() - started < reports.PROCESS_TIMEOUT_SECONDS + 10
+    )
+
+
+@pytest.mark.parametrize("sql", TOO_BIG)
+async def test_value_over_the_size_limit_is_refused(bobs: Asking, sql: str) -> None:
+    assert "exceeds 8 MiB" in (await bobs.refused(sql)).message
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
+@pytest.mark.parametrize("sql", TOO_MUCH)
+async def test_query_over_the_memory_limit_is_refused(
+    bobs: Asking, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine takes longer than the limit to fill the memory.
+    monkeypatch.setattr(reports, "REPORT_TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(reports, "PROCESS_TIMEOUT_SECONDS", 90)
+    assert "exceeded 128 MiB of memory" in (await bobs.refused(sql)).message
+
+
+async def test_rows_cells_and_size_are_capped_and_reported(bobs: Asking) -> None:
+    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
+    answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
+    assert (len(answer.rows), answer.more, answer.uncounted) == (MAX_REPORT_ROWS, 50, False)
+    answer = await bobs.ask(numbers.format(10**9) + "SELECT x FROM t")
+    assert len(answer.rows) == MAX_REPORT_ROWS and answer.uncounted
+    answer = await bobs.ask("SELECT printf('%.*c', 5000, 'x'), 'short', x'00ff'")
+    long, short, blob = answer.rows[0]
+    assert isinstance(long, str) and len(long) == MAX_REPORT_CELL_CHARACTERS and long.endswith("…")
+    assert (short, blob, answer.cut_cells) == ("short", "x'00ff'", 1)
+    answer = await bobs.ask(numbers.format(150) + "SELECT printf('%.*c', 900, 'x') FROM t")
+    assert sum(len(str(cell)) for row in answer.rows for cell in row) <= MAX_REPORT_CHARACTERS
+    assert len(answer.rows) + answer.more == 150 and answer.more > 50
+    answer = await bobs.ask("SELECT 1 AS " + "c" * 500)
+    assert len(answer.columns[0]) == 60
+
+
+async def test_running_and_waiting_queries_are_limited(
+    own_bobs: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bobs = own_bobs
+    monkeypatch.setattr(reports, "MAX_WAITING_REPORTS", 3)
+    slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
+    await until(lambda: bobs.world.reports._waiting == 3)
+    with pytest.raises(Unavailable, match="3 questions are waiting"):
+        await bobs.ask("SELECT 1")
+    await do_meanwhile(bobs.world)
+    assert not any(asking.done() for asking in slow), "the world waited for them"
+    for refusal in await asyncio.gather(*slow):
+        assert "timed out after" in refusal.message
+    assert await bobs.column("SELECT 1") == [1]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - there is nothing to wait on
+        await asyncio.sleep(0.01)
+
+
+async def do_meanwhile(world: World) -> None:
+    """The world answers while questions run."""
+    await world.change(
+        lambda tx: rows.append_row(tx, "lobby", "chat", "still here", author_id=None)
+    )
+
+
+async def test_cancelled_query_ends_its_process(bobs: Asking) -> None:
+    asking = asyncio.create_task(bobs.ask(ENDLESS[0]))
+    await until(lambda: bool(bobs.world.reports._running))
+    (process,) = bobs.world.reports._running
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert process.returncode is not None
+    assert not bobs.world.reports._running
+
+
+async def test_closing_the_world_ends_running_queries(newborn: Path) -> None:
+    asked = Reports(newborn)
+    asking = asyncio.create_task(asked.run_query(ENDLESS[0], ReportScope("x", ())))
+    await until(lambda: bool(asked._running))
+    await asked.close()
+    with pytest.raises(Unavailable, match="was stopped before it had an answer"):
+        await asking
