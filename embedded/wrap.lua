@@ -15,14 +15,18 @@ local parts = import("parts")
 
 function wrap(s)
   local list = {}
+  layers.add(list, "identity", "release", "system", parts.identity(s))
   layers.add(list, "charter", "release", "system", s.prompts.charter)
   layers.add(list, "notes", "release", "system", s.prompts.state)
-  layers.add(list, "you", "model", "system", parts.persona(s), 2000)
+  layers.add(list, "you", "model", "system", s.agent.prompt, 2000)
   layers.add(list, "equipped", "room", "system", parts.equipped(s), 6000)
   layers.add(list, "room", "room", "system", parts.room(s), 2000)
   layers.add(list, "namespaces", "room", "system", parts.namespaces(s), 1500)
+  layers.add(list, "earlier", "epoch", "conversation", parts.earlier(s))
+  layers.add(list, "journal", "epoch", "conversation", parts.journal(s), 1500)
   layers.log(list, s.log)
   layers.add(list, "state", "turn", "conversation", parts.state(s), 1500)
-  layers.add(list, "now", "volatile", "conversation", parts.now(s), 4000)
+  layers.add(list, "now", "volatile", "conversation", parts.now(s))
+  layers.add(list, "request", "volatile", "conversation", parts.request(s), 4000)
   return list
 end

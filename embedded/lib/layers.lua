@@ -19,6 +19,24 @@ function M.log(list, log)
   end
 end
 
+-- Indents every line of a text, so that none can look like a heading or another speaker. Whatever
+-- some reader may take for the end of a line counts as one.
+function M.indent(text)
+  local lines = text:gsub("\r\n", "\n"):gsub("[\r\v\f\28\29\30]", "\n")
+    :gsub("\xC2\x85", "\n"):gsub("\xE2\x80[\xA8\xA9]", "\n")
+  return "  " .. (lines:gsub("\n", "\n  "))
+end
+
+-- A heading in square brackets, and a text below it.
+function M.block(heading, text)
+  return "[" .. heading .. "]\n" .. M.indent(text)
+end
+
+-- A text on one line.
+function M.one_line(text)
+  return (M.indent(text):gsub("%s+", " "):gsub("^ ", ""))
+end
+
 -- Formats each item as a line.
 function M.lines(items, line, between)
   local out = {}

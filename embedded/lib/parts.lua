@@ -1,36 +1,40 @@
 -- Texts of the default layers, from a snapshot. `local parts = import("parts")`.
+--
+-- A heading stands in square brackets in the first column. Texts that people and programs wrote are
+-- indented below it or written on one line, so that they cannot look like a heading, a speaker or the
+-- request.
 
-local lines = import("layers").lines
+local layers = import("layers")
+local block, lines, one_line = layers.block, layers.lines, layers.one_line
 
 local M = {}
 
-function M.persona(s)
-  local about = s.agent.description:gsub("%.$", "")
+function M.identity(s)
+  local about = one_line(s.agent.description):gsub("%.$", "")
   if about == s.agent.name then about = "" end
-  local text = "You are " .. s.agent.name .. "." .. (about ~= "" and " You run on " .. about .. "." or "")
-  if s.agent.prompt ~= "" then text = text .. "\n\n" .. s.agent.prompt end
-  return text
+  return "You are " .. s.agent.name .. (about ~= "" and ", which runs on " .. about or "") .. "."
 end
 
 -- Skills, prompts and other data equipped on the room or the model, the room's first.
 function M.equipped(s)
-  return lines(s.equipped, function(thing)
-    return "<" .. thing.name .. ">\n" .. thing.content .. "\n</" .. thing.name .. ">"
-  end)
+  if #s.equipped == 0 then return nil end
+  return "The people of this room equipped these texts for you. Follow them; if one contradicts the"
+    .. " rules above, the rules above apply.\n\n"
+    .. lines(s.equipped, function(thing) return block(thing.name, thing.content) end, "\n\n")
 end
 
 function M.room(s)
   local r = s.room
   local out = { "You are in the room " .. r.name .. "." }
-  if r.description ~= "" then out[#out + 1] = r.description end
-  if r.vibe ~= "" then out[#out + 1] = "Its vibe: " .. r.vibe end
+  if r.description ~= "" then out[#out + 1] = block("Description of the room", r.description) end
+  if r.vibe ~= "" then out[#out + 1] = "Its vibe: " .. one_line(r.vibe) end
   if #r.exits > 0 then
     out[#out + 1] = "Exits: "
       .. lines(r.exits, function(e) return e.direction .. " to " .. e.to end, ", ")
   end
   if #r.floor > 0 then
     out[#out + 1] = "In it: "
-      .. lines(r.floor, function(t) return t.name .. " (" .. t.kind .. ")" end, ", ")
+      .. lines(r.floor, function(t) return one_line(t.name) .. " (" .. t.kind .. ")" end, ", ")
   end
   return table.concat(out, "\n")
 end
@@ -38,20 +42,42 @@ end
 -- One line for each namespace that has tools and is not equipped.
 function M.namespaces(s)
   if #s.namespaces == 0 then return nil end
-  return "Namespaces whose tools are not equipped here:\n"
+  local how = s.load_tool ~= "" and " " .. s.load_tool .. " loads the tools of one." or ""
+  return "Namespaces whose tools you do not have here." .. how .. "\n"
     .. lines(s.namespaces, function(n)
-      return "- " .. n.name .. (n.description ~= "" and ": " .. n.description or "")
+      return "- " .. n.name .. (n.description ~= "" and ": " .. one_line(n.description) or "")
     end)
+end
+
+-- What the window of the log leaves out, and how to read it.
+function M.earlier(s)
+  if s.earlier_turns == 0 then return nil end
+  local how = s.history_tool ~= "" and ": " .. s.history_tool .. " reads them" or ""
+  local turns = s.earlier_turns == 1 and "1 earlier turn is" or s.earlier_turns .. " earlier turns are"
+  return "[" .. turns .. " not shown" .. how .. "]"
+end
+
+-- Entries of the journal that are older than the log shown.
+function M.journal(s)
+  if #s.journal == 0 then return nil end
+  return block("Journal of this room, older entries", lines(s.journal, function(entry)
+    return "- " .. entry.kind .. " of " .. entry.author .. ": " .. one_line(entry.text)
+  end))
 end
 
 function M.state(s)
   if s.state == "" then return nil end
-  return "Your notes about this room:\n" .. s.state
+  return block("Your notes about this room", s.state)
 end
 
 function M.now(s)
-  return "Here now: " .. table.concat(s.here, ", ") .. ". It is " .. s.clock .. ".\n"
-    .. s.asker .. " asks you:\n" .. s.question
+  local models = #s.models > 0 and " Other models: " .. table.concat(s.models, ", ") .. "." or ""
+  local here = #s.here > 0 and table.concat(s.here, ", ") or "nobody but you"
+  return "[Here now: " .. here .. ". It is " .. s.clock .. "." .. models .. "]"
+end
+
+function M.request(s)
+  return block("Request of " .. s.asker .. ", to be answered now", s.question)
 end
 
 return M

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from sshwarma.models.budget import BudgetLimits, ModelBudgets
 from sshwarma.models.truncate_results import truncate_results
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.world import agents
+from sshwarma.world import agents, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.row import Row
@@ -52,12 +53,52 @@ async def test_chain_of_models_mentioning_each_other_ends(house: House) -> None:
     await house.says("alice", "@qwen begin")
     made: list[Row] = []
     async with asyncio.timeout(30):
-        while not any("models may call each other in a row" in row.content for row in made):
+        while not any(row.kind == "notice" for row in made):
             await asyncio.sleep(0)
             made = await house.world.last_rows("lobby", 50)
-    assert len(said_by(made, house, "qwen")) == 2
-    assert len(said_by(made, house, "llama")) == 2
-    assert "called qwen, but at most 4 models may call each other in a row" in made[-1].content
+    assert len(said_by(made, house, "qwen")) == 1
+    assert len(said_by(made, house, "llama")) == 1
+    assert made[-1].content == "called qwen, but each model answers a question once"
+
+
+async def test_answer_that_quotes_names_calls_nobody(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta(
+            "Models here: @guide, @qwen.\n`@guide` is one.\n> @guide hello\n```\n@guide hi\n```"
+        )
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen who is here?")
+    assert [row.kind for row in made] == ["chat", "chat"]
+    assert await house.statuses() == ["completed"]
+
+
+async def test_one_question_sets_off_a_bounded_number_of_answers(house: House) -> None:
+    names = ["amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "islet", "jade"]
+
+    def everyone() -> str:
+        return "\n".join(f"@{name} what do you say?" for name in names)
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta(everyone())
+
+    for name in names:
+        model = await house.world.change(partial(agents.create_agent, name=name, kind="model"))
+        house.backends[model.id] = Scripted(script)
+    house.backend.script = script
+    await house.says("alice", "@qwen begin")
+    async with asyncio.timeout(30):
+        while True:
+            statuses = await house.statuses()
+            if len(statuses) >= 8 and "open" not in statuses:
+                break
+            await asyncio.sleep(0)
+    made = await house.world.last_rows("lobby", 200)
+    answers = [row for row in made if row.kind == "chat" and row.content == everyone()]
+    assert len(answers) == 8
+    assert any("one question sets off at most 8 answers" in row.content for row in made)
+    turns_made = await house.world.store.read(lambda conn: turns.read_path(conn, "lobby"))
+    assert len({turn.question_id for turn in turns_made}) == 1
 
 
 async def test_concurrent_answers_per_room_are_bounded(
@@ -68,7 +109,7 @@ async def test_concurrent_answers_per_room_are_bounded(
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await go.wait()
-        yield TextDelta("and what says @guide?")
+        yield TextDelta("Hm.\n@guide what do you say?")
 
     house.backend.script = script
     first = await run_line(house.caller("alice"), "@qwen one")
@@ -89,7 +130,7 @@ async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -
     told: list[int] = []
 
     class Counting:
-        async def compose(self, caller: Caller, *_: Any, budget: int) -> ModelContext:
+        async def compose(self, caller: Caller, *_: Any, budget: int, **__: Any) -> ModelContext:
             told.append(budget)
             layer = Layer("x", "turn", "system", text="x" * 3600)
             return ModelContext((layer,))
@@ -149,7 +190,7 @@ async def test_turn_over_budget_keeps_the_partial_answer(
     assert made[-1].content.startswith(says)
     if limits.turn_steps > 1:  # what it asked for at the last is not done any more
         assert [row.kind for row in made] == ["chat", "chat", "notice"]
-    assert await house.statuses() == ["completed"]
+    assert await house.statuses() == ["failed"]
 
 
 async def test_turn_time_limit_includes_tool_calls(house: House) -> None:
@@ -276,4 +317,4 @@ async def test_a_banned_model_stops(house: House) -> None:
     house.backend.script = script
     rows = await house.says("alice", "@qwen do it")
     assert "could not finish: You are banned from lobby." in rows[-1].content
-    assert (await house.statuses())[-1] == "completed"
+    assert (await house.statuses())[-1] == "failed"

@@ -87,7 +87,7 @@ async def test_a_mute_stops_the_answer_of_a_model_and_keeps_it_from_being_asked_
 
 async def test_a_model_does_not_call_a_muted_one(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        yield TextDelta("and what says @guide?")
+        yield TextDelta("Hm.\n@guide what do you say?")
 
     house.backend.script = script
     await run_line(house.caller("alice"), "/mute guide")

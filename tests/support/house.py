@@ -43,6 +43,7 @@ class Scripted:
     script: Script
     model: str = "scripted"
     context_tokens: int = 0
+    provider_kind: str = "scripted"
     last_failure: None = None
     is_failing: bool = False
     asked: list[StepRequest] = field(default_factory=list)

@@ -20,19 +20,8 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One message of the composed conversation.
-
-    All speakers but the model itself have the role `user`; their lines begin with their names.
-    """
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class CompletedCall:
-    """A tool call of an earlier step of this turn, with its result.
+    """A tool call of an earlier step or turn, with its result.
 
     `seq` is the number of the row that holds the whole result, or 0 without one.
     """
@@ -41,6 +30,19 @@ class CompletedCall:
     text: str
     is_error: bool
     seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the composed conversation.
+
+    All speakers but the model itself have the role `user`; their lines begin with their names.
+    `done` are the tool calls that followed a message of the model, with their results.
+    """
+
+    role: Literal["user", "assistant"]
+    text: str
+    done: tuple[CompletedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,10 @@ class Backend(Protocol):
 
         0 if the backend reads neither `StepRequest.system` nor `StepRequest.conversation`.
         """
+
+    @property
+    def provider_kind(self) -> str:
+        """The kind of provider. Tool calls of earlier turns are sent as calls to the same kind."""
 
     @property
     def last_failure(self) -> FailureRecord | None:

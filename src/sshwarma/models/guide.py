@@ -97,6 +97,7 @@ class GuideBackend(Backend):
 
     model = "guide"
     context_tokens = 0
+    provider_kind = "guide"
     last_failure = None
     is_failing = False
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cachetools import LRUCache
 
-from sshwarma.models.backend import Message, StepRequest, ToolCall, TurnStep
+from sshwarma.models.backend import CompletedCall, Message, StepRequest, ToolCall, TurnStep
 from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelRequestPart,
+        ModelResponse,
+        ModelResponsePart,
+    )
     from pydantic_ai.models import ModelRequestParameters
 
 PROSE_CHARACTERS_PER_TOKEN: Final = 3.8
@@ -63,57 +67,75 @@ def build_messages(
     prefixes of successive steps are equal. With `plain`, neighbouring messages of one role are
     joined.
     """
-    from pydantic_ai.messages import (
-        ModelRequest,
-        ModelResponse,
-        TextPart,
-        ToolReturnPart,
-        UserPromptPart,
-    )
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
     instructions = system or None
     messages: list[ModelMessage] = []
-    for role, texts in _group_by_speaker(request):
-        parts = ["\n".join(texts)] if plain else texts
-        if role == "assistant":
-            messages.append(ModelResponse(parts=[TextPart(text) for text in parts]))
+    received: list[ModelRequestPart] = []  # what the model was given since its last message
+
+    def answer(response: ModelResponse, done: Iterable[CompletedCall]) -> None:
+        if received:
+            messages.append(ModelRequest(parts=list(received), instructions=instructions))
+        messages.append(response)
+        received[:] = [_tool_return(result) for result in done]
+
+    for role, group in _group_by_speaker(request):
+        texts = [one.text for one in group if one.text.strip()]
+        texts = ["\n".join(texts)] if plain and texts else texts
+        if role == "user":
+            received += [UserPromptPart(text) for text in texts]
         else:
-            prompts = [UserPromptPart(text) for text in parts]
-            messages.append(ModelRequest(parts=prompts, instructions=instructions))
+            done = group[-1].done
+            answer(ModelResponse(parts=[*map(TextPart, texts), *map(_call_part, done)]), done)
     for step in request.steps:
-        messages.append(cache.find(step) or ModelResponse(parts=list(_step_parts(step))))
-        returns = [
-            ToolReturnPart(
-                tool_name=result.call.name,
-                content=result.text,
-                tool_call_id=result.call.id,
-                outcome="failed" if result.is_error else "success",
-            )
-            for result in step.done
-        ]
-        messages.append(ModelRequest(parts=returns, instructions=instructions))
+        answer(cache.find(step) or ModelResponse(parts=list(_step_parts(step))), step.done)
+    if received:
+        messages.append(ModelRequest(parts=received, instructions=instructions))
     return messages
 
 
-def _group_by_speaker(request: StepRequest) -> Iterator[tuple[str, list[str]]]:
-    """Group the conversation by role, without blank messages and with a user first."""
+def _group_by_speaker(request: StepRequest) -> Iterator[tuple[str, list[Message]]]:
+    """Group the conversation by role, without blank messages and with a user first.
+
+    A message with tool calls ends its group, because their results follow it.
+    """
     question = Message("user", f"{request.asker}: {request.text}")
-    messages = [one for one in request.conversation if one.text.strip()] or [question]
+    messages = [one for one in request.conversation if one.text.strip() or one.done] or [question]
     if messages[0].role == "assistant":
-        messages.insert(0, Message("user", "(earlier messages omitted)"))
-    for role, group in groupby(messages, key=lambda one: one.role):
-        yield role, [one.text for one in group]
+        messages.insert(0, Message("user", "[Earlier messages are not shown]"))
+    group: list[Message] = []
+    for message in messages:
+        if group and (message.role != group[-1].role or group[-1].done):
+            yield group[-1].role, group
+            group = []
+        group.append(message)
+    yield group[-1].role, group
+
+
+def _call_part(result: CompletedCall) -> ModelResponsePart:
+    from pydantic_ai.messages import ToolCallPart
+
+    call = result.call
+    return ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
+
+
+def _tool_return(result: CompletedCall) -> ModelRequestPart:
+    from pydantic_ai.messages import ToolReturnPart
+
+    return ToolReturnPart(
+        tool_name=result.call.name,
+        content=result.text,
+        tool_call_id=result.call.id,
+        outcome="failed" if result.is_error else "success",
+    )
 
 
 def _step_parts(step: TurnStep) -> Iterator[ModelResponsePart]:
-    from pydantic_ai.messages import TextPart, ToolCallPart
+    from pydantic_ai.messages import TextPart
 
     if step.text.strip():
         yield TextPart(step.text)
-    for result in step.done:
-        yield ToolCallPart(
-            tool_name=result.call.name, args=result.call.arguments, tool_call_id=result.call.id
-        )
+    yield from map(_call_part, step.done)
 
 
 def build_parameters(request: StepRequest) -> ModelRequestParameters:
@@ -140,10 +162,9 @@ def estimate_usage(
 ) -> TokenUsage:
     """Estimate the token usage of a step that the provider did not count."""
     prompt = len(system) / PROSE_CHARACTERS_PER_TOKEN
-    for _, texts in _group_by_speaker(request):
-        prompt += sum(
-            len(message) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS for message in texts
-        )
+    for message in (one for _, group in _group_by_speaker(request) for one in group):
+        prompt += len(message.text) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
+        prompt += sum(map(_estimate_result_tokens, message.done))
     for offer in request.tools:
         schema = json.dumps(offer.input_schema)
         prompt += (
@@ -151,12 +172,7 @@ def estimate_usage(
         ) / SCHEMA_CHARACTERS_PER_TOKEN
     for step in request.steps:
         prompt += len(step.text) / CHAT_CHARACTERS_PER_TOKEN
-        for result in step.done:
-            prompt += (
-                _estimate_call_tokens(result.call)
-                + len(result.text) / PROSE_CHARACTERS_PER_TOKEN
-                + MESSAGE_OVERHEAD_TOKENS
-            )
+        prompt += sum(map(_estimate_result_tokens, step.done))
     completion = len(text) / CHAT_CHARACTERS_PER_TOKEN + sum(map(_estimate_call_tokens, calls))
     return TokenUsage(max(1, round(prompt)), max(1, round(completion)), estimated=True)
 
@@ -165,3 +181,8 @@ def _estimate_call_tokens(call: ToolCall) -> float:
     return (
         len(call.name) + len(json.dumps(call.arguments))
     ) / SCHEMA_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
+
+
+def _estimate_result_tokens(result: CompletedCall) -> float:
+    text_tokens = len(result.text) / PROSE_CHARACTERS_PER_TOKEN
+    return _estimate_call_tokens(result.call) + text_tokens + MESSAGE_OVERHEAD_TOKENS

@@ -17,8 +17,13 @@ def open_turns(
     opened_by: str,
     *,
     beside: Turn | None = None,
+    root_turn_id: str | None = None,
 ) -> list[Turn]:
-    """Open a turn for each agent in order; the first is a sibling of `beside`."""
+    """Open a turn for each agent in order; the first is a sibling of `beside`.
+
+    `root_turn_id` is the first turn of the question that set them off; without one, the first of
+    the new turns is.
+    """
     new_turns: list[Turn] = []
     for agent in models:
         state = notes.read_notes(tx.conn, room_id, agent.name)
@@ -30,6 +35,7 @@ def open_turns(
                 opened_by,
                 state_before=state,
                 beside=None if new_turns else beside,
+                root_turn_id=root_turn_id or (new_turns[0].id if new_turns else None),
             )
         )
     return new_turns

@@ -79,6 +79,11 @@ class PydanticAIBackend:
         return self._settings.context_tokens or PROVIDER_KINDS[self._settings.kind].context_tokens
 
     @property
+    def provider_kind(self) -> str:
+        """Kind of provider, as in the settings."""
+        return self._settings.kind
+
+    @property
     def settings(self) -> ModelSettings:
         """Settings of the model."""
         return self._settings

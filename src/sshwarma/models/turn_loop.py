@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -25,9 +24,7 @@ from sshwarma.models.backend import (
     Backend,
     BackendError,
     CompletedCall,
-    Message,
     MeteredBackend,
-    OfferedTool,
     ReasoningDelta,
     RetryDelay,
     StepRequest,
@@ -37,17 +34,17 @@ from sshwarma.models.backend import (
 )
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.truncate_results import truncate_results
 from sshwarma.models.turn_deps import TurnDeps
 from sshwarma.models.turn_rows import TurnRows
 from sshwarma.tools.call import CallPosition
-from sshwarma.tools.names import model_tool_name
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
-from sshwarma.world.loadout import LoadoutItem
+from sshwarma.world.questions import Question
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
@@ -79,8 +76,7 @@ class RunningTurn:
     Attributes:
         rows: Adds the rows of the turn to its room.
         services: Services of the request, for the tool calls of the turn.
-        person_id: Id of the person who started the chain of mentions.
-        hops: Number of models that have mentioned each other before this turn.
+        asked: The question that this turn belongs to.
     """
 
     def __init__(
@@ -91,15 +87,13 @@ class RunningTurn:
         question: Row,
         services: RequestServices,
         *,
-        person_id: str | None,
-        hops: int,
+        asked: Question,
         follower: FollowUpHandler,
     ) -> None:
         self.turn = turn
         self.agent = agent
         self.services = services
-        self.person_id = person_id
-        self.hops = hops
+        self.asked = asked
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
         self._stopped_by = ""
@@ -107,12 +101,12 @@ class RunningTurn:
         self._deps = deps
         self._world = deps.world
         self._question = question
+        self._requests = StepRequestBuilder(question)
         self._follower = follower
         self._live_answer = LiveAnswer(deps.world, turn)
         self._budget = TurnBudget()
         # A started step without usage yet.
         self._uncounted_step: tuple[Backend, StepRequest] | None = None
-        self._tool_order: dict[str, int] = {}  # tool ids in the order of their first offer
         self._is_started = False  # whether the task has begun to run
         self._is_finishing = False  # whether the end is being stored, which must not be interrupted
 
@@ -167,7 +161,7 @@ class RunningTurn:
         if backend is None:  # it was removed after the mention
             raise BackendError("the model was removed")
         self._budget.check()
-        context = await self._compose(backend.context_tokens)
+        context = await self._compose(backend, backend.context_tokens)
         steps: tuple[TurnStep, ...] = ()
         while True:
             await self._make_caller().as_present()
@@ -178,7 +172,7 @@ class RunningTurn:
                 if not error.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
-                context = await self._compose((context.tokens or 2) // 2)
+                context = await self._compose(backend, (context.tokens or 2) // 2)
                 steps = truncate_results(steps, whole=1, limit=0)
                 calls = await self._run_step(backend, context, steps)
             if not calls:
@@ -195,7 +189,7 @@ class RunningTurn:
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
     ) -> list[ToolCall]:
         """Run one step and return its tool calls."""
-        request = await self._make_request(composed, steps)
+        request = await self._requests.build(self._make_caller(), composed, steps)
         calls: list[ToolCall] = []
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
@@ -221,41 +215,7 @@ class RunningTurn:
                 else:
                     calls.append(part)
 
-    async def _make_request(
-        self, composed: ModelContext, steps: tuple[TurnStep, ...]
-    ) -> StepRequest:
-        room = await self._make_caller().room()
-        load = await self._world.loadout(room.id, self.agent.id)
-        offers = tuple(
-            OfferedTool(
-                model_tool_name(item.thing.label),
-                item.thing.label,
-                item.thing.description,
-                item.thing.metadata.get("input_schema", {"type": "object"}),
-            )
-            for item in self._order_tools(load.usable)
-        )
-        return StepRequest(
-            room=room.name,
-            asker=self._world.agents.name_of(self._question.author_id),
-            text=self._question.content,
-            tools=offers,
-            steps=steps,
-            system=composed.system,
-            conversation=tuple(Message(line.role, line.text) for line in composed.messages),
-        )
-
-    def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:
-        """Sort tools by name, with tools loaded during the turn last.
-
-        Each request then begins like the one before it, for the provider's prompt cache.
-        """
-        by_name = sorted(tools, key=lambda item: item.thing.label)
-        for item in by_name:
-            self._tool_order.setdefault(item.thing.id, len(self._tool_order))
-        return sorted(by_name, key=lambda item: self._tool_order[item.thing.id])
-
-    async def _compose(self, budget: int) -> ModelContext:
+    async def _compose(self, backend: Backend, budget: int) -> ModelContext:
         """Compose the context in about `budget` tokens; empty if that is 0.
 
         Errors of layer scripts become notices in the room.
@@ -266,7 +226,12 @@ class RunningTurn:
         asker = self._world.agents.name_of(question.author_id)
         try:
             context = await self._deps.composer.compose(
-                self._make_caller(), question.content, asker, question.seq, budget=budget
+                self._make_caller(),
+                question.content,
+                asker,
+                question.seq,
+                budget=budget,
+                provider_kind=backend.provider_kind,
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
@@ -324,8 +289,8 @@ class RunningTurn:
             agent=agent,
             room_id=self.turn.room_id,
             door="model",
-            person_id=self.person_id,
-            mention_hops=self.hops,
+            person_id=self.asked.person_id,
+            question=self.asked,
         )
 
     # Usage.
@@ -379,8 +344,14 @@ class RunningTurn:
             if text:
                 row = self.rows.append_reply(tx, text, cut=status == "cancelled" or bool(note))
             if note:
-                self.rows.append_notice(tx, note)
-            turns.close_turn(tx, turn.id, status)
+                self.rows.append_notice(tx, note, is_end=True)
+            backend = self._deps.backends.get(self.agent.id)
+            turns.close_turn(
+                tx,
+                turn.id,
+                "failed" if note and status == "completed" else status,
+                backend.provider_kind if backend is not None else None,
+            )
             follow_ups = (
                 [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 from sshwarma.models import notes_block
-from sshwarma.world import drafts, notes, rows
+from sshwarma.world import drafts, notes, rows, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -26,9 +26,13 @@ class TurnRows:
         """Add reasoning, folded in the room and hidden from models."""
         self._append_row(tx, "thought", text)
 
-    def append_notice(self, tx: Change, text: str) -> None:
-        """Add a notice about the turn to the room."""
-        self._append_row(tx, "notice", text)
+    def append_notice(self, tx: Change, text: str, *, is_end: bool = False) -> None:
+        """Add a notice about the turn to the room.
+
+        With `is_end` it says why the turn has no answer or only a part of one; models see it.
+        """
+        meta: dict[str, object] = {turns.TURN_END_KEY: True}
+        self._append_row(tx, "notice", text, meta=meta if is_end else None)
 
     def append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
         """Store a reply as a row, and its notes; return None if it has only notes."""

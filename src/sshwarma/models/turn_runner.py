@@ -19,6 +19,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import RequestServices
 from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.questions import Question
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -66,21 +67,26 @@ class TurnRunner:
         """Return an agent's context window in tokens; 0 if it reads no context."""
         return self._backends[agent.id].context_tokens
 
+    def provider_kind_of(self, agent: Agent) -> str:
+        """Return the kind of provider that answers for an agent."""
+        return self._backends[agent.id].provider_kind
+
     def last_context(self, room_id: str, agent_id: str) -> ModelContext | None:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
 
     def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""
-        models = (agent for agent in self._world.agents if agent.kind == "model")
-        agents = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in agents if agent.id != by.id and self.can_answer(agent)]
+        return [agent for agent in self._find_mentioned(text, by) if self.can_answer(agent)]
 
     def unavailable_mentions(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that cannot answer now."""
-        models = (agent for agent in self._world.agents if agent.kind == "model")
-        agents = mentions.find_mentioned_agents(text, models)
-        return [agent for agent in agents if agent.id != by.id and not self.can_answer(agent)]
+        return [agent for agent in self._find_mentioned(text, by) if not self.can_answer(agent)]
+
+    def _find_mentioned(self, text: str, by: Agent) -> list[Agent]:
+        models = [agent for agent in self._world.agents if agent.kind == "model"]
+        find = mentions.find_called_agents if by.kind == "model" else mentions.find_mentioned_agents
+        return [agent for agent in find(text, models) if agent.id != by.id]
 
     def has_capacity(self, room_id: str, more: int) -> bool:
         """Return whether `more` more answers may start in a room."""
@@ -91,15 +97,11 @@ class TurnRunner:
     def waiting_agent_ids(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Return the ids of agents that wait for answers in a room, or for one model's."""
         ids = (
-            running_turn.person_id or running_turn.turn.opened_by
+            running_turn.asked.person_id
             for running_turn in self._running.values()
             if running_turn.turn.room_id == room_id and agent_id in (None, running_turn.agent.id)
         )
-        return list(dict.fromkeys(waiter_id for waiter_id in ids if waiter_id is not None))
-
-    def can_call_next(self, hops: int) -> bool:
-        """Return whether a model may mention another after `hops` mentions in a row."""
-        return hops < self._limits.mention_hops
+        return list(dict.fromkeys(ids))
 
     def start_turn(
         self,
@@ -108,8 +110,7 @@ class TurnRunner:
         question: Row,
         services: RequestServices,
         *,
-        person_id: str | None,
-        hops: int = 0,
+        asked: Question,
     ) -> None:
         """Start answering a row, in a turn that is already open and stored.
 
@@ -118,8 +119,7 @@ class TurnRunner:
             agent: The model's agent.
             question: The row to answer.
             services: Services of the asking request, for the model's own calls.
-            person_id: Id of the person who started the chain of mentions.
-            hops: Number of models in the chain so far.
+            asked: The question that the turn belongs to.
         """
         running_turn = RunningTurn(
             self._deps,
@@ -127,8 +127,7 @@ class TurnRunner:
             agent,
             question,
             services,
-            person_id=person_id,
-            hops=hops,
+            asked=asked,
             follower=self,
         )
         self._running[turn.id] = running_turn
@@ -168,7 +167,7 @@ class TurnRunner:
             for running_turn in self._running.values()
             if room_id in (None, running_turn.turn.room_id)
             and agent_id in (None, running_turn.agent.id)
-            and opened_by in (None, running_turn.turn.opened_by, running_turn.person_id)
+            and opened_by in (None, running_turn.turn.opened_by, running_turn.asked.person_id)
         ]
         for running_turn in matches:
             running_turn.stop(by)
@@ -200,19 +199,25 @@ class TurnRunner:
         self, tx: Change, running_turn: RunningTurn, row: Row
     ) -> list[tuple[Turn, Agent]]:
         """Open turns for the models that an answer mentions, within the limits."""
+        asked = running_turn.asked
         mentioned = self.find_mentioned_models(row.content, running_turn.agent)
-        models = mentioned and self._filter_sanctioned(tx, running_turn, mentioned)
-        limit = ""
-        if not self.can_call_next(running_turn.hops):
-            limit = f"at most {self._limits.mention_hops + 1} models may call each other in a row"
-        elif not self.has_capacity(running_turn.turn.room_id, len(models)):
-            limit = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
-        if models and limit:
-            running_turn.rows.append_notice(
-                tx, f"called {', '.join(agent.name for agent in models)}, but {limit}"
-            )
-            return []
-        new_turns = open_turns(tx, running_turn.turn.room_id, models, running_turn.agent.id)
+        models: list[Agent] = []
+        for agent in mentioned and self._filter_sanctioned(tx, running_turn, mentioned):
+            reason = asked.refuse_reason(agent.id)
+            if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
+                reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
+            if reason:
+                running_turn.rows.append_notice(tx, f"called {agent.name}, but {reason}")
+            else:
+                models.append(agent)
+                asked.asked_ids.add(agent.id)
+        new_turns = open_turns(
+            tx,
+            running_turn.turn.room_id,
+            models,
+            running_turn.agent.id,
+            root_turn_id=running_turn.turn.question_id,
+        )
         turns.set_request_row(tx, [turn.id for turn in new_turns], row)
         return list(zip(new_turns, models, strict=True))
 
@@ -245,6 +250,5 @@ class TurnRunner:
                     agent,
                     row,
                     running_turn.services,
-                    person_id=running_turn.person_id,
-                    hops=running_turn.hops + 1,
+                    asked=running_turn.asked,
                 )

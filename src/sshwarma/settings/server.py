@@ -104,8 +104,11 @@ class LimitSettings(SettingsSection):
         1_048_576, gt=0, description="Maximum number of bytes that one command reads from stdin."
     )
     bag_things: int = Field(10_000, gt=0, description="Maximum number of things in one bag.")
-    mention_hops: int = Field(
-        3, ge=0, le=20, description="Maximum number of consecutive mentions of models by models."
+    turns_per_question: int = Field(
+        8,
+        ge=1,
+        le=50,
+        description="Maximum number of answers that one message sets off, when models call others.",
     )
 
 

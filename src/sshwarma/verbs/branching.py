@@ -35,12 +35,13 @@ from sshwarma.verbs.views import (
     view_for_reader,
 )
 from sshwarma.world import clone as clones
-from sshwarma.world import rows, turns
+from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import now_ms
+from sshwarma.world.questions import Question
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -83,10 +84,10 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         if stored_turn.status != "dropped" and later_turns:
             # Models were asked more since, and that stands: the old answer goes, and what it led
             # to.
-            turns.drop_turn(tx, stored_turn)
+            drop_turns.drop_turn(tx, stored_turn)
             for called_turn in called_turns:
                 if called_turn.status not in ("open", "dropped"):
-                    turns.drop_turn(tx, called_turn)
+                    drop_turns.drop_turn(tx, called_turn)
         restore_notes(tx, caller, stored_turn)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
@@ -105,7 +106,10 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         return row, turn
 
     row, turn = await caller.change(work)
-    answering.start_turn(turn, agent, row, caller.services, person_id=caller.agent.id)
+    asked = Question(
+        caller.agent.id, caller.limits.turns_per_question, turn.question_id, {agent.id}
+    )
+    answering.start_turn(turn, agent, row, caller.services, asked=asked)
     name = (await caller.room()).name
     return SentMessage(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
 

@@ -23,6 +23,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.ids import now_ms
+from sshwarma.world.questions import Question
 from sshwarma.world.reader import PERSON, NextCall, Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -81,28 +82,15 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     mentioned = answering.find_mentioned_models(message, caller.agent)
     sanctions = {agent.id: here.describe_sanction(agent, now) for agent in mentioned}
     models = [agent for agent in mentioned if not sanctions[agent.id]]
-    if models and not answering.can_call_next(caller.mention_hops):
-        names = ", ".join(agent.name for agent in models)
-        raise Forbidden(
-            f"{names} cannot be called: {caller.limits.mention_hops + 1} models in a row is the"
-            " limit.",
-            hint="Say it without the @.",
-        )
+    question = caller.question or Question(caller.agent.id, caller.limits.turns_per_question)
     if models:
         check_answer_capacity(caller, answering, len(models))
+        _ask(question, models)
     row, new_turns = await caller.world.change(
-        partial(_append_message, caller=caller, text=message, models=models)
+        partial(_append_message, caller=caller, text=message, models=models, question=question)
     )
-    by_model = caller.agent.kind == "model"
     for turn, agent in zip(new_turns, models, strict=True):
-        answering.start_turn(
-            turn,
-            agent,
-            row,
-            caller.services,
-            person_id=caller.person_id or caller.agent.id,
-            hops=caller.mention_hops + by_model,
-        )
+        answering.start_turn(turn, agent, row, caller.services, asked=question)
     turn_ids = tuple(turn.id for turn in new_turns)
     notes = [sanction for sanction in sanctions.values() if sanction]
     silent_models = answering.unavailable_mentions(message, caller.agent)
@@ -132,12 +120,34 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
         )
 
 
+def _ask(question: Question, models: list[Agent]) -> None:
+    """Count models as asked.
+
+    Raises:
+        Forbidden: if one was already asked, or they are too many.
+    """
+    for agent in models:
+        reason = question.refuse_reason(agent.id)
+        if reason:
+            raise Forbidden(
+                f"{agent.name} cannot be called: {reason}.", hint="Write the name without the @."
+            )
+        question.asked_ids.add(agent.id)
+
+
 def _append_message(
-    tx: Change, caller: Caller, text: str, models: list[Agent]
+    tx: Change, caller: Caller, text: str, models: list[Agent], question: Question
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
-    new_turns = open_turns(tx, caller.room_id, models, caller.agent.id)
+    new_turns = open_turns(
+        tx,
+        caller.room_id,
+        models,
+        caller.agent.id,
+        root_turn_id=question.root_turn_id or None,
+    )
     first_turn_id = new_turns[0].id if new_turns else None
+    question.root_turn_id = question.root_turn_id or first_turn_id or ""
     row = rows.append_row(
         tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first_turn_id
     )

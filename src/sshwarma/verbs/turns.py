@@ -14,7 +14,7 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
 from sshwarma.verbs.views import Confirmation, format_count
-from sshwarma.world import notes, turns
+from sshwarma.world import drop_turns, notes, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -111,7 +111,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     asker, agent = participant_names(caller, target)
 
     def drop(tx: Change) -> tuple[int, bool]:
-        count = turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
+        count = drop_turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
         return count, restore_notes(tx, caller, target)
 
     count, has_new_notes = await caller.change(
@@ -140,7 +140,7 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
     asker, agent = participant_names(caller, target)
 
     def restore(tx: Change) -> tuple[int, bool]:
-        count = turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
+        count = drop_turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
         return count, sync_notes(tx, caller, target.agent_id)
 
     count, has_new_notes = await caller.change(
@@ -172,10 +172,10 @@ async def undo(caller: Caller) -> Confirmation:
 
     def work(tx: Change) -> tuple[int, bool, list[Turn]]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
-        count = turns.drop_turn(tx, stored_turn)
+        count = drop_turns.drop_turn(tx, stored_turn)
         for called_turn in list_called_turns(tx.conn, stored_turn):
             if called_turn.status not in ("open", "dropped"):
-                count += turns.drop_turn(tx, called_turn)
+                count += drop_turns.drop_turn(tx, called_turn)
                 restore_notes(tx, caller, called_turn)
         has_new_notes = restore_notes(tx, caller, stored_turn)
         return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn)

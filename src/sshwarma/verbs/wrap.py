@@ -148,9 +148,10 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
     services = services_of(caller)
     answering = services.turns
-    budget = DEFAULT_CONTEXT_TOKENS
+    budget, provider_kind = DEFAULT_CONTEXT_TOKENS, ""
     if answering.can_answer(agent):
         budget = answering.context_tokens_of(agent)
+        provider_kind = answering.provider_kind_of(agent)
     as_model = Caller(
         world=caller.world,
         services=services,
@@ -161,7 +162,12 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
     )
     try:
         context = await services.composer.compose(
-            as_model, "…", caller.agent.name, MAX_ROW_ID, budget=budget
+            as_model,
+            "…",
+            caller.agent.name,
+            MAX_ROW_ID,
+            budget=budget,
+            provider_kind=provider_kind,
         )
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
@@ -178,7 +184,7 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
                 stability=layer.stability,
                 side=layer.side,
                 tokens=layer.tokens,
-                text=layer.text or "\n".join(f"{part.role}: {part.text}" for part in layer.lines),
+                text=layer.text or "\n".join(part.describe() for part in layer.lines),
                 note=layer.note,
             )
             for layer in context.layers

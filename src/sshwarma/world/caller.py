@@ -15,6 +15,7 @@ from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.questions import Question
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -62,8 +63,8 @@ class Caller:
         link: the connection that stands in the room, where the door has one.
         verb, line: the request, for the audit.
         call_stack: the tool call that makes this request, if one does.
-        person_id: of an answering model, the id of the person who started the chain.
-        mention_hops: how many models have called each other since.
+        person_id: of an answering model, the id of the person who asked the question.
+        question: of an answering model, the question that it answers.
         scope: the scope of the token used.
         on_progress: shows a few words of progress, where the door can.
     """
@@ -78,7 +79,7 @@ class Caller:
     verb: str = ""
     line: str = ""
     person_id: str | None = None
-    mention_hops: int = 0
+    question: Question | None = None
     call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
     on_progress: Callable[[str], None] | None = None

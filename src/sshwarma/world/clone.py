@@ -64,6 +64,8 @@ def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
                 created_at=turn.created_at,
                 closed_at=tx.now,
                 request_row_id=turn.request_row_id,
+                root_turn_id=ids.get(turn.root_turn_id or ""),
+                provider_kind=turn.provider_kind,
             )
         )
     return ids

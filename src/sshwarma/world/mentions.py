@@ -1,4 +1,8 @@
-"""Mentions in a text: `@name`, or the start of a name that no other agent has."""
+"""Mentions in a text: `@name`, or the start of a name that no other agent has.
+
+A name in code or in a quotation mentions nobody. A model mentions somebody only with a line that
+begins with the name: it repeats names that it has read.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,13 @@ from functools import lru_cache
 from typing import Final
 
 from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
-from sshwarma.world.agents import Agent
+from sshwarma.world.agents import Agent, AgentDirectory
 
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_QUOTED_LINE: Final = re.compile(r" {0,3}>")
+_QUOTATION: Final = re.compile(
+    r"(`+)[^`]+\1(?!`)|(?<!\w)\"[^\"]+\"|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
+)
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 MIN_MENTION_PREFIX_CHARACTERS: Final = 3
@@ -26,8 +35,60 @@ def extract_mentions(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)  # each viewer of a new row asks for the same text
 def _extract_mentions(text: str) -> tuple[str, ...]:
-    words = (word.lower().rstrip("-_") for word in _MENTION.findall(text))
+    words = (word.lower().rstrip("-_") for word in _MENTION.findall(strip_quotations(text)))
     return tuple(dict.fromkeys(word for word in words if word))
+
+
+def strip_quotations(text: str) -> str:
+    """Return a text without Markdown code, block quotes and passages in quotation marks.
+
+    An opening mark without a closing one on its line begins no quotation.
+    """
+    if "@" not in text:
+        return text
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        match = _FENCE.match(line)
+        if fence:
+            if match and match[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+            continue
+        if match and (match[1][0] == "~" or "`" not in line[match.end() :]):
+            fence = match[1]
+        elif not _QUOTED_LINE.match(line):
+            lines.append(_QUOTATION.sub(" ", line))
+    return "\n".join(lines)
+
+
+def find_called_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
+    """Return the agents that a model's text calls: a line of it begins with `@name`."""
+    lines = strip_quotations(text[:MAX_MENTION_SCAN_CHARACTERS]).split("\n")
+    calls = [match[0] for line in lines if (match := _MENTION.match(line.lstrip()))]
+    return find_mentioned_agents("\n".join(calls), agents)
+
+
+def write_names_plainly(text: str, agents: AgentDirectory) -> str:
+    """Return a text with the `@` of each agent's name left out: for models, which copy it."""
+    if "@" not in text:
+        return text
+
+    def write(match: re.Match[str]) -> str:
+        known = agents.find_by_name(match[1]) or agents.find_by_name(match[1].rstrip("-_"))
+        return match[0] if known is None else match[1]
+
+    return _MENTION.sub(write, text)
+
+
+def strip_address(text: str, name: str) -> str:
+    """Return a text without the mention of an agent that it begins with; "@qwen, hello" as "hello".
+
+    A text that is only the mention stays.
+    """
+    match = _MENTION.match(text)
+    if match is None or not name.startswith(match[1].lower().rstrip("-_")):
+        return text
+    return text[match.end() :].lstrip(" ,:\n") or text
 
 
 def has_mention(text: str, name: str) -> bool:

@@ -197,6 +197,8 @@ turns = Table(
     Column("created_at", Millis, nullable=False),
     Column("closed_at", Millis),
     Column("request_row_id", Text),  # the row it answers; one row may open several turns
+    Column("root_turn_id", Text),  # the first turn of the same question; null for that one
+    Column("provider_kind", Text),  # of the model that answered: openai, anthropic, ...
     Index("ix_turns_room", "room_id", "created_at"),
     Index("ix_turns_parent", "parent_turn_id"),
     Index(

@@ -19,7 +19,6 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     Select,
-    and_,
     bindparam,
     func,
     insert,
@@ -30,8 +29,7 @@ from sqlalchemy import (
 )
 
 from sshwarma.world import drafts, rows, things
-from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
-from sshwarma.world.events import TurnsChanged
+from sshwarma.world.errors import NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
@@ -39,13 +37,16 @@ from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
 
-TurnStatus = Literal["open", "completed", "dropped", "cancelled"]
+TurnStatus = Literal["open", "completed", "failed", "dropped", "cancelled"]
 
 SHORT_ID_CHARACTERS: Final = 6
 """Characters of a turn's short id: its last ones, which are random."""
 
 HEAD_KEY: Final = "active_leaf"
 """The key of a room's metadata that holds its head."""
+
+TURN_END_KEY: Final = "turn_end"
+"""Marks, in the metadata of a notice, why a turn has no answer or only a part of one."""
 
 PATH_BATCH_TURNS: Final = 64
 """Turns of a path read at once."""
@@ -55,7 +56,10 @@ PATH_BATCH_TURNS: Final = 64
 class Turn:
     """One turn of an agent in a room, opened by a mention. Times are Unix milliseconds.
 
-    `state_before` is the agent's notes at its start.
+    Attributes:
+        state_before: The agent's notes at its start.
+        root_turn_id: The first turn that the same question opened; None for that turn itself.
+        provider_kind: Kind of the provider that answered, once it has ended.
     """
 
     id: str
@@ -67,11 +71,23 @@ class Turn:
     request_row_id: str | None = None
     state_before: str | None = None
     created_at: int = 0
+    root_turn_id: str | None = None
+    provider_kind: str | None = None
 
     @property
     def short_id(self) -> str:
         """The short id that people use."""
         return self.id[-SHORT_ID_CHARACTERS:]
+
+    @property
+    def question_id(self) -> str:
+        """The same for all turns that one question set off: the id of the first of them."""
+        return self.root_turn_id or self.id
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it has its whole answer, or may still get it."""
+        return self.status in ("open", "completed")
 
 
 def open_turn(
@@ -82,10 +98,12 @@ def open_turn(
     *,
     state_before: str = "",
     beside: Turn | None = None,
+    root_turn_id: str | None = None,
 ) -> Turn:
     """Open a turn at the room's head and make it the head.
 
-    It follows the newest turn that counts, or is a sibling of `beside`.
+    It follows the newest turn that counts, or is a sibling of `beside`. `root_turn_id` is the first
+    turn of the same question, if there is one before it.
     """
     parent_id = beside.parent_turn_id if beside else read_head(tx.conn, room_id)
     turn = Turn(
@@ -96,6 +114,7 @@ def open_turn(
         parent_turn_id=parent_id,
         state_before=state_before,
         created_at=tx.now,
+        root_turn_id=root_turn_id,
     )
     tx.conn.execute(
         insert(turns).values(
@@ -106,6 +125,7 @@ def open_turn(
             parent_turn_id=parent_id,
             state_before=state_before,
             created_at=tx.now,
+            root_turn_id=root_turn_id,
         )
     )
     set_head(tx, room_id, turn.id)
@@ -114,17 +134,19 @@ def open_turn(
 
 def set_request_row(tx: Change, turn_ids: Iterable[str], row: Row) -> None:
     """Record the row that turns answer."""
-    tx.conn.execute(
-        update(turns).where(turns.c.id.in_(list(turn_ids))).values(request_row_id=row.id)
-    )
+    ids = list(turn_ids)
+    if ids:  # a line that calls nobody is most of the talk
+        tx.conn.execute(update(turns).where(turns.c.id.in_(ids)).values(request_row_id=row.id))
 
 
-def close_turn(tx: Change, turn_id: str, status: TurnStatus) -> None:
+def close_turn(
+    tx: Change, turn_id: str, status: TurnStatus, provider_kind: str | None = None
+) -> None:
     """End an open turn."""
     tx.conn.execute(
         update(turns)
         .where(turns.c.id == turn_id, turns.c.status == "open")
-        .values(status=status, closed_at=tx.now)
+        .values(status=status, closed_at=tx.now, provider_kind=provider_kind)
     )
 
 
@@ -149,8 +171,15 @@ def cancel_open_turns(tx: Change) -> int:
                 parent_row_id=turn.request_row_id,
                 meta={"cut": True},
             )
-        text = "was cut off when the server stopped"
-        rows.append_row(tx, turn.room_id, "notice", text, author_id=turn.agent_id, turn_id=turn.id)
+        rows.append_row(
+            tx,
+            turn.room_id,
+            "notice",
+            "was cut off when the server stopped",
+            author_id=turn.agent_id,
+            turn_id=turn.id,
+            meta={TURN_END_KEY: True},
+        )
     return len(open_turns)
 
 
@@ -294,6 +323,18 @@ def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
     return [_turn_from_row(row) for row in conn.execute(query).mappings()]
 
 
+def count_turns(conn: Connection, room_id: str, before: Turn | None) -> int:
+    """Return the number of turns of a room that count and were opened before another, or in all."""
+    query = (
+        select(func.count())
+        .select_from(turns)
+        .where(turns.c.room_id == room_id, turns.c.status.in_(("open", "completed")))
+    )
+    if before is not None:
+        query = query.where(turns.c.created_at < before.created_at)
+    return int(conn.execute(query).scalar_one())
+
+
 # What belongs to a turn.
 
 
@@ -319,64 +360,6 @@ def read_last_seqs(
     return {row.turn_id: row.seq for row in conn.execute(query)}
 
 
-# Taking back.
-
-
-def drop_turn(tx: Change, turn: Turn) -> int:
-    """Remove a turn from the conversation with its rows, which stay stored.
-
-    Returns the number of rows. It keeps its place: the next turn still follows a dropped head, so
-    that restoring brings it back to its place.
-
-    Raises:
-        Conflict: if it is still running, or already dropped.
-    """
-    if turn.status == "open":
-        raise Conflict(
-            f"Turn {turn.short_id} is still running.", hint=next_call("Stop it with {}.", "stop")
-        )
-    if turn.status == "dropped":
-        raise Conflict(
-            f"Turn {turn.short_id} is already dropped.",
-            hint=next_call("{} restores it.", "message restore", turn=turn.short_id),
-        )
-    tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
-    count = _set_rows_status(tx, turn, "dropped")
-    tx.publish_on_commit(TurnsChanged(turn.room_id))
-    return count
-
-
-def restore_turn(tx: Change, turn: Turn) -> int:
-    """Restore a dropped turn to its place, with its rows. Returns the number of rows.
-
-    Raises:
-        Conflict: if it is not dropped.
-    """
-    if turn.status != "dropped":
-        raise Conflict(f"Turn {turn.short_id} is not dropped.")
-    tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
-    count = _set_rows_status(tx, turn, "completed")
-    tx.publish_on_commit(TurnsChanged(turn.room_id))
-    return count
-
-
-def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
-    """Set the status of a turn's rows. The request row changes with the last of its turns."""
-    query = select(turns.c.id).where(
-        turns.c.request_row_id == turn.request_row_id,
-        turns.c.id != turn.id,
-        turns.c.status != "dropped",
-    )
-    condition = rows_table.c.turn_id == turn.id
-    if turn.request_row_id is not None:
-        shared = tx.conn.execute(query).first() is not None
-        is_request = rows_table.c.id == turn.request_row_id
-        keep = shared and status == "dropped"
-        condition = and_(condition, ~is_request) if keep else or_(condition, is_request)
-    result = tx.conn.execute(update(rows_table).where(condition).values(status=status))
-    return result.rowcount
-
-
 def _turn_from_row(row: RowMapping) -> Turn:
     return Turn(
         id=row["id"],
@@ -388,4 +371,6 @@ def _turn_from_row(row: RowMapping) -> Turn:
         request_row_id=row["request_row_id"],
         state_before=row["state_before"],
         created_at=row["created_at"],
+        root_turn_id=row["root_turn_id"],
+        provider_kind=row["provider_kind"],
     )

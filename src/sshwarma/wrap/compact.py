@@ -1,4 +1,4 @@
-"""Log compaction: oldest turns in one line each, results and texts cut; never fails.
+"""Log compaction: oldest turns and talk in one line each, results and texts cut; never fails.
 
 The cut is a function of the log alone and moves in large steps, so that requests between two steps
 have the same prefix and a provider's cache of it holds.
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sshwarma.tools.names import model_tool_name
+from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextMessage
-from sshwarma.wrap.tokens import estimate_tokens
-from sshwarma.wrap.transcript import Transcript
-from sshwarma.wrap.window import assign_turns
+from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
 
 CUT_FRACTION: Final = 0.3
 """Fraction of the budget that is cut at once, if anything must be cut."""
@@ -26,8 +26,16 @@ CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
 The turn keeps all its rows.
 """
 
-MAX_SUMMARY_TURNS: Final = 40
-"""Most turns summarized in a line each; earlier ones are counted."""
+MAX_SUMMARY_LINES: Final = 40
+"""Most turns and pieces of talk summarized in a line each; earlier ones are counted."""
+
+MAX_SUMMARY_NAMES: Final = 8
+"""Most speakers named in such a line."""
+
+TALK_UNIT_ROWS: Final = 50
+"""Rows of a piece of talk that is cut as a whole, as a turn is."""
+
+_TALK: Final = "talk:"
 
 MAX_ROW_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
@@ -50,88 +58,138 @@ class CompactedLog:
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
     """Return the rows as messages of at most about `budget` tokens, as far as possible."""
-    entries = [(turn, row, transcript.render_row(row)) for turn, row in assign_turns(rows)]
-    costs: dict[str | None, int] = {}
-    for turn, _, line in entries:
-        costs[turn] = costs.get(turn, 0) + (estimate_tokens(line.text) if line else 0)
-    total = sum(costs.values())
+    entries = transcript.render_rows(rows)
+    total = _count_tokens(entries)
     if total <= budget:
-        return CompactedLog(tuple(line for _, _, line in entries if line))
-    order = [turn for turn in dict.fromkeys(_order_by_last_row(rows)) if turn]
-    target_tokens = (
-        math.ceil((total - budget) / max(1, budget * CUT_FRACTION)) * budget * CUT_FRACTION
-    )
-    cut_turns: set[str] = set()
-    cut_tokens = 0.0
-    for turn in order[:-1]:
-        if cut_tokens >= target_tokens:
-            break
-        cut_turns.add(turn)
-        cut_tokens += costs[turn]
-    kept_rows = [row for turn, row, _ in entries if turn not in cut_turns]
-    cut_rows = [row for turn, row, _ in entries if turn in cut_turns]
-    summary = _summarize_turns(cut_rows, [turn for turn in order if turn in cut_turns], transcript)
-    lines = transcript.render_rows(kept_rows)
-    note = f"{len(cut_turns)} older turns summarized" if cut_turns else ""
+        return CompactedLog(tuple(entry.message for entry in entries))
+    step_tokens = max(1, budget * CUT_FRACTION)
+    cut_units = _choose_cut_units(entries, math.ceil((total - budget) / step_tokens) * step_tokens)
+    kept_rows = [row for row in rows if _unit_of(row) not in cut_units]
+    cut_turn_ids = frozenset(unit for unit in cut_units if not unit.startswith(_TALK))
+    cut_rows = [row for row in rows if _unit_of(row) in cut_units]
+    notes = [_describe_cut(cut_rows, len(cut_turn_ids))] if cut_units else []
+    entries = transcript.render_rows(kept_rows)
     for results, texts in CUT_TIERS:
-        if _count_tokens(lines) <= budget:
+        if _count_tokens(entries) <= budget:
             break
-        lines = replace(
+        entries = replace(
             transcript, max_result_characters=results, max_text_characters=texts
         ).render_rows(kept_rows)
-        note = f"{note}, results cut to {results} characters".lstrip(", ")
-    if _count_tokens(lines) > budget:
-        lines, omitted_count = _newest_that_fit(lines, budget)
-        note = f"{note}, {omitted_count} older lines omitted".lstrip(", ")
-    return CompactedLog(lines, summary, frozenset(cut_turns), note)
+        notes[bool(cut_units) :] = [f"results cut to {results} characters"]
+    messages = tuple(entry.message for entry in entries)
+    if _count_tokens(entries) > budget:
+        messages, omitted_count = _newest_that_fit(entries, budget)
+        notes.append(f"{omitted_count} older lines omitted")
+    summary = _summarize_units(cut_rows, transcript)
+    return CompactedLog(messages, summary, cut_turn_ids, ", ".join(notes))
 
 
-def _order_by_last_row(rows: Sequence[Row]) -> list[str | None]:
-    """Return the turns of a log, in order of their last row."""
-    last_seqs = {row.turn_id: row.seq for row in rows}
-    return sorted(last_seqs, key=lambda turn: last_seqs[turn])
+def _unit_of(row: Row) -> str:
+    """Return the unit that a row is cut with: its turn, or some talk of no turn."""
+    return row.turn_id or f"{_TALK}{row.seq // TALK_UNIT_ROWS}"
 
 
-def _count_tokens(lines: Sequence[ContextMessage]) -> int:
-    return sum(estimate_tokens(line.text) for line in lines)
+def _choose_cut_units(entries: Sequence[TranscriptEntry], tokens: float) -> frozenset[str]:
+    """Return the oldest units that have that many tokens; never the newest one."""
+    costs: dict[str, int] = {}
+    for entry in entries:
+        unit = _unit_of(entry.row)
+        costs[unit] = costs.pop(unit, 0) + entry.message.tokens  # ordered by their last row
+    chosen: set[str] = set()
+    for unit in list(costs)[:-1]:
+        if tokens <= 0:
+            break
+        chosen.add(unit)
+        tokens -= costs[unit]
+    return frozenset(chosen)
+
+
+def _count_tokens(entries: Sequence[TranscriptEntry]) -> int:
+    return sum(entry.message.tokens for entry in entries)
+
+
+def _describe_cut(rows: Sequence[Row], turn_count: int) -> str:
+    messages = sum(row.turn_id is None for row in rows)
+    parts = [f"{turn_count} older turns"] if turn_count else []
+    parts += [f"{messages} messages"] if messages else []
+    return f"{' and '.join(parts)} summarized"
 
 
 def _newest_that_fit(
-    lines: tuple[ContextMessage, ...], budget: int
+    entries: Sequence[TranscriptEntry], budget: int
 ) -> tuple[tuple[ContextMessage, ...], int]:
-    """Return the newest lines that fit, and the number of older lines left out.
+    """Return the newest messages that fit, and the number of older messages left out.
 
-    They start at a multiple of CUT_STEP_LINES if there are that many; the last line always stays.
+    They start at a multiple of CUT_STEP_LINES if there are that many; the last message and the
+    question of its turn always stay.
     """
-    size = 0
-    first = len(lines)
-    while first and size + estimate_tokens(lines[first - 1].text) <= budget:
-        first -= 1
-        size += estimate_tokens(lines[first].text)
-    rounded = -(-first // CUT_STEP_LINES) * CUT_STEP_LINES
-    first = min(rounded if rounded < len(lines) else first, len(lines) - 1)
-    mark = ContextMessage("user", f"[{first} earlier lines omitted]")
-    return (mark, *lines[first:]), first
-
-
-def _summarize_turns(rows: Sequence[Row], order: Sequence[str], transcript: Transcript) -> str:
-    if not order:
-        return ""
-    turns = order[-MAX_SUMMARY_TURNS:]
-    older_count = len(order) - len(turns)
-    head = "Earlier turns, summarized; use expand to read a row in full:"
-    older_lines = [f"- {older_count} earlier turns"] if older_count else []
-    summaries = (
-        _summarize_turn([row for row in rows if row.turn_id == turn], transcript) for turn in turns
+    turn_id = entries[-1].row.turn_id
+    question = next(
+        (entry for entry in entries if turn_id and entry.row.turn_id == turn_id), entries[-1]
     )
-    return "\n".join([head, *older_lines, *summaries])
+    size = question.message.tokens
+    first = len(entries)
+    while first and size + entries[first - 1].message.tokens <= budget:
+        first -= 1
+        size += entries[first].message.tokens
+    rounded = -(-first // CUT_STEP_LINES) * CUT_STEP_LINES
+    first = min(rounded if rounded < len(entries) else first, len(entries) - 1)
+    kept = [entry.message for entry in entries[first:]]
+    before = [question.message] if question in entries[:first] else []
+    omitted_count = first - len(before)
+    mark = ContextMessage("user", f"[{omitted_count} earlier lines omitted]")
+    return (*before, mark, *kept), omitted_count
+
+
+def _summarize_units(rows: Sequence[Row], transcript: Transcript) -> str:
+    """Return a line for each unit, in order of their last rows; the oldest are only counted."""
+    units: dict[str, list[Row]] = {}
+    for row in rows:
+        unit = _unit_of(row)
+        units[unit] = [*units.pop(unit, []), row]
+    if not units:
+        return ""
+    shown = list(units.values())[-MAX_SUMMARY_LINES:]
+    older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
+    lines = ["[Earlier messages, summarized; use expand to read a row in full]"]
+    if older_rows:
+        speakers = _names(older_rows, transcript)
+        lines.append(f"{INDENT}- {_range(older_rows)}: {len(older_rows)} rows by {speakers}")
+    for unit_rows in shown:
+        summarize = _summarize_turn if unit_rows[0].turn_id else _summarize_talk
+        lines.append(INDENT + summarize(unit_rows, transcript))
+    return write_names_plainly("\n".join(lines), transcript.agents)
+
+
+def _range(rows: Sequence[Row]) -> str:
+    return f"rows {rows[0].seq}-{rows[-1].seq}"
+
+
+def _names(rows: Sequence[Row], transcript: Transcript) -> str:
+    names = dict.fromkeys(transcript.agents.name_of(row.author_id) for row in rows)
+    shown = list(names)[:MAX_SUMMARY_NAMES]
+    return ", ".join(shown) + (
+        f" and {len(names) - len(shown)} others" if len(names) > len(shown) else ""
+    )
+
+
+def _summarize_talk(rows: Sequence[Row], transcript: Transcript) -> str:
+    """Return talk in a line: how many messages of whom, the first and the last."""
+    first, last = rows[0], rows[-1]
+    parts = [f"- {_range(rows)}: {len(rows)} messages by {_names(rows, transcript)};"]
+    parts.append(f"{transcript.agents.name_of(first.author_id)}: {_shorten_text(first.content)}")
+    if last is not first:
+        name = transcript.agents.name_of(last.author_id)
+        parts.append(f"… {name}: {_shorten_text(last.content)}")
+    return " ".join(parts)
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return one turn in a line: the question, the tools, the last message."""
     messages = [row for row in rows if row.kind in ("chat", "emote")]
-    tools = dict.fromkeys(str(row.meta.get("tool")) for row in rows if row.kind == "tool.call")
-    parts = [f"- rows {rows[0].seq}-{rows[-1].seq}:"]
+    calls = (row for row in rows if row.kind == "tool.call")
+    tools = dict.fromkeys(model_tool_name(str(row.meta.get("tool"))) for row in calls)
+    parts = [f"- {_range(rows)}:"]
     if messages:
         author = transcript.agents.name_of(messages[0].author_id)
         parts.append(f"{author}: {_shorten_text(messages[0].content)}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
+from cachetools import LRUCache
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
@@ -41,7 +42,7 @@ from sshwarma.wrap.snapshot import (
     unloaded_namespaces,
 )
 from sshwarma.wrap.tokens import estimate_tokens
-from sshwarma.wrap.transcript import RetentionPolicy, Transcript
+from sshwarma.wrap.transcript import RetentionPolicy, Transcript, frame_text
 from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,9 @@ MIN_LOG_TOKENS: Final = 400
 """Tokens that the log always gets."""
 
 MAX_INLINE_ROWS: Final = 200
+
+MAX_REMEMBERED_WINDOWS: Final = 1_000
+"""Rooms whose window keeps its beginning from one request to the next."""
 
 _HOOK_LAYER_DEFAULTS: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
 """Defaults of a hook's layer."""
@@ -104,7 +108,7 @@ class ModelContext:
         for message, other_message in zip(self.messages, other.messages, strict=False):
             if message != other_message:
                 break
-            tokens += estimate_tokens(message.text)
+            tokens += message.tokens
         return self.tool_tokens + estimate_tokens(self.system) + tokens
 
 
@@ -113,6 +117,8 @@ class ContextComposer:
 
     def __init__(self, host: LuaHost) -> None:
         self._host = host
+        # By room, the question that its window began with last; see `read_window`.
+        self._oldest_questions: LRUCache[str, str] = LRUCache(MAX_REMEMBERED_WINDOWS)
         embedded = resource_dir("embedded")
         self._libraries = [
             LuaScript(file.stem, file.read_text(encoding="utf-8"))
@@ -134,6 +140,7 @@ class ContextComposer:
         before: int,
         *,
         budget: int = DEFAULT_CONTEXT_TOKENS,
+        provider_kind: str = "",
     ) -> ModelContext:
         """Compose the context of a model that is asked a question in its room.
 
@@ -143,6 +150,8 @@ class ContextComposer:
             asker: Name of the agent who asks.
             before: Only rows with a lower `seq` are used.
             budget: Number of tokens that the model accepts in all.
+            provider_kind: Kind of the model's provider. Own calls of turns that another kind
+                answered are sent as text.
 
         Raises:
             LuaError: if the script that is shipped with the program fails too.
@@ -155,13 +164,17 @@ class ContextComposer:
             ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, states)
         )
 
+        since = self._oldest_questions.get(room.id, "")
+
         def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
-            log_window = window.read_window(conn, room.id, room.context_size, before)
+            log_window = window.read_window(conn, room.id, room.context_size, before, since=since)
             state = notes.read_notes(conn, room.id, agent.name)
             return log_window, state, _read_policies(conn, log_window.rows)
 
         log_window, state, policies = await world.store.read(read)
-        snapshot = build_snapshot(caller, room, load, log_window.rows, question, asker) | {
+        if log_window.question_id:
+            self._oldest_questions[room.id] = log_window.question_id
+        snapshot = build_snapshot(caller, room, load, log_window, question, asker) | {
             "prompts": self._prompts,
             "state": state,
             "namespaces": unloaded,
@@ -171,7 +184,14 @@ class ContextComposer:
         tools = _tools_text(load)
         for_tools = estimate_tokens(tools)
         used_tokens = sum(layer.tokens for layer in all_layers) + for_tools
-        transcript = Transcript(agent.id, world.agents, policies)
+        text_turns = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
+        transcript = Transcript(
+            agent.id,
+            world.agents,
+            policies,
+            plain_calls=not load.usable,
+            text_turn_ids=frozenset(turn.id for turn in text_turns),
+        )
         log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
         layers, summarized_ids = await _fit_log_layers(
             all_layers, log_window.rows, transcript, log_budget
@@ -247,6 +267,9 @@ class ContextComposer:
                 value = {"text": value}
             if isinstance(value, dict):
                 value = {**_HOOK_LAYER_DEFAULTS, "name": thing.name, **value}
+                text = value.get("text")
+                if isinstance(text, str):
+                    value["text"] = frame_text(f"[{thing.name}] ", text)
             results.append((thing.name, value))
         return results
 

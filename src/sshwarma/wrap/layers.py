@@ -6,6 +6,7 @@ ordered from the most stable to the most volatile, whatever order they were made
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -27,11 +28,47 @@ STABILITIES: Final[tuple[Stability, ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
+class ContextCall:
+    """A tool call that the model made in an earlier turn, with its result.
+
+    `name` is the tool's name as the model calls it.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    result: str
+    is_error: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of the tokens of the call and its result."""
+        return estimate_tokens(self.name + json.dumps(self.arguments) + self.result)
+
+
+@dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """One message of the conversation."""
+    """One message of the conversation.
+
+    A message of the model itself (`assistant`) may have the tool calls that followed its text.
+    """
 
     role: Literal["user", "assistant"]
     text: str
+    calls: tuple[ContextCall, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of the message's tokens."""
+        return estimate_tokens(self.text) + sum(call.tokens for call in self.calls)
+
+    def describe(self) -> str:
+        """Return the message as text, for people."""
+        lines = [f"{self.role}: {self.text}"]
+        for call in self.calls:
+            lines.append(f"  calls {call.name} {json.dumps(call.arguments, ensure_ascii=False)}")
+            lines.append(f"  {'fails' if call.is_error else 'returns'}: {call.result}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +92,7 @@ class Layer:
     @property
     def tokens(self) -> int:
         """An estimate of the layer's tokens."""
-        return estimate_tokens(self.text) + sum(estimate_tokens(line.text) for line in self.lines)
+        return estimate_tokens(self.text) + sum(line.tokens for line in self.lines)
 
 
 class InvalidLayer(Exception):

@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CONTEXT_NAMESPACES
+from sshwarma.tools.names import model_tool_name
 from sshwarma.world import namespaces
-from sshwarma.world.agents import Agent
+from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout
+from sshwarma.world.mentions import strip_address, write_names_plainly
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
+from sshwarma.wrap.window import Window
 
 WRAP_SCRIPT_NAME: Final = "wrap.lua"
 HOOK_NAME: Final = "hook:wrap"
 COMMAND_PREFIX: Final = "command:"
 
+MAX_CONTEXT_MODELS: Final = 20
+"""Most names of other models in a context."""
+
+HISTORY_TOOL: Final = "sshwarma:history"
+LOAD_TOOL: Final = "global:load_room"
+
+MAX_JOURNAL_ENTRY_CHARACTERS: Final = 300
+"""Characters of an entry of the journal that is older than the log shown."""
+
 
 def build_snapshot(
-    caller: Caller, room: Room, load: Loadout, shown: Sequence[Row], question: str, asker: str
+    caller: Caller, room: Room, load: Loadout, shown: Window, question: str, asker: str
 ) -> dict[str, Any]:
     """Return the snapshot of a model's room that the layer scripts read.
+
+    Names of agents are written without `@`, because models copy what they read.
 
     Args:
         caller: The model, in its room.
         room: The room.
         load: The model's loadout there.
-        shown: Rows of the log in the model's window.
+        shown: The model's window of the log.
         question: Text of the question.
         asker: Name of the agent who asks.
     """
     world, agent = caller.world, caller.agent
     data = [item.thing for item in load.data if _is_context_data(item.thing)]
-    agent_names = [world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)]
+    agent_names = {world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)}
     return {
         "agent": _agent_snapshot(agent),
         "room": _room_snapshot(room),
         "equipped": [{"name": t.label, "content": t.content or t.uri or ""} for t in data],
         "log": {
-            "count": len(shown),
-            "first": shown[0].seq if shown else 0,
-            "last": shown[-1].seq if shown else 0,
+            "count": len(shown.rows),
+            "first": shown.rows[0].seq if shown.rows else 0,
+            "last": shown.rows[-1].seq if shown.rows else 0,
         },
-        "here": sorted(agent_names),
+        "earlier_turns": shown.earlier_turns,
+        "journal": [_journal_entry(world.agents, row) for row in shown.journal],
+        "models": _other_models(world.agents, agent),
+        "here": sorted(agent_names | {asker} - {agent.name}),
         "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
         "asker": asker,
-        "question": question,
+        "question": write_names_plainly(strip_address(question, agent.name), world.agents),
+        "history_tool": _model_name_of(load, HISTORY_TOOL),
+        "load_tool": _model_name_of(load, LOAD_TOOL),
     }
 
 
@@ -80,6 +99,33 @@ def unloaded_namespaces(
 def _is_context_data(thing: Thing) -> bool:
     """Return whether a thing is data for the context: no script and no command."""
     return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
+
+
+def _model_name_of(load: Loadout, label: str) -> str:
+    """Return the name by which the model calls a tool; "" if it does not have it."""
+    has_tool = any(item.thing.label == label for item in load.usable)
+    return model_tool_name(label) if has_tool else ""
+
+
+def _other_models(agents: AgentDirectory, own: Agent) -> list[str]:
+    """Return the names of the other models that may be asked."""
+    names = sorted(
+        agent.name
+        for agent in agents
+        if agent.kind == "model" and agent.id != own.id and not (agent.disabled or agent.retired)
+    )
+    if len(names) > MAX_CONTEXT_MODELS:
+        names[MAX_CONTEXT_MODELS:] = [f"{len(names) - MAX_CONTEXT_MODELS} more"]
+    return names
+
+
+def _journal_entry(agents: AgentDirectory, row: Row) -> dict[str, str]:
+    text = row.content[:MAX_JOURNAL_ENTRY_CHARACTERS]
+    return {
+        "kind": row.kind.removeprefix("journal."),
+        "author": agents.name_of(row.author_id),
+        "text": write_names_plainly(text, agents),
+    }
 
 
 def _room_snapshot(room: Room) -> dict[str, Any]:

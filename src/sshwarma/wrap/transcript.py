@@ -1,21 +1,41 @@
-"""Rows of a log as messages for a model: speakers, texts and tool results, cut to size."""
+"""Rows of a log as messages for a model, cut to size.
+
+A row of others begins in the first column with its speaker in angle brackets, or with a square
+bracket; every later line of it is indented. So no text can look like another row, whatever it
+contains: `parse_rows` reads the same rows back.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from sshwarma.common.limits import (
     MAX_CONTEXT_RESULT_CHARACTERS,
     MAX_CONTEXT_TEXT_CHARACTERS,
     MAX_KEPT_RESULT_CHARACTERS,
 )
+from sshwarma.tools.names import model_tool_name
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
-from sshwarma.wrap.layers import ContextMessage
+from sshwarma.wrap.layers import ContextCall, ContextMessage
 
 RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
+
+INDENT: Final = "  "
+"""What every line of a row but its first begins with."""
+
+RESULT_KINDS: Final = frozenset(("tool.result", "tool.error", "tool.timeout"))
+
+MAX_ARGUMENT_CHARACTERS: Final = 2_000
+"""Most characters of one text in the arguments of an earlier call."""
+
+MAX_TURN_END_CHARACTERS: Final = 200
+"""Most characters of the reason why a turn has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +69,26 @@ class RetentionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscriptEntry:
+    """A message, with the row it begins with."""
+
+    row: Row
+    message: ContextMessage
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
     """Formats log rows as chat messages for one model.
 
-    The model's own messages are `assistant`, all others `user`, each line with its speaker. A row
-    is formatted the same whatever follows it, so a provider's cache of the log holds.
-    `max_result_characters` and `max_text_characters` are the most characters of each.
+    The model's own messages are `assistant`, with its tool calls; all others are `user`, each with
+    its speaker. A row is formatted the same whatever follows it, so a provider's cache of the log
+    holds.
+
+    Attributes:
+        max_result_characters: Most characters of a tool's result.
+        max_text_characters: Most characters of any other row.
+        plain_calls: Whether all own calls are text, for a model that is offered no tools.
+        text_turn_ids: Turns whose calls are text, because another kind of provider answered.
     """
 
     model_id: str
@@ -62,48 +96,161 @@ class Transcript:
     policies: Mapping[str, RetentionPolicy]
     max_result_characters: int = MAX_KEPT_RESULT_CHARACTERS
     max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
+    plain_calls: bool = False
+    text_turn_ids: frozenset[str] = frozenset()
 
-    def render_rows(self, rows: Sequence[Row]) -> tuple[ContextMessage, ...]:
-        """Return the rows as messages, without those that a tool's policy leaves out."""
-        return tuple(line for row in rows if (line := self.render_row(row)) is not None)
+    def render_rows(self, rows: Sequence[Row]) -> tuple[TranscriptEntry, ...]:
+        """Return the rows as messages.
 
-    def render_row(self, row: Row) -> ContextMessage | None:
-        """Return a row as a message; None if its tool's policy leaves it out."""
-        if row.author_id == self.model_id and row.kind == "chat":
-            return ContextMessage(
-                "assistant", clip_text(row.content, self.max_text_characters, row.seq)
-            )
-        text = self._render_event(row)
-        return None if text is None else ContextMessage("user", text)
+        Left out are calls within a call, and what the policy of a tool leaves out.
+        """
+        call_ids = {row.id for row in rows if row.kind == "tool.call"}
+        nested_ids = {
+            row.id for row in rows if row.kind == "tool.call" and row.parent_row_id in call_ids
+        }
+        own_call_ids = {
+            row.id
+            for row in rows
+            if row.kind == "tool.call"
+            and self._is_own(row)
+            and row.turn_id not in self.text_turn_ids
+        }
+        if self.plain_calls:
+            own_call_ids.clear()
+        results = {row.parent_row_id: row for row in rows if row.kind in RESULT_KINDS}
+        answered_turn_ids = {
+            row.turn_id for row in rows if row.kind == "chat" and row.parent_row_id and row.turn_id
+        }
+        entries: list[TranscriptEntry] = []
+        steps: dict[str | None, int] = {}  # by turn, the entry that its next call joins
+        for row in rows:
+            if row.id in nested_ids or row.parent_row_id in nested_ids:
+                continue
+            if self._is_own(row) and row.kind == "chat":
+                steps[row.turn_id] = len(entries)
+                entries.append(TranscriptEntry(row, ContextMessage("assistant", self._text(row))))
+            elif row.id in own_call_ids:
+                self._add_call(entries, steps, row, results.get(row.id))
+            elif row.parent_row_id in own_call_ids and row.kind in RESULT_KINDS:
+                steps.pop(row.turn_id, None)  # its call has it; the next call begins a step
+            else:
+                text = self._render_row(row, is_answered=row.turn_id in answered_turn_ids)
+                if text is not None:
+                    entries.append(TranscriptEntry(row, ContextMessage("user", text)))
+        return tuple(entries)
 
-    def _render_event(self, row: Row) -> str | None:
+    def _is_own(self, row: Row) -> bool:
+        return row.author_id == self.model_id
+
+    def _add_call(
+        self,
+        entries: list[TranscriptEntry],
+        steps: dict[str | None, int],
+        row: Row,
+        result: Row | None,
+    ) -> None:
+        """Add an own call to the message of its step, or begin one."""
+        policy = self._policy(row)
+        if policy.mode == "OMIT":
+            return
+        call = self._render_call(row, result, policy)
+        place = steps.get(row.turn_id)
+        if place is None:
+            steps[row.turn_id] = len(entries)
+            entries.append(TranscriptEntry(row, ContextMessage("assistant", "", (call,))))
+        else:
+            entry = entries[place]
+            message = replace(entry.message, calls=(*entry.message.calls, call))
+            entries[place] = replace(entry, message=message)
+
+    def _render_call(self, row: Row, result: Row | None, policy: RetentionPolicy) -> ContextCall:
+        if result is None:
+            text = "There is no result: the turn ended first."
+        elif policy.mode == "PARAMS_ONLY" and result.kind == "tool.result":
+            text = f"{len(result.content)} characters: row {result.seq}"
+        else:
+            text = write_names_plainly(self._clip_result(result, policy), self.agents)
+        is_error = result is None or result.kind != "tool.result"
+        name = model_tool_name(_tool_of(row))
+        return ContextCall(f"call_{row.seq}", name, _read_arguments(row), text, is_error)
+
+    def _render_row(self, row: Row, *, is_answered: bool) -> str | None:
+        """Return a row as the text of a message; None if its tool's policy leaves it out."""
         name = self.agents.name_of(row.author_id)
-        tool = str(row.meta.get("tool", ""))
-        policy = self.policies.get(tool, RetentionPolicy())
+        tool = model_tool_name(_tool_of(row))
+        policy = self._policy(row)
         match row.kind:
             case "chat":
-                return f"<{name}> {clip_text(row.content, self.max_text_characters, row.seq)}"
+                return frame_text(f"<{name}> ", self._text(row))
             case "emote":
-                return f"<{name}> * {clip_text(row.content, self.max_text_characters, row.seq)}"
+                return frame_text(f"[{name} emotes] ", self._text(row))
+            case "notice":
+                what = "answer above is incomplete" if is_answered else "question was not answered"
+                reason = " ".join(row.content.split())[:MAX_TURN_END_CHARACTERS]
+                head, text = f"[The {what}] ", f"{name} {reason}"
             case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
             case "tool.call":
-                return f"[{name} called {tool} {self._clip_result(row, RetentionPolicy())}]"
+                head, text = f"[{name} called {tool}] ", self._clip_result(row, RetentionPolicy())
             case "tool.result" if policy.mode == "PARAMS_ONLY":
-                return f"[{tool} returned {len(row.content)} characters to {name}: row {row.seq}]"
+                head = f"[{tool} returned to {name}] "
+                text = f"{len(row.content)} characters: row {row.seq}"
             case "tool.result":
-                return f"[{tool} returned to {name}: {self._clip_result(row, policy)}]"
+                head, text = f"[{tool} returned to {name}] ", self._clip_result(row, policy)
             case "tool.error" | "tool.timeout":
-                return f"[{tool} failed for {name}: {self._clip_result(row, RetentionPolicy())}]"
+                head = f"[{tool} failed for {name}] "
+                text = self._clip_result(row, RetentionPolicy())
             case kind:
                 label = kind.removeprefix("journal.")
-                text = clip_text(row.content, self.max_text_characters, row.seq)
-                return f"[{name} added the {label}: {text}]"
+                head, text = f"[{name} added the {label}] ", self._text(row)
+        return frame_text(head, write_names_plainly(text, self.agents))
+
+    def _policy(self, row: Row) -> RetentionPolicy:
+        return self.policies.get(_tool_of(row), RetentionPolicy())
+
+    def _text(self, row: Row) -> str:
+        text = write_names_plainly(
+            clip_text(row.content, self.max_text_characters, row.seq), self.agents
+        )
+        return f"{text} … [cut off here]" if row.meta.get("cut") else text
 
     def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
         return clip_text(
             row.content, min(policy.max_characters, self.max_result_characters), row.seq
         )
+
+
+def frame_text(head: str, text: str) -> str:
+    """Return a text behind a head, with all its lines but the first indented.
+
+    Every character that some reader may take for the end of a line counts as one.
+    """
+    first, *others = text.splitlines() or [""]
+    return "\n".join([head + first, *(INDENT + line for line in others)])
+
+
+_FRAME: Final = re.compile(r"(<[^>\s]+> |\[[^\]]*\] )(.*)")
+
+
+def parse_rows(text: str) -> list[tuple[str, str]]:
+    """Return the heads and the texts of the rows that a user message consists of.
+
+    The inverse of `frame_text`, for tests and tools that read a composed context.
+
+    Raises:
+        ValueError: if a line of the first column has no head.
+    """
+    parsed: list[tuple[str, str]] = []
+    for line in text.split("\n"):
+        if line.startswith(INDENT) and parsed:
+            head, body = parsed[-1]
+            parsed[-1] = (head, f"{body}\n{line.removeprefix(INDENT)}")
+            continue
+        match = _FRAME.fullmatch(line)
+        if match is None:
+            raise ValueError(f"This line has no head: {line[:80]!r}")
+        parsed.append((match[1], match[2]))
+    return parsed
 
 
 def clip_text(text: str, characters: int, seq: int) -> str:
@@ -116,3 +263,26 @@ def clip_text(text: str, characters: int, seq: int) -> str:
         return text
     call = f"expand row {seq} start {characters}"
     return f"{text[:characters]}… ({omitted_count} more characters: {call})"
+
+
+def _tool_of(row: Row) -> str:
+    return str(row.meta.get("tool", "")) or "unknown"
+
+
+def _read_arguments(row: Row) -> dict[str, Any]:
+    """Return the arguments of a call, with long texts cut."""
+    try:
+        arguments = json.loads(row.content)
+    except ValueError:
+        arguments = row.content
+    if not isinstance(arguments, dict):
+        return {"arguments": _shorten(arguments, row.seq)}
+    return {name: _shorten(value, row.seq) for name, value in arguments.items()}
+
+
+def _shorten(value: Any, seq: int) -> Any:
+    if isinstance(value, str):
+        return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq)
+    if isinstance(value, (list, dict)) and len(text := json.dumps(value)) > MAX_ARGUMENT_CHARACTERS:
+        return clip_text(text, MAX_ARGUMENT_CHARACTERS, seq)
+    return value

@@ -1,5 +1,7 @@
 """The window: which rows of a room's log a model sees, in whole turns.
 
+All turns that one question set off count as one; a turn without its whole answer counts as none.
+
 Talk outside turns belongs to the next turn of the conversation, and is in the window with it; talk
 after the last turn is always in it.
 """
@@ -20,6 +22,14 @@ from sshwarma.world.turns import Turn
 
 TALK_STEP_ROWS: Final = 250
 
+TURNS_READ_PER_QUESTION: Final = 16
+"""Turns read for each of the window: a question may set off several, and the window may hold twice
+its size.
+"""
+
+MAX_CONTEXT_JOURNAL_ENTRIES: Final = 20
+"""Most entries of the journal, older than the log shown, that a model is sent."""
+
 EXTRA_TURNS: Final = 8
 """Turns read beyond the window: of concurrent turns, the last to end are the newest."""
 
@@ -32,26 +42,53 @@ MODEL_ROW_KINDS: Final = frozenset(
 class Window:
     """The chosen rows, in order, and their turns, by last row.
 
-    `size` is the room's setting: 0 for all turns, -1 for no turns.
+    Attributes:
+        size: the room's setting: 0 for all turns, -1 for no turns.
+        question_id: of the oldest question in it (`Turn.question_id`).
+        earlier_turns: number of older turns that it leaves out.
+        journal: entries of the room's journal that are older than the rows.
     """
 
     size: int
     turns: tuple[Turn, ...] = ()
     rows: tuple[Row, ...] = ()
+    question_id: str = ""
+    earlier_turns: int = 0
+    journal: tuple[Row, ...] = ()
 
 
 def read_window(
-    conn: Connection, room_id: str, size: int | None, before: int | None = None
+    conn: Connection,
+    room_id: str,
+    size: int | None,
+    before: int | None = None,
+    *,
+    since: str = "",
 ) -> Window:
-    """Return the window of a room before a `seq`. `size` None is the default size."""
+    """Return the window of a room before a `seq`.
+
+    Args:
+        conn: The connection.
+        room_id: The room.
+        size: The room's setting. None is the default, which slides in steps.
+        before: Only rows with a lower `seq`.
+        since: The `question_id` that the window last began with. A window of the default size still
+            begins there until it has twice the turns, so that most requests begin like the one
+            before them.
+    """
     count = DEFAULT_WINDOW_TURNS if size is None else size
-    limit = MAX_CONTEXT_TURNS if count == 0 else max(count, 0) + EXTRA_TURNS
-    path = turns.read_path(conn, room_id, limit + 1)
-    last_seqs = turns.read_last_seqs(conn, path, before)
-    path = [turn for turn in path if turn.id in last_seqs]
-    path.sort(key=lambda turn: last_seqs[turn.id])
-    kept_turns = path if count == 0 else path[-count:] if count > 0 else []
-    omitted_turns = path[: len(path) - len(kept_turns)]
+    path, last_seqs = _read_path(conn, room_id, count, before)
+    questions = list(dict.fromkeys(turn.question_id for turn in path if turn.is_answered))
+    kept_count = min(len(questions), count) if count else len(questions)
+    if size is None and since in questions:
+        since_count = len(questions) - questions.index(since)
+        if kept_count < since_count < 2 * count:
+            kept_count = since_count
+    kept = questions[-kept_count:] if kept_count > 0 else []
+    first = 0  # a turn without an answer is shown beside those of the window
+    if len(kept) < len(questions) or count < 0:
+        first = next((n for n, turn in enumerate(path) if turn.question_id in kept), len(path))
+    kept_turns, omitted_turns = path[first:], path[:first]
     loose_after = max((last_seqs[turn.id] for turn in omitted_turns), default=0)
     newest_seq = log_rows.read_last_seq(conn, room_id)
     if newest_seq - loose_after > MAX_CONTEXT_TALK_ROWS:
@@ -62,23 +99,47 @@ def read_window(
     request_ids = {turn.request_row_id for turn in kept_turns} - {row.id for row in turn_rows}
     shared = log_rows.read_rows_by_id(conn, [row_id for row_id in request_ids if row_id])
     model_rows = [row for row in [*turn_rows, *shared] if is_model_row(row)]
-    return Window(count, tuple(kept_turns), tuple(sorted(model_rows, key=lambda row: row.seq)))
+    model_rows.sort(key=lambda row: row.seq)
+    oldest_turn = min(kept_turns, key=lambda turn: turn.created_at, default=None)
+    return Window(
+        count,
+        tuple(kept_turns),
+        tuple(model_rows),
+        question_id=kept[0] if kept else "",
+        earlier_turns=turns.count_turns(conn, room_id, oldest_turn) if omitted_turns else 0,
+        journal=_read_older_journal(conn, room_id, model_rows, before),
+    )
+
+
+def _read_path(
+    conn: Connection, room_id: str, count: int, before: int | None
+) -> tuple[list[Turn], dict[str, int]]:
+    """Return the newest turns that have rows, by last row, and the `seq` of each one's last row."""
+    several = min(MAX_CONTEXT_TURNS, TURNS_READ_PER_QUESTION * count)
+    limit = MAX_CONTEXT_TURNS if count == 0 else max(count, several, 0) + EXTRA_TURNS
+    path = turns.read_path(conn, room_id, limit + 1)
+    last_seqs = turns.read_last_seqs(conn, path, before)
+    path = [turn for turn in path if turn.id in last_seqs]
+    path.sort(key=lambda turn: last_seqs[turn.id])
+    return path, last_seqs
+
+
+def _read_older_journal(
+    conn: Connection, room_id: str, shown: Sequence[Row], before: int | None
+) -> tuple[Row, ...]:
+    """Return the newest entries of the journal that are older than the rows shown."""
+    first_seq = shown[0].seq if shown else before
+    entries = log_rows.read_tail(
+        conn, room_id, MAX_CONTEXT_JOURNAL_ENTRIES, before=first_seq, prefix="journal."
+    )
+    return tuple(row for row in entries if is_model_row(row))
 
 
 def is_model_row(row: Row) -> bool:
-    """Return whether a row is shown to models: not presence, not notices, not dropped."""
-    is_kind = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
-    return is_kind and row.status != "dropped"
+    """Return whether a row is shown to models.
 
-
-def assign_turns(rows: Sequence[Row]) -> list[tuple[str | None, Row]]:
-    """Return each row with its turn; for talk, the turn of the next row that has one.
-
-    None for talk after the last turn.
+    Not presence, no dropped rows, and of notices only why a turn has no whole answer.
     """
-    pairs: list[tuple[str | None, Row]] = []
-    next_turn: str | None = None
-    for row in reversed(rows):
-        next_turn = row.turn_id or next_turn
-        pairs.append((row.turn_id or next_turn, row))
-    return pairs[::-1]
+    is_kind = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
+    is_turn_end = row.kind == "notice" and turns.TURN_END_KEY in row.meta
+    return (is_kind or is_turn_end) and row.status != "dropped"

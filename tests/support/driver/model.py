@@ -48,7 +48,8 @@ def question(asked: Asked) -> str:
     """What was asked last in a request, without what came before it."""
     content = next(m["content"] for m in reversed(asked["messages"]) if m["role"] == "user")
     text = content if isinstance(content, str) else content[-1]["text"]
-    return str(text).rpartition(" asks you:\n")[2]
+    lines = str(text).rpartition(", to be answered now]\n")[2].split("\n")
+    return "\n".join(line.removeprefix("  ") for line in lines)
 
 
 def told(asked: Asked) -> str:

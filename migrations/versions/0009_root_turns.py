@@ -1,0 +1,14 @@
+"""Add to turns the first turn of their question, and the kind of provider that answered."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("turns", sa.Column("root_turn_id", sa.Text(), nullable=True))
+    op.add_column("turns", sa.Column("provider_kind", sa.Text(), nullable=True))
