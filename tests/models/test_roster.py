@@ -245,6 +245,6 @@ async def test_limit_message_names_the_command_or_the_settings_file(
     roster = await opened(settings("filed"))
     qwen = await add(world, roster, settings(turn_steps=3))
     assert roster.limits(qwen).turn_steps == 3
-    assert "/model set qwen {}" in roster.limits(qwen).change_hint
+    assert "(verb model set)" in roster.limits(qwen).change_hint
     filed = world.agents.find("filed").id
     assert "sshwarma.toml" in roster.limits(filed).change_hint

@@ -82,12 +82,10 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         later_turns = _turns_after(tx.conn, stored_turn, called_turns)
         is_last = stored_turn.status != "dropped" and not later_turns
         if stored_turn.status != "dropped" and later_turns:
-            # Models were asked more since, and that stands: the old answer goes, and what it led
-            # to.
-            drop_turns.drop_turn(tx, stored_turn)
-            for called_turn in called_turns:
-                if called_turn.status not in ("open", "dropped"):
-                    drop_turns.drop_turn(tx, called_turn)
+            # The later turns stay; the old answer goes, with what it led to.
+            for turn in (stored_turn, *called_turns):
+                if turn is stored_turn or turn.status not in ("open", "dropped"):
+                    drop_turns.drop_turn(tx, turn)
         restore_notes(tx, caller, stored_turn)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
@@ -106,12 +104,11 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         return row, turn
 
     row, turn = await caller.change(work)
-    asked = Question(
-        caller.agent.id, caller.limits.turns_per_question, turn.question_id, {agent.id}
-    )
+    limit = caller.limits.turns_per_question
+    asked = Question(caller.agent.id, limit, turn.question_id, {agent.id})
     answering.start_turn(turn, agent, row, caller.services, asked=asked)
-    name = (await caller.room()).name
-    return SentMessage(name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+    room_name = (await caller.room()).name
+    return SentMessage(room_name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
 
 
 @dataclass(frozen=True, slots=True)

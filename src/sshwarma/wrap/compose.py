@@ -21,6 +21,7 @@ from sshwarma.world import notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.resources import resource_dir
+from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
@@ -164,16 +165,7 @@ class ContextComposer:
             ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, states)
         )
 
-        since = self._oldest_questions.get(room.id, "")
-
-        def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
-            log_window = window.read_window(conn, room.id, room.context_size, before, since=since)
-            state = notes.read_notes(conn, room.id, agent.name)
-            return log_window, state, _read_policies(conn, log_window.rows)
-
-        log_window, state, policies = await world.store.read(read)
-        if log_window.question_id:
-            self._oldest_questions[room.id] = log_window.question_id
+        log_window, state, policies = await self._read_log(caller, room, before)
         snapshot = build_snapshot(caller, room, load, log_window, question, asker) | {
             "prompts": self._prompts,
             "state": state,
@@ -182,15 +174,14 @@ class ContextComposer:
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
-        for_tools = estimate_tokens(tools)
-        used_tokens = sum(layer.tokens for layer in all_layers) + for_tools
-        text_turns = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
+        used_tokens = sum(layer.tokens for layer in all_layers) + estimate_tokens(tools)
+        text_turns = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
         transcript = Transcript(
             agent.id,
             world.agents,
             policies,
             plain_calls=not load.usable,
-            text_turn_ids=frozenset(turn.id for turn in text_turns),
+            text_turn_ids=frozenset(text_turns),
         )
         log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
         layers, summarized_ids = await _fit_log_layers(
@@ -203,8 +194,24 @@ class ContextComposer:
             summarized_turn_ids=summarized_ids,
             window_size=log_window.size,
             tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
-            tool_tokens=for_tools,
+            tool_tokens=estimate_tokens(tools),
         )
+
+    async def _read_log(
+        self, caller: Caller, room: Room, before: int
+    ) -> tuple[Window, str, dict[str, RetentionPolicy]]:
+        """Return the window of a room, the model's notes there, and the policies of its tools."""
+        since = self._oldest_questions.get(room.id, "")
+
+        def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
+            log_window = window.read_window(conn, room.id, room.context_size, before, since=since)
+            state = notes.read_notes(conn, room.id, caller.agent.name)
+            return log_window, state, _read_policies(conn, log_window.rows)
+
+        log_window, state, policies = await caller.world.store.read(read)
+        if log_window.question_id:
+            self._oldest_questions[room.id] = log_window.question_id
+        return log_window, state, policies
 
     async def _make_layers(
         self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
