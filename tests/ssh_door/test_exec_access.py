@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
+from sshwarma.ssh.door import exec as exec_module
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
 from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.text import Block, block
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
 from sshwarma.world.world import World
@@ -88,6 +91,21 @@ async def test_a_command_that_fails_early_counts_as_a_line(
     output = await run_command(world, bob.id, command, rate)
     assert output.err.startswith(b"That is more than 2 lines in 10 seconds.")
     assert await output.status == 1
+
+
+async def test_result_is_drawn_beside_the_event_loop(
+    world: World, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[threading.Thread] = []
+
+    def draw(result: object) -> Block:
+        drawn.append(threading.current_thread())
+        return block("drawn")
+
+    monkeypatch.setattr(exec_module, "draw_result", draw)
+    output = await run_command(world, bob.id, "look", LineRateLimiter(2))
+    assert output.out == b"drawn\n"
+    assert threading.current_thread() not in drawn
 
 
 async def vault_with_admin(alice: Someone, bob: Someone) -> str:

@@ -8,10 +8,11 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
+from sshwarma.common.limits import MAX_SHOWN_ANSWER_LINES
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.history import MAX_MATCH_SNIPPET_CHARACTERS, make_snippet
+from sshwarma.verbs.log_rows import MAX_MATCH_SNIPPET_CHARACTERS, make_snippet
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import calls, equipment, rows, things, turns, usage
@@ -353,3 +354,31 @@ async def test_a_search_says_whether_more_rows_match(alice: Someone) -> None:
     assert (await refused(alice, "/search ..")).hint_for(PERSON) == (
         'Use words such as relay box, or "exact words".'
     )
+
+
+async def test_history_cuts_long_rows_and_row_shows_them_whole(alice: Someone) -> None:
+    text = "-\n" * (MAX_SHOWN_ANSWER_LINES + 100) + "end"
+    said = await do(alice, "/say hello")
+    await alice.world.change(
+        lambda tx: rows.append_row(tx, alice.room_id, "chat", text, author_id=alice.id)
+    )
+    page = await do(alice, "/history")
+    assert page.entries[-1].text == dump_json(page)["entries"][-1]["text"] == text
+    lines = draw_result(page).plain().splitlines()
+    assert len(lines) <= MAX_SHOWN_ANSWER_LINES + len(page.entries)
+    assert lines[-1].endswith(f" more characters: /history --row {said.seq + 1}")
+    whole = await do(alice, f"/history --row {said.seq + 1}")
+    assert draw_result(whole).plain().endswith("\n        end")
+    assert "whole" not in dump_json(whole)
+
+
+async def test_own_long_message_is_cut_for_its_sender(alice: Someone, bob: Someone) -> None:
+    text = "-\n" * (MAX_SHOWN_ANSWER_LINES + 100) + "end"
+    for command, call in (("/say", "/history --row"), ("/tell bob", "/history @bob --row")):
+        sent = await do(alice, f"{command} {text}")
+        assert sent.text == text
+        lines = draw_result(sent).plain().splitlines()
+        assert len(lines) == MAX_SHOWN_ANSWER_LINES + 1
+        assert lines[-1].endswith(f" more characters: {call} {sent.seq}")
+        whole = await do(alice, f"{call} {sent.seq}")
+        assert whole.entries[0].text == text

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import pkgutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import sshwarma
 from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
+from sshwarma.verbs import views
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, tool_specs
 from sshwarma.web.api import HttpApi
@@ -25,6 +27,7 @@ from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents
 from sshwarma.world.errors import WorldError
+from sshwarma.world.reader import Reader
 from sshwarma.world.world import World
 from support.services import make_services
 
@@ -307,3 +310,18 @@ async def test_errors_show_control_characters(web: Client) -> None:
         assert 400 <= status < 500, path
         assert "^[]0;x^G<U+009B>2j<U+202E>" in text, (path, text)
         assert not {*typed} & {"\x1b", "\x07", "\x9b", "\u202e"} & {*text}
+
+
+async def test_result_is_drawn_beside_the_event_loop(
+    web: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[threading.Thread] = []
+
+    def draw(reader: Reader, result: object) -> str:
+        drawn.append(threading.current_thread())
+        return "drawn"
+
+    monkeypatch.setattr(views, "render_for", draw)
+    _, answer = await web.do("look", await web.token("bob"))
+    assert answer["text"] == "drawn"
+    assert threading.current_thread() not in drawn

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import (
@@ -17,7 +19,12 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.arguments import Count, Flag, OptionalMention, RowNumber, Words
-from sshwarma.verbs.log_rows import is_by_model
+from sshwarma.verbs.log_rows import (
+    cut_long_text,
+    draw_remainder,
+    is_by_model,
+    make_snippet,
+)
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.stats import tool_count_lines
@@ -30,8 +37,6 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
-
-MAX_MATCH_SNIPPET_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class HistoryPage:
     entries: tuple[HistoryEntry, ...]
     older: OlderRows | None
     tools: bool = False  # whether it has only tool calls and their results
+    whole: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False  # long rows are not cut
 
 
 @view_for_reader(HistoryPage)
@@ -83,7 +89,9 @@ def draw_history_page(history: HistoryPage, reader: Reader) -> Block:
     if history.older is not None:
         lines += draw_hint(reader, "older: {}", "history show", **asdict(history.older))
     for entry in history.entries:
-        lines += _draw_history_entry(entry)
+        text = entry.text if history.whole else cut_long_text(entry.text)
+        lines += _draw_history_entry(entry, text)
+        lines += draw_remainder(entry.seq, len(entry.text) - len(text), reader)
     return block(*lines)
 
 
@@ -208,7 +216,7 @@ async def show_history(
         )
         if not log_rows or log_rows[0].seq != row:
             raise NotFound(f"Unknown row {row}.")
-        return await _history_of(caller, name, log_rows, None)
+        return replace(await _history_of(caller, name, log_rows, None), whole=True)
     if at is not None:
         before = at + n // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
@@ -357,7 +365,7 @@ def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = 
     )
 
 
-def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
+def _draw_history_entry(entry: HistoryEntry, text: str) -> Sequence[Line | Table]:
     style = "text"
     match entry.kind:
         case "chat" | "tell":
@@ -377,24 +385,5 @@ def _draw_history_entry(entry: HistoryEntry) -> Sequence[Line | Table]:
         place.append(("warn", "dropped "))
         style = "dim"
     if entry.marked and not entry.dropped:
-        return render_markdown(*place, *head, text=entry.text)
-    return lines_with_head(*place, *head, text=entry.text, style=style, indent=8)
-
-
-def make_snippet(text: str, words: str = "") -> str:
-    """Cut a text to one line of MAX_MATCH_SNIPPET_CHARACTERS, around the first match."""
-    flat = " ".join(text.split())
-    if len(flat) <= MAX_MATCH_SNIPPET_CHARACTERS:
-        return flat
-    haystack = flat.casefold()
-    places = [haystack.find(word) for word in words.casefold().replace('"', " ").split()]
-    position = min((place for place in places if place >= 0), default=0)
-    start = max(
-        0,
-        min(
-            position - MAX_MATCH_SNIPPET_CHARACTERS // 4,
-            len(flat) - MAX_MATCH_SNIPPET_CHARACTERS + 1,
-        ),
-    )
-    snippet = flat[start : start + MAX_MATCH_SNIPPET_CHARACTERS - 1]
-    return f"{'…' if start else ''}{snippet}{'…' if start + len(snippet) < len(flat) else ''}"
+        return render_markdown(*place, *head, text=text)
+    return lines_with_head(*place, *head, text=text, style=style, indent=8)

@@ -9,7 +9,8 @@ from typing import Annotated, TypeAlias
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Count, Text
-from sshwarma.verbs.history import HistoryEntry, make_history_entry, make_snippet
+from sshwarma.verbs.history import HistoryEntry, make_history_entry
+from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import F, verb
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows

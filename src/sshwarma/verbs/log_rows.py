@@ -32,6 +32,9 @@ MAX_VALUE_CHARACTERS: Final = 40
 MAX_TOOL_NAME_CHARACTERS: Final = 80
 """Characters of a tool's name."""
 
+MAX_MATCH_SNIPPET_CHARACTERS: Final = 200
+"""Characters of a row that a search shows."""
+
 MAX_PARSED_CHARACTERS: Final = 50_000
 """Longer arguments of a call are shown as JSON text, without parsing them."""
 
@@ -67,7 +70,12 @@ def is_by_model(row: Row, agents: AgentDirectory) -> bool:
 
 def cut_answer_text(row: Row) -> str:
     """Return the part of a model's answer that is shown."""
-    return _cut_text(row.content, MAX_SHOWN_ANSWER_LINES, MAX_SHOWN_ANSWER_CHARACTERS)
+    return cut_long_text(row.content)
+
+
+def cut_long_text(text: str) -> str:
+    """Return the part of a text that a list of rows shows."""
+    return _cut_text(text, MAX_SHOWN_ANSWER_LINES, MAX_SHOWN_ANSWER_CHARACTERS)
 
 
 def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
@@ -174,12 +182,38 @@ def _cut_text(text: str, lines: int, characters: int) -> str:
     return "\n".join(text[:characters].split("\n", lines)[:lines])
 
 
+def make_snippet(text: str, words: str = "") -> str:
+    """Cut a text to one line of MAX_MATCH_SNIPPET_CHARACTERS, around the first match."""
+    flat = " ".join(text.split())
+    if len(flat) <= MAX_MATCH_SNIPPET_CHARACTERS:
+        return flat
+    haystack = flat.casefold()
+    places = [haystack.find(word) for word in words.casefold().replace('"', " ").split()]
+    position = min((place for place in places if place >= 0), default=0)
+    start = max(
+        0,
+        min(
+            position - MAX_MATCH_SNIPPET_CHARACTERS // 4,
+            len(flat) - MAX_MATCH_SNIPPET_CHARACTERS + 1,
+        ),
+    )
+    snippet = flat[start : start + MAX_MATCH_SNIPPET_CHARACTERS - 1]
+    return f"{'…' if start else ''}{snippet}{'…' if start + len(snippet) < len(flat) else ''}"
+
+
 def _draw_remainder(row: Row, text: str, reader: Reader) -> list[Line]:
-    """Draw the line that shows the rest of a row; no line if the row was not cut."""
-    count = len(row.content) - len(text)
+    return draw_remainder(row.seq, len(row.content) - len(text), reader)
+
+
+def draw_remainder(seq: int, count: int, reader: Reader, *, agent: str | None = None) -> list[Line]:
+    """Draw the call that shows the rest of a row; no line if none of it was cut.
+
+    Args:
+        agent: @NAME, whose private messages with the reader have the row; None for the room's log.
+    """
     if not count:
         return []
-    call = reader.name_call("history show", row=row.seq)
+    call = reader.name_call("history show", agent=agent, row=seq)
     return [line("  ", ("dim", f"… {count} more characters: {call}"))]
 
 

@@ -15,6 +15,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
+from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
@@ -47,14 +48,18 @@ class SentMessage:
 
 @view_for_reader(SentMessage)
 def draw_sent_message(message: SentMessage, reader: Reader) -> Block:
-    """Draw a message that the caller sent, with the notice for the sender."""
+    """Draw a message that the caller sent, cut as in a log, with the notice for the sender."""
+    text = cut_long_text(message.text)
+    rest = draw_remainder(
+        message.seq, len(message.text) - len(text), reader, agent=message.to and f"@{message.to}"
+    )
     if message.emote:
         return block(
-            *lines_with_head(("emote", f"* {message.who} "), text=message.text, style="emote")
+            *lines_with_head(("emote", f"* {message.who} "), text=text, style="emote"), *rest
         )
     head = ("private", f"you → {message.to}") if message.to is not None else ("self", message.who)
     return block(
-        *lines_with_head(head, ": ", text=message.text), *sender_note_lines(message, reader)
+        *lines_with_head(head, ": ", text=text), *rest, *sender_note_lines(message, reader)
     )
 
 

@@ -10,7 +10,7 @@ from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.registry import every_verb
-from sshwarma.verbs.views import dump_json, render_for
+from sshwarma.verbs.views import render_in_thread
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import Hint, reader_at
@@ -41,4 +41,4 @@ class VerbToolProvider(ToolProvider):
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        return ToolResult(render_for(reader_at(caller.door), result), dump_json(result))
+        return ToolResult(*await render_in_thread(reader_at(caller.door), result))

@@ -5,6 +5,7 @@ Pipes and models get the same Block as plain text, without styles. `log_rows` dr
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -186,6 +187,11 @@ def format_duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{int(max(0, seconds))}s"
+
+
+async def render_in_thread(reader: Reader, result: object) -> tuple[str, Any]:
+    """Return a result as plain text and as JSON; a text of megabytes takes seconds to draw."""
+    return await asyncio.to_thread(lambda: (render_for(reader, result), dump_json(result)))
 
 
 def render_for(reader: Reader, result: object) -> str:

@@ -29,7 +29,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
-from sshwarma.verbs.views import dump_json, render_for
+from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.errors import refuse
 from sshwarma.world.agents import Agent
 from sshwarma.world.bearer import (
@@ -155,7 +155,8 @@ class HttpApi:
             if open_request.lost_access:
                 raise Unauthorized(open_request.reason) from error
             raise
-        return {"result": dump_json(result), "text": render_for(API_CLIENT, result)}
+        text, data = await render_in_thread(API_CLIENT, result)
+        return {"result": data, "text": text}
 
     @contextlib.contextmanager
     def _count_request(self, agent_id: str) -> Iterator[None]:

@@ -24,7 +24,7 @@ from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import describe_error
 from sshwarma.verbs.registry import Verb, find_verb
-from sshwarma.verbs.views import dump_json, render_for
+from sshwarma.verbs.views import render_in_thread
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -151,7 +151,7 @@ async def _run_verb(
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
     result = await invoke(caller, verb, arguments)
-    return ToolResult(render_for(MCP_CLIENT, result), dump_json(result))
+    return ToolResult(*await render_in_thread(MCP_CLIENT, result))
 
 
 async def _use_tool(

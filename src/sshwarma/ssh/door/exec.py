@@ -132,9 +132,7 @@ class ExecHandler(TaskHandler):
         elif isinstance(result, AttachmentData) and not self._channel.has_pty:
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
-            await self._print(
-                encode_plain_block(draw_result(result), utf8=self._utf8, newline=self._newline)
-            )
+            await self._print(await asyncio.to_thread(self._plain_text, result))
         return 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
@@ -275,6 +273,10 @@ class ExecHandler(TaskHandler):
             return
         view = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)
         self._channel.write_stderr(encode_plain_block(view, utf8=self._utf8, newline=self._newline))
+
+    def _plain_text(self, result: object) -> bytes:
+        """Draw a result; call it in a thread, because a text of megabytes takes seconds."""
+        return encode_plain_block(draw_result(result), utf8=self._utf8, newline=self._newline)
 
     async def _print_json(self, value: Any) -> None:
         # In a thread: a tool result may be megabytes, and every character is checked.
