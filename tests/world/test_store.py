@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import Connection, text, update
 
+from sshwarma.common.limits import MAX_RUNNING_SEARCHES
 from sshwarma.world import rows, store, things
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.events import Event, RowAppended, WorldChanged
@@ -346,6 +347,36 @@ async def test_read_sees_one_snapshot(kept: Store) -> None:
     await kept.write(say("two"))
     go_on.set()
     assert await reading == (1, 1)
+
+
+async def test_searches_leave_threads_to_other_reads(
+    kept: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_WAITING_SEARCHES", 2 * store.READER_THREADS)
+    opened, started = threading.Event(), threading.Semaphore(0)
+    running: list[int] = []
+    most: list[int] = []
+
+    def search(_: Connection) -> str:
+        running.append(1)
+        most.append(len(running))
+        started.release()
+        assert opened.wait(SECONDS)
+        running.pop()
+        return "found"
+
+    searches = [
+        asyncio.create_task(kept.read_search(search)) for _ in range(2 * store.READER_THREADS + 1)
+    ]
+    await asyncio.get_running_loop().run_in_executor(None, started.acquire, True, SECONDS)
+    searches[0].cancel()  # its thread is busy all the same
+    async with asyncio.timeout(SECONDS):
+        assert await kept.read(lambda conn: conn.execute(text("SELECT 7")).scalar_one()) == 7
+    with pytest.raises(Unavailable, match="Too many searches are waiting"):
+        await kept.read_search(search)
+    opened.set()
+    assert await asyncio.gather(*searches[1:]) == ["found"] * 2 * store.READER_THREADS
+    assert max(most) == MAX_RUNNING_SEARCHES < store.READER_THREADS
 
 
 @pytest.mark.parametrize("name", ["has space", "50%25", "what?", "a#b", "ünïcode", "q'uote"])

@@ -32,6 +32,12 @@ MAX_SEARCH_WORDS: Final = 64
 SEARCH_TIMEOUT_SECONDS: Final = 2.0
 """Seconds that one search may take: searches share their threads with all other reads."""
 
+MAX_RUNNING_SEARCHES: Final = 1
+"""Searches that run at the same time; the others wait, and leave threads to all other reads."""
+
+MAX_WAITING_SEARCHES: Final = 20
+"""Searches that wait; the next is refused."""
+
 MAX_KEYS_PER_SECOND: Final = 10_000
 """Keys a second, beyond the burst: far above any keyboard. A paste is one key."""
 

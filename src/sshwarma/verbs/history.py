@@ -314,7 +314,7 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
         logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
         return search.search_rows(conn, words, logs, n + 1, dropped=dropped)
 
-    hits = await world.store.read(look)
+    hits = await world.store.read_search(look)
     return SearchResults(
         words,
         tuple(

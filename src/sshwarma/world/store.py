@@ -30,7 +30,12 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from sshwarma.common.limits import MAX_QUEUED_WRITES
+from sshwarma.common.background import ignore_outcome
+from sshwarma.common.limits import (
+    MAX_QUEUED_WRITES,
+    MAX_RUNNING_SEARCHES,
+    MAX_WAITING_SEARCHES,
+)
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
@@ -144,6 +149,8 @@ class Store:
         self._reader_connections: list[Connection] = []
         self._writer_connection: Connection | None = None
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="store-reader")
+        self._search_slots = asyncio.Semaphore(MAX_RUNNING_SEARCHES)
+        self._waiting_searches = 0
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
         self._writer.start()
@@ -168,6 +175,25 @@ class Store:
         self.counts.reads += 1
         result: T = await self._loop.run_in_executor(self._readers, self._read, query)
         return result
+
+    async def read_search(self, query: Callable[[Connection], T]) -> T:
+        """Run a query that may take seconds, MAX_RUNNING_SEARCHES at a time, as `read` does.
+
+        Raises:
+            Unavailable: if MAX_WAITING_SEARCHES wait already.
+        """
+        if self._waiting_searches >= MAX_WAITING_SEARCHES:
+            raise Unavailable("Too many searches are waiting.", hint="Retry in a moment.")
+        self._waiting_searches += 1
+        try:
+            await self._search_slots.acquire()
+        finally:
+            self._waiting_searches -= 1
+        reading = self._loop.create_task(self.read(query))
+        # Its thread is busy until the query ends, even if the caller is cancelled.
+        reading.add_done_callback(lambda _: self._search_slots.release())
+        reading.add_done_callback(ignore_outcome)
+        return await asyncio.shield(reading)
 
     async def close(self) -> None:
         """Finish the waiting units, then end every thread and connection."""
