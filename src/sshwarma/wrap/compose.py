@@ -164,7 +164,6 @@ class ContextComposer:
         unloaded = await world.memoized(
             ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, states)
         )
-
         log_window, state, policies = await self._read_log(caller, room, before)
         snapshot = build_snapshot(caller, room, load, log_window, question, asker) | {
             "prompts": self._prompts,
@@ -174,7 +173,7 @@ class ContextComposer:
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
-        used_tokens = sum(layer.tokens for layer in all_layers) + estimate_tokens(tools)
+        tool_tokens = estimate_tokens(tools)
         text_turns = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
         transcript = Transcript(
             agent.id,
@@ -183,18 +182,19 @@ class ContextComposer:
             plain_calls=not load.usable,
             text_turn_ids=frozenset(text_turns),
         )
+        used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
         log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
         layers, summarized_ids = await _fit_log_layers(
             all_layers, log_window.rows, transcript, log_budget
         )
         return ModelContext(
-            layers=sort_layers(layers),
-            notices=tuple(notices),
-            turns=log_window.turns,
-            summarized_turn_ids=summarized_ids,
+            sort_layers(layers),
+            tuple(notices),
+            log_window.turns,
+            summarized_ids,
             window_size=log_window.size,
             tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
-            tool_tokens=estimate_tokens(tools),
+            tool_tokens=tool_tokens,
         )
 
     async def _read_log(
