@@ -17,10 +17,10 @@ from sshwarma.verbs import (
     equip,
     help,
     inventory,
+    message,
     namespaces,
     skills,
     state,
-    turns,
 )
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
 from sshwarma.verbs.set import complete_setting_values, complete_settings
@@ -80,7 +80,7 @@ SENSIBLE: dict[Any, list[str]] = {
     state.complete_needed_states: STATES,
     state.complete_held_states: STATES,
     skills.complete_skills: ["a", "1", "skill:a", "b"],
-    turns.complete_turns: TURNS,
+    message.complete_turns: TURNS,
 }
 """Words of the right sort, by what Tab would offer."""
 

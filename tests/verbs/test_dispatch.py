@@ -207,7 +207,7 @@ async def test_ban_and_mute_use_the_same_words(alice: Someone, bob: Someone) -> 
         ("sshwarma", "alice muted bob"),
         ("alice", "unmuted bob"),
     ]
-    for line, message in (
+    for line, said in (
         ("/mute bob off", "bob is not muted in lobby."),
         ("/ban bob off", "bob is not banned from lobby."),
         ("/mute alice", "You cannot mute yourself."),
@@ -219,7 +219,7 @@ async def test_ban_and_mute_use_the_same_words(alice: Someone, bob: Someone) -> 
             "/ban: minutes: must be at most 5256000, forever or off (got 6000000).",
         ),
     ):
-        assert (await refused(alice, line)).message == message
+        assert (await refused(alice, line)).message == said
 
 
 async def test_mention_of_an_unknown_agent_is_noted_to_the_sender(

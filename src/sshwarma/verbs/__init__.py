@@ -20,6 +20,7 @@ from sshwarma.verbs import (
     loading,
     looking,
     mcp,
+    message,
     model,
     models,
     moderation,
@@ -33,10 +34,11 @@ from sshwarma.verbs import (
     sql,
     state,
     stats,
+    stop,
     talking,
     tokens,
     tool,
-    turns,
+    undo,
     wrap,
 )
 
@@ -57,6 +59,7 @@ __all__ = [
     "loading",
     "looking",
     "mcp",
+    "message",
     "model",
     "models",
     "moderation",
@@ -70,10 +73,11 @@ __all__ = [
     "sql",
     "state",
     "stats",
+    "stop",
     "talking",
     "tokens",
     "tool",
-    "turns",
+    "undo",
     "wrap",
 ]
 

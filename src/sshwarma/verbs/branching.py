@@ -12,11 +12,7 @@ from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ModelName, RoomName, Word
-from sshwarma.verbs.moving import MoveResult, copy_room
-from sshwarma.verbs.registry import group, verb
-from sshwarma.verbs.talking import SentMessage, check_answer_capacity
-from sshwarma.verbs.turn_views import TurnSummary
-from sshwarma.verbs.turns import (
+from sshwarma.verbs.message import (
     MAX_ANCESTOR_TURNS,
     TurnId,
     check_may_change,
@@ -27,6 +23,10 @@ from sshwarma.verbs.turns import (
     restore_notes,
     sync_notes,
 )
+from sshwarma.verbs.moving import MoveResult, copy_room
+from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.talking import SentMessage, check_answer_capacity
+from sshwarma.verbs.turn_views import TurnSummary
 from sshwarma.verbs.views import (
     Confirmation,
     draw_columns,

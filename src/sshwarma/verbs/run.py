@@ -1,4 +1,4 @@
-"""The verbs run, stop, attachment and expand."""
+"""The verbs run, attachment and expand: tool calls and their results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_C
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
-from sshwarma.verbs.arguments import ModelName, Offset, RowNumber, Text, ToolName
+from sshwarma.verbs.arguments import Offset, RowNumber, Text, ToolName
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import Confirmation, format_count, view_for_reader
+from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
@@ -90,43 +90,6 @@ async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> 
         seconds=outcome.seconds,
         seq=outcome.seq,
     )
-
-
-@verb(
-    "stop",
-    section="Talking",
-    needs=Right.TALK,
-    rights_note="Needs the talk right, moderate for answers that somebody else asked for",
-    tool=False,
-    examples=("/stop", "/stop @guide"),
-)
-async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
-    """Stop the answers of models.
-
-    Stops the answers that you asked for; an owner of the room stops those of everybody.
-
-    For people:
-        Ctrl-C does the same.
-
-    Args:
-        name: the model (default: every model that answers here).
-    """
-    answering = services_of(caller).turns
-    room = await caller.room()
-    agent_id = caller.world.agents.find_model(name).id if name else None
-    can_moderate = Right.MODERATE in room.rights_of(caller.agent, 0)
-    opened_by = None if can_moderate else caller.agent.id
-    stopped_names = answering.stop(
-        room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name
-    )
-    if not stopped_names:
-        waiting_ids = answering.waiting_agent_ids(room.id, agent_id)
-        if not waiting_ids:
-            raise NotFound("No model is answering here now.")
-        names = " and ".join(caller.world.agents.name_of(waiting_id) for waiting_id in waiting_ids)
-        raise caller.missing_right_error(Right.MODERATE, room, f"for the answers to {names}")
-    await answering.wait_for_stopped(room.id)
-    return Confirmation(f"Stopped {', '.join(sorted(set(stopped_names)))}.")
 
 
 @dataclass(frozen=True, slots=True)

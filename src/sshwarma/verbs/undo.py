@@ -1,0 +1,85 @@
+"""The verb undo: drop the newest question and its answer."""
+
+from __future__ import annotations
+
+from sshwarma.services import services_of
+from sshwarma.verbs.message import (
+    describe_notes,
+    find_newest_own,
+    list_called_turns,
+    participant_names,
+    restore_notes,
+)
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.world import drop_turns, turns
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+
+
+@verb("undo", section="Models", needs=Right.TALK, tool=False, examples=("/undo",))
+async def undo(caller: Caller) -> Confirmation:
+    """Drop your last question and its answer.
+
+    Neither is sent to models any more, and the notes that the model had before are restored. An
+    owner of the room drops the newest turn, also if another person asked.
+
+    For people:
+        /message restore restores it.
+    """
+    turn = await find_newest_to_undo(caller)
+    answering = services_of(caller).turns
+    await answering.stop_turn(turn.id, caller.agent.name)
+    for called_turn in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
+        await answering.stop_turn(called_turn.id, caller.agent.name)
+
+    def work(tx: Change) -> tuple[int, bool, list[Turn]]:
+        stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
+        count = drop_turns.drop_turn(tx, stored_turn)
+        for called_turn in list_called_turns(tx.conn, stored_turn):
+            if called_turn.status not in ("open", "dropped"):
+                count += drop_turns.drop_turn(tx, called_turn)
+                restore_notes(tx, caller, called_turn)
+        has_new_notes = restore_notes(tx, caller, stored_turn)
+        return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn)
+
+    asker, agent = participant_names(caller, turn)
+    count, has_new_notes, other_turns = await caller.change(
+        work, f"dropped {agent}'s answer to {asker} ({turn.short_id})"
+    )
+    row_count = format_count(count, "row")
+    sentences = [f"Dropped turn {turn.short_id}: {agent}'s answer to {asker}, {row_count}."]
+    if other_turns:
+        names = ", ".join(
+            caller.world.agents.name_of(other_turn.agent_id) for other_turn in other_turns
+        )
+        sentences.append(f"The question stays, with what {names} answered.")
+    if has_new_notes:
+        sentences.append(describe_notes(agent).strip())
+    next_step = next_call("{} restores it.", "message restore", turn=turn.short_id)
+    return Confirmation(" ".join(sentences), next_step)
+
+
+async def find_newest_to_undo(caller: Caller) -> Turn:
+    """Find the newest turn of the conversation that the caller may undo.
+
+    Raises:
+        NotFound: if there is no such turn.
+    """
+    rights = (await caller.room()).rights_of(caller.agent, now_ms())
+    if Right.MODERATE not in rights:
+        return await find_newest_own(caller, "undo")
+    path = await caller.world.store.read(lambda conn: turns.read_path(conn, caller.room_id, 1))
+    if path:
+        return path[-1]
+    if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
+        raise NotFound(
+            "Every question here is dropped already.",
+            hint=next_call("{} shows them.", "message list"),
+        )
+    raise NotFound("Cannot undo: nobody has asked a question here.")
