@@ -102,7 +102,7 @@ async def test_structured_results_match_their_output_schema(served: Served, mode
             ("say", {"text": "hello"}),
             ("history", {}),
             ("history", {"stats": True}),
-            ("inventory_list", {"what": "all"}),
+            ("inventory_list", {"inventory": "all"}),
             ("inventory_equip", {"patterns": "sshwarma:put"}),
             ("inventory_unequip", {"patterns": "sshwarma:put", "context": "room"}),
             ("join", {"room": "home"}),

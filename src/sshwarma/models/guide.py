@@ -180,5 +180,5 @@ def _make_call(offer: OfferedTool, question: str) -> ToolCall:
     if offer.canonical == "sshwarma:inventory" and re.search(
         r"\bcan\b|\bcould\b|\ball\b", question
     ):
-        arguments["what"] = "all"
+        arguments["inventory"] = "all"
     return ToolCall("1", offer.name, arguments)

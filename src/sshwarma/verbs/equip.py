@@ -262,6 +262,6 @@ def _match_patterns(
     if not matching:
         raise NotFound(
             f"Nothing matches {', '.join(unmatched)[:200]}.",
-            hint=next_call("{} shows what can be equipped.", "inv", what="all"),
+            hint=next_call("{} shows what can be equipped.", "inv", inventory="all"),
         )
     return list(matching.values()), unmatched

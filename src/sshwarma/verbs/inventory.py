@@ -158,7 +158,7 @@ def _format_source(notes: Iterable[str]) -> str:
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
     default=True,
 )
-async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
+async def inv(caller: Caller, inventory: InventoryName | None = None) -> Inventory:
     """Show what is equipped.
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
@@ -166,18 +166,18 @@ async def inv(caller: Caller, what: InventoryName | None = None) -> Inventory:
     an argument, and what else could be equipped. `defaults`: the equipment of new rooms.
 
     Args:
-        what: room, me, all, defaults or @agent (default: your equipment here and the bag of the
-            room).
+        inventory: room, me, all, defaults or @agent (default: your equipment here and the bag of
+            the room).
     """
-    if what in (None, "all", "room"):
-        owner = await _read_room(caller, with_caller=what != "room")
+    if inventory in (None, "all", "room"):
+        owner = await _read_room(caller, with_caller=inventory != "room")
     else:
         context = await resolve_readable_context(
-            caller, what or "me", "room, me, all, defaults, @agent"
+            caller, inventory or "me", "room, me, all, defaults, @agent"
         )
         owner = await _read_agent_or_defaults(caller, context)
     available: list[LoadoutItem] | None = None
-    if what == "all":
+    if inventory == "all":
         available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
     return Inventory(
         of=owner.name,

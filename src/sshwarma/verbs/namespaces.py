@@ -340,7 +340,9 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
     if tool is not None and tool.kind == "tool":
         return tool
     if ":" in name:
-        raise unknown_name_error("tool", name, hint=next_call("{} lists them.", "inv", what="all"))
+        raise unknown_name_error(
+            "tool", name, hint=next_call("{} lists them.", "inv", inventory="all")
+        )
     return namespaces.find_namespace(conn, name, room_id).thing
 
 

@@ -53,7 +53,7 @@ async def find_thing(caller: Caller, name: str) -> Thing:
         name,
         where="here",
         known=labels,
-        hint=next_call("{} lists all things here.", "inv", what="all"),
+        hint=next_call("{} lists all things here.", "inv", inventory="all"),
     )
 
 
