@@ -45,7 +45,7 @@ class McpConnection:
 
     Attributes:
         token: The token that authenticated it; None for an ssh key.
-        lingers: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
+        stays: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
         is_session: Whether it is a session of the older protocol.
         request_id: Id of the JSON-RPC request that it carries over HTTP, once that is read.
         ended: Set when it must stop.
@@ -55,7 +55,7 @@ class McpConnection:
     def __init__(self, client: ConnectedAgent, token: Token | None, stays: bool) -> None:
         self.client = client
         self.token = token
-        self.lingers = stays
+        self.stays = stays
         self.is_session = False
         self.request_id: str | int | None = None
         self.ended = asyncio.Event()
@@ -164,13 +164,13 @@ class ConnectedAgent:
     def remove_connection(self, connection: McpConnection) -> None:
         """Remove a connection. After a request the agent stays present for some seconds."""
         self.connections.discard(connection)
-        if connection.lingers and connection.token is not None and not connection.ended.is_set():
+        if connection.stays and connection.token is not None and not connection.ended.is_set():
             seconds = min(STAY_AFTER_REQUEST_SECONDS, connection.token.seconds_left)
             self._stay_until[connection.token.id] = time.monotonic() + seconds
         self.leave_when_done()
 
     def forget_tokens(self, token_ids: set[str]) -> None:
-        """Stop lingering for requests of these tokens."""
+        """End the stay after requests of these tokens."""
         for token_id in token_ids:
             self._stay_until.pop(token_id, None)
         self.leave_when_done()
