@@ -187,7 +187,7 @@ class App:
             budgets=budgets,
             turns=turns,
             hub=hub,
-            search=NamespaceSearch(embedder, settings.finding.threshold),
+            search=NamespaceSearch(embedder, settings.search.threshold),
         )
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)

@@ -87,6 +87,7 @@ A_MODEL = '[[models]]\nname = "qwen"\n'
 @pytest.mark.parametrize(("text", "said"), [
     ('moto = "typo"', "moto: unknown setting (did you mean motd?)"),
     ("foo = 1", "foo: unknown setting"),
+    ("[finding]\nthreshold = 0.2", "finding: unknown setting (it is called search now)"),
     ("[ssh]\nlissen = 1", "ssh.lissen: unknown setting (did you mean listen?)"),
     ("ssh = 3", "ssh: must be a table (got 3)"),
     ("models = 3", "models: must be tables headed [[models]] (got 3)"),
@@ -153,6 +154,8 @@ def test_invalid_value_in_a_table_is_not_printed(
 
 @pytest.mark.parametrize(("name", "value", "said"), [
     ("SSHWARMA_FOO", "x", "SSHWARMA_FOO: unknown setting"),
+    ("SSHWARMA_FINDING__THRESHOLD", "0.2",
+     "SSHWARMA_FINDING__THRESHOLD: unknown setting (did you mean SSHWARMA_SEARCH__THRESHOLD?)"),
     ("SSHWARMA_SSH_LISTEN", "127.0.0.1:1",
      "SSHWARMA_SSH_LISTEN: unknown setting (did you mean SSHWARMA_SSH__LISTEN?)"),
     ("SSHWARMA_SSH__LISSEN", "x", "ssh.lissen: unknown setting (did you mean listen?)"),

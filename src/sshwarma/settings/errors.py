@@ -101,6 +101,10 @@ def _describe_setting(
     return f"{place}{field}: {text}" if field else f"{place}{text}"
 
 
+RENAMED_SECTIONS: Final = {"finding": "search"}
+"""Sections of the settings by the name that they had in older versions."""
+
+
 def _suggest(path: Sequence[str | int], schema: type[BaseModel]) -> str:
     """Return `(did you mean NAME?)` if a setting of that section has a similar name."""
     for part in path[:-1]:
@@ -109,6 +113,8 @@ def _suggest(path: Sequence[str | int], schema: type[BaseModel]) -> str:
             if section is None:
                 return ""
             schema = section
+    if len(path) == 1 and path[0] in RENAMED_SECTIONS:
+        return f" (it is called {RENAMED_SECTIONS[str(path[0])]} now)"
     names = find_near_names(str(path[-1]), schema.model_fields)
     return f" (did you mean {names[0]}?)" if names else ""
 

@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from sshwarma.common.near_names import find_near_names
 from sshwarma.common.secret_detection import looks_like_key
-from sshwarma.settings.errors import TABLE_LISTS, describe_settings_errors
+from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_settings_errors
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
 from sshwarma.settings.section import SettingsSection, check_table_name
@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     models: tuple[ModelSettings, ...] = Field(
         (), description="The models that answer, each a `[[models]]` table."
     )
-    finding: SearchSettings = SearchSettings()
+    search: SearchSettings = SearchSettings()
     mcp: tuple[McpSettings, ...] = Field(
         (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
     )
@@ -171,7 +171,10 @@ def _check_variables(environ: Mapping[str, str]) -> None:
         setting = name.removeprefix(ENVIRONMENT_PREFIX)
         if setting.split("__")[0].lower() in Settings.model_fields:
             continue
-        names = find_near_names(setting, _list_variables())
+        section, separator, rest = setting.partition("__")
+        renamed = RENAMED_SECTIONS.get(section.lower(), "").upper()
+        names = [f"{renamed}{separator}{rest}"] if renamed else []
+        names = names or find_near_names(setting, _list_variables())
         hint = f" (did you mean {ENVIRONMENT_PREFIX}{names[0]}?)" if names else ""
         raise InvalidSettingsError(f"{variable}: unknown setting{hint}")
 

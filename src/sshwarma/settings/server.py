@@ -113,7 +113,7 @@ class LimitSettings(SettingsSection):
 
 
 class SearchSettings(SettingsSection):
-    """`[finding]`: search of namespaces."""
+    """`[search]`: search of namespaces."""
 
     threshold: float | None = Field(
         None,
