@@ -239,12 +239,12 @@ async def test_cost_limit_needs_a_known_price() -> None:
             await check_price(wrong)
 
 
-async def test_limit_message_names_the_command_or_the_settings_file(
+async def test_limit_message_names_the_verb_or_the_settings_file(
     world: World, opened: Open
 ) -> None:
     roster = await opened(settings("filed"))
     qwen = await add(world, roster, settings(turn_steps=3))
     assert roster.limits(qwen).turn_steps == 3
-    assert "(verb model set)" in roster.limits(qwen).change_hint
+    assert "change its {} (verb model set)" in roster.limits(qwen).change_hint
     filed = world.agents.find("filed").id
     assert "sshwarma.toml" in roster.limits(filed).change_hint
