@@ -175,13 +175,8 @@ class ContextComposer:
         tools = _tools_text(load)
         tool_tokens = estimate_tokens(tools)
         text_turns = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
-        transcript = Transcript(
-            agent.id,
-            world.agents,
-            policies,
-            plain_calls=not load.usable,
-            text_turn_ids=frozenset(text_turns),
-        )
+        transcript = Transcript(agent.id, world.agents, policies, plain_calls=not load.usable)
+        transcript = replace(transcript, text_turn_ids=frozenset(text_turns))
         used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
         log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
         layers, summarized_ids = await _fit_log_layers(
