@@ -280,7 +280,11 @@ async def test_invalid_aliases_are_refused(alice: Someone) -> None:
     assert "The meaning of /xx must not be empty." in (await refused(alice, "/alias xx =")).message
     assert "no alias xx" in (await refused(alice, "/alias xx")).message
     for name in ("é", "x" * 33, "a/b", "\x1b", '"a b"'):
-        assert "letters and digits" in (await refused(alice, f"/alias {name} = y")).message
+        assert "letters, digits, - or _" in (await refused(alice, f"/alias {name} = y")).message
+    too_long = await refused(alice, f"/alias xx = {'y' * 1001}")
+    assert too_long.message == "The meaning of /xx has 1001 characters; at most 1000 fit."
+    await do(alice, "/alias a-b_1 = " + "y" * 1000)
+    await do(alice, "/alias a-b_1 = -")
     for n in range(100):
         await do(alice, f"/alias n{n} = hello")
     assert "100 aliases" in (await refused(alice, "/alias over = hello")).message

@@ -83,6 +83,9 @@ MAX_ALIASES: Final = 100
 MAX_ALIAS_CHARACTERS: Final = 32
 """Characters of the name of an alias."""
 
+MAX_ALIAS_MEANING_CHARACTERS: Final = 1_000
+"""Characters of the line that an alias stands for."""
+
 MAX_INPUT_HISTORY_LINES: Final = 300
 """Lines of input history kept for each agent."""
 

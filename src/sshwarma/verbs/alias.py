@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sshwarma.common.limits import MAX_ALIAS_CHARACTERS, MAX_ALIASES
+from sshwarma.common.limits import MAX_ALIAS_CHARACTERS, MAX_ALIAS_MEANING_CHARACTERS, MAX_ALIASES
 from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
 from sshwarma.verbs.registry import find_entry, verb
@@ -58,8 +58,9 @@ async def alias(
     The rest of the line is added to the meaning of the alias.
 
     Args:
-        name: the alias: letters and digits, at most {MAX_ALIAS_CHARACTERS}.
-        meaning: the line it stands for; - removes the alias.
+        name: the alias: letters, digits, - or _; at most {MAX_ALIAS_CHARACTERS} characters.
+        meaning: the line it stands for, at most {MAX_ALIAS_MEANING_CHARACTERS} characters; -
+            removes the alias.
     """
     aliases = dict(caller.agent.aliases)
     if name is None:
@@ -76,7 +77,8 @@ async def alias(
         or not short.isascii()
     ):
         raise Invalid(
-            f"An alias must consist of letters and digits, at most {MAX_ALIAS_CHARACTERS}."
+            f"An alias must consist of letters, digits, - or _, at most {MAX_ALIAS_CHARACTERS}"
+            " characters."
         )
     if not meaning.strip():
         raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
@@ -85,7 +87,12 @@ async def alias(
         del aliases[short]
         answer = f"Removed the alias /{short}."
     else:
-        aliases[short] = meaning.strip()[:1000]
+        if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
+            raise Invalid(
+                f"The meaning of /{short} has {len(meaning.strip())} characters; at most"
+                f" {MAX_ALIAS_MEANING_CHARACTERS} fit."
+            )
+        aliases[short] = meaning.strip()
         answer = f"/{short} now means {aliases[short]}"
     if len(aliases) > MAX_ALIASES:
         raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
