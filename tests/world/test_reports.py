@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.world import (
     report_access,
 )
@@ -292,5 +293,5 @@ async def test_refusals_point_at_the_word_and_suggest_near_names(bobs: Asking) -
 async def test_invalid_database_file_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "world.db"
     broken.write_bytes(b"no database " * 100)
-    with pytest.raises(Unavailable, match="The query failed"):
+    with pytest.raises(Unavailable, match=INTERNAL_ERROR):
         await Reports(broken).run_query("SELECT 1", ReportScope("x", ()))

@@ -1,7 +1,6 @@
 """Turn loop: stream a model's answer and call its tools until it stops calling.
 
-Rows are stored when they are final. A failure, a stop or an exceeded budget ends the turn with a
-notice.
+Rows are stored when they are final. A failure, a stop or a budget ends the turn with a notice.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from sshwarma.common.limits import (
     MAX_KEPT_RESULT_CHARACTERS,
     STALL_TIMEOUT_SECONDS,
 )
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models.backend import (
     Backend,
     BackendError,
@@ -149,7 +149,7 @@ class RunningTurn:
             note = f"timed out after {STALL_TIMEOUT_SECONDS:.0f} s without output"
         except Exception:
             log.exception("a turn failed", agent=self.agent.name)
-            note = "could not answer: internal error"
+            note = f"could not answer: {INTERNAL_ERROR}"
         finally:
             self._is_finishing = True
             self._live_answer.end()

@@ -12,6 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.names import NameTable
@@ -301,9 +302,7 @@ class Tools:
             return "error", ToolResult(_error_text(caller, refused), is_error=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
-            return "error", ToolResult(
-                "The tool failed. The reason is in the server's log.", is_error=True
-            )
+            return "error", ToolResult(INTERNAL_ERROR, is_error=True)
         return ("error" if result.is_error else "result"), result
 
     async def _record_ending(

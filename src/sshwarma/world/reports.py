@@ -27,6 +27,7 @@ from sshwarma.common.limits import (
     MAX_WAITING_REPORTS,
     REPORT_TIMEOUT_SECONDS,
 )
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
 from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
@@ -233,7 +234,7 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
             return _sql_error(sql, answer["text"], answer["near"])
         case "killed":
             return Unavailable("The query was stopped before it had an answer.")
-    return Unavailable("The query failed. The reason is in the server's log.")
+    return Unavailable(INTERNAL_ERROR)
 
 
 def _denied_error(sql: str, action: str, name: str) -> WorldError:

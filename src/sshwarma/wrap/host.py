@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.wrap import protocol
@@ -205,7 +206,7 @@ class LuaHost:
                     f"the last time for {name[:60]}."
                 ) from error
             log.exception("a call from lua failed", call=name[:60])
-            return _encode_error(f"{name[:60]}: internal error. The reason is in the server's log.")
+            return _encode_error(f"{name[:60]}: {INTERNAL_ERROR}")
 
     def _read_outcome(
         self, kind: bytes, payload: dict[str, Any], log: Callable[[str], None] | None
