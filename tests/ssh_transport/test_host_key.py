@@ -1,4 +1,4 @@
-"""Key files stay private; public key lines are read, or refused with a reason."""
+"""Host key files stay private."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import os
 import stat
 from pathlib import Path
 
-import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.host_key import (
-    HOST_KEY_FILENAME,
-    UnusableKey,
-    compute_fingerprint,
-    load_host_key,
-    parse_public_key,
-)
+from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, compute_fingerprint, load_host_key
+from sshwarma.ssh.transport.public_key import UnusableKey
 
 
 def test_first_start_creates_a_key_and_the_next_loads_it(tmp_path: Path) -> None:
@@ -48,58 +42,3 @@ def test_invalid_host_key_is_refused_and_kept(content: bytes, tmp_path: Path) ->
     with pytest.raises(UnusableKey, match="not a usable private key"):
         load_host_key(tmp_path)
     assert path.read_bytes() == content
-
-
-def _public(kind: str, **options: int) -> tuple[asyncssh.SSHKey, str]:
-    key = asyncssh.generate_private_key(kind, comment="a b@c", **options)
-    return key, key.export_public_key("openssh").decode()
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("ssh-ed25519", {}),
-        ("ecdsa-sha2-nistp256", {}),
-        ("ecdsa-sha2-nistp384", {}),
-        ("ecdsa-sha2-nistp521", {}),
-        ("ssh-rsa", {"key_size": 2048}),
-    ],
-)
-def test_public_key_line_is_parsed(kind: str, options: dict[str, int]) -> None:
-    key, line = _public(kind, **options)
-    read = parse_public_key(f"# mine\n\n{line}\n")
-    assert read == (key.get_fingerprint(), " ".join(line.split()[:2]), "a b@c")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIJ9ySHtTaLFNHyjt"
-        "ax8dmxqsVUKXpOTJkyGSRvEIMcOPAAAABHNzaDo= yubi",
-    ],
-)
-def test_security_key_line_is_parsed(line: str) -> None:
-    assert parse_public_key(line)[2] == "yubi"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "found 0 lines"),
-        ("nonsense", "not an OpenSSH public key"),
-        ("ssh-ed25519 AAAA", "not an OpenSSH public key"),
-        ("ssh-ed25519 \0\x1b[2J", "not an OpenSSH public key"),
-        ("x" * 20_000, "20000 characters"),
-        (
-            asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode(),
-            "is a private",
-        ),
-        (_public("ssh-ed25519")[1] + _public("ssh-ed25519")[1], "found 2 lines"),
-        (_public("ssh-rsa", key_size=1024)[1], "RSA of 2048 to 8192 bits"),
-        (_public("ssh-dss")[1], "ssh-dss keys of this strength are not accepted"),
-    ],
-    ids=["none", "words", "short", "escape", "long", "private", "two", "weak", "dsa"],
-)
-def test_invalid_public_key_is_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(UnusableKey, match=reason):
-        parse_public_key(text)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sshwarma.settings import RegistrationMode, Settings
-from sshwarma.ssh.transport.host_key import UnusableKey, parse_public_key
+from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, invites, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent

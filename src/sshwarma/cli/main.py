@@ -90,7 +90,7 @@ def _reported_errors() -> tuple[type[Exception], ...]:
     Imported only after a failure: a command imports the modules it needs and no others.
     """
     from sshwarma.admin.data_dir_lock import DataDirInUseError
-    from sshwarma.ssh.transport.host_key import UnusableKey
+    from sshwarma.ssh.transport.public_key import UnusableKey
     from sshwarma.world.errors import WorldError
     from sshwarma.world.migrate import UnknownSchemaError
 

@@ -25,8 +25,8 @@ from sshwarma.ssh.transport.admission import (
 )
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
-from sshwarma.ssh.transport.host_key import is_acceptable_key
 from sshwarma.ssh.transport.interfaces import Authenticator, HandlerFactory, Peer, Rejected
+from sshwarma.ssh.transport.public_key import is_acceptable_key
 from sshwarma.ssh.transport.session import ChannelSession
 
 MAX_USERNAME_CHARACTERS = 128
