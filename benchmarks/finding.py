@@ -21,7 +21,6 @@ from typing import Any
 
 from sqlalchemy import event
 
-from sshwarma import verbs
 from sshwarma.tools.embedding import Embedder, HashedNgrams, MiniLM
 from sshwarma.tools.names import NameTable, model_tool_name
 from sshwarma.tools.search import (
@@ -293,7 +292,6 @@ async def filled(path: Path, count: int, spaces: int, loaded: int, each: int) ->
 
 async def loadouts() -> None:
     """Measure that listing and lookup do not depend on tools that are not loaded."""
-    verbs.load_verbs()
     heading = "100 namespaces, 2 loaded with 10 tools, median us"
     print(f"\n{heading:<52}{'50 tools':>10}{'5,000':>10}{'ratio':>8}")
     figures: dict[str, list[float]] = {}

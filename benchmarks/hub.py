@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from sshwarma import verbs
 from sshwarma.mcp.client import listing_records, server_records
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.link import ServerInfo
@@ -151,7 +150,6 @@ async def listings(world: World) -> None:
 
 
 async def main() -> None:
-    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = folder / "server.py"

@@ -28,7 +28,6 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import equipment, things
@@ -63,7 +62,6 @@ def floor() -> None:
 
 async def fill(path: Path, namespaces: int, each: int) -> str:
     """Make a world with tools in namespaces, LOADED of them equipped; return a token."""
-    verbs.load_verbs()
     world = await World.open(path, tool_specs())
 
     def work(tx: Any) -> None:

@@ -27,7 +27,6 @@ from benchmarks import bare, crowd
 from benchmarks.bare import GCM, Child, _answer, _orders
 from benchmarks.lua import NOTHING
 from benchmarks.store import fill
-from sshwarma import verbs
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, rows, things, turns
@@ -299,7 +298,6 @@ async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 
 
 async def composed() -> None:
-    verbs.load_verbs()
     host = await LuaHost.start()
     composer = ContextComposer(host)
     lua = await timed(lambda: host.run(NOTHING, "main", {}))

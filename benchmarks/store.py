@@ -20,7 +20,6 @@ from typing import Any
 from sqlalchemy import insert
 
 from benchmarks.services import idle_services
-from sshwarma import verbs
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
@@ -119,7 +118,6 @@ def new_name() -> str:
 
 
 async def main() -> None:
-    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as directory:
         floor = bare_rows(Path(directory) / "bare.db")
         world = await World.open(Path(directory) / "world.db", tool_specs())

@@ -18,7 +18,6 @@ import asyncssh
 import structlog
 from prometheus_client import CollectorRegistry
 
-from sshwarma import verbs
 from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.background import BackgroundTasks
@@ -78,7 +77,6 @@ class AdmittedOperator:
 async def open_world(settings: Settings) -> World:
     """Open the world of a data directory, which is created if it does not exist; no door opens."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    verbs.load_verbs()
     return await World.open(settings.database, tool_specs())
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sshwarma import verbs
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.mcp.client.pending_login import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
@@ -191,7 +190,6 @@ async def act(client: Client, scenario: str, found: list[things.Thing]) -> None:
 
 
 async def main(url: str) -> None:
-    verbs.load_verbs()
     with tempfile.TemporaryDirectory() as folder:
         world = await World.open(Path(folder) / "world.db", tool_specs())
         client = Client(world, Path(folder) / "mcp")

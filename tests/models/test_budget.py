@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sshwarma import verbs
 from sshwarma.models import budget as budgets_module
 from sshwarma.models.budget import (
     BudgetExceeded,
@@ -32,7 +31,6 @@ CENT = TokenUsage(60, 40, cost=0.01)
 
 @pytest.fixture
 async def world(world_file: Path) -> AsyncIterator[World]:
-    verbs.load_verbs()
     opened = await World.open(world_file, tool_specs())
     yield opened
     await opened.close()

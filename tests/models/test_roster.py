@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sshwarma import verbs
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.limits import MAX_ADDED_MODELS
 from sshwarma.models import pydantic_ai_backend
@@ -56,7 +55,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
 
 @pytest.fixture
 async def world(world_file: Path) -> AsyncIterator[World]:
-    verbs.load_verbs()
     opened = await World.open(world_file, tool_specs())
     yield opened
     await opened.close()

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma import verbs
 from sshwarma.ssh.door.exec import ExecHandler
-
-verbs.load_verbs()
 
 
 class Flags(ExecHandler):

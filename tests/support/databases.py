@@ -23,11 +23,9 @@ MAX_STATEMENTS = 2000
 @pytest.fixture(scope="session")
 def newborn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The file of a world that was just made, to be copied."""
-    from sshwarma import verbs
     from sshwarma.verbs.registry import tool_specs
     from sshwarma.world.world import World
 
-    verbs.load_verbs()
     path = tmp_path_factory.mktemp("newborn") / "world.db"
 
     async def once() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sshwarma import verbs
 from sshwarma.lua_tools.provider import SCRIPT_LIMITS
 from sshwarma.models.backend import (
     StepRequest,
@@ -99,7 +98,6 @@ async def nothing(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
 
 @pytest.fixture
 async def house(world_file: Path) -> AsyncIterator[House]:
-    verbs.load_verbs()
     world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob"))

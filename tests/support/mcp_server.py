@@ -16,7 +16,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from prometheus_client import CollectorRegistry
 
-from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
@@ -36,8 +35,6 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.services import ProviderBase, close_services, services_in, use_services
-
-verbs.load_verbs()
 
 Call = Callable[[Caller, Thing, dict[str, Any]], Any]
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import text
 
-from sshwarma import verbs
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
@@ -27,8 +26,6 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.services import close_services, services_in
-
-verbs.load_verbs()
 
 T = TypeVar("T")
 

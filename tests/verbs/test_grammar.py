@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sshwarma import verbs
 from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.reader import PERSON
-
-verbs.load_verbs()
 
 
 def parsed(line: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sshwarma import verbs
 from sshwarma.common.limit_text import fill_limits
 from sshwarma.terminal.render import DisplayOptions, render_block, wrap_line
 from sshwarma.terminal.text import Line
@@ -22,8 +21,6 @@ from sshwarma.world.reader import PERSON
 from support.people import Someone, arrive, do, opened, refused
 
 in_one_loop = pytest.mark.asyncio(loop_scope="module")
-
-verbs.load_verbs()
 VERBS = list(every_verb())
 GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 

@@ -11,7 +11,6 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import sshwarma
-from sshwarma import verbs
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import (
     SECTIONS,
@@ -28,7 +27,6 @@ from sshwarma.verbs.registry import (
 )
 from support.views import has_view
 
-verbs.load_verbs()
 EVERY = list(every_verb())
 GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 

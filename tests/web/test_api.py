@@ -16,7 +16,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import sshwarma
-from sshwarma import verbs
 from sshwarma.admin import operations
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs import views
@@ -77,7 +76,6 @@ class Client:
 
 @pytest.fixture
 async def web(world_file: Path) -> AsyncIterator[Client]:
-    verbs.load_verbs()
     world = await World.open(world_file, tool_specs())
     for name, role in (("alice", "owner"), ("bob", "member")):
         await world.change(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import sshwarma
-from sshwarma import verbs
 from sshwarma.verbs.registry import find_verb
 from sshwarma.world.errors import Invalid, NotFound, RateLimited
 from sshwarma.world.reader import (
@@ -21,8 +20,6 @@ from sshwarma.world.reader import (
     next_call,
 )
 from support.typed_text import names_typed
-
-verbs.load_verbs()
 
 
 @pytest.mark.parametrize(

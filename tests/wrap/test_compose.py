@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sshwarma import verbs
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
@@ -59,7 +58,6 @@ class Setting:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def setting(world_file: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
-    verbs.load_verbs()
     world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     model = await world.change(

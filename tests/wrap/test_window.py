@@ -11,7 +11,6 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma import verbs
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, drop_turns, rows, turns
 from sshwarma.world.agents import AgentDirectory
@@ -80,7 +79,6 @@ def agents_of(world: World) -> tuple[str, str]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def log(world_file: Path) -> AsyncIterator[Log]:
-    verbs.load_verbs()
     world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))

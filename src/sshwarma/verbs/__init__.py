@@ -1,6 +1,6 @@
 """The verbs: commands of people, models and programs, declared once for all doors.
 
-Importing the package declares every verb.
+Importing the package, or a module of it, declares every verb.
 """
 
 from sshwarma.verbs import (
@@ -80,10 +80,3 @@ __all__ = [
     "undo",
     "wrap",
 ]
-
-
-def load_verbs() -> None:
-    """Declare every verb.
-
-    Importing this package has done so; the call shows that a module depends on it.
-    """

@@ -65,7 +65,6 @@ from mcp_types import (
 from prometheus_client import CollectorRegistry
 from starlette.types import Scope
 
-from sshwarma import verbs
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
 from sshwarma.mcp.server import endpoint
 from sshwarma.mcp.server.clients import ConnectedAgents
@@ -671,7 +670,6 @@ class Open(endpoint.McpEndpoint):
 
 async def serve() -> None:
     """Serve a world of its own until standard input ends."""
-    verbs.load_verbs()
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory() as home:
         world = await World.open(Path(home) / "world.db", tool_specs())
