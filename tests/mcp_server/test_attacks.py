@@ -15,8 +15,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from sshwarma.admin import operations
-from sshwarma.mcp.server import clients as guests_module
-from sshwarma.mcp.server import endpoint
+from sshwarma.mcp.server import clients, endpoint
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world import tokens
 from sshwarma.world.bearer import INVALID_BEARER
@@ -286,7 +285,7 @@ async def test_chat_line_rate_is_limited(newborn: Path, tmp_path: Path) -> None:
 async def test_concurrent_calls_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "MAX_CLIENT_CALLS_PER_AGENT", 4)
+    monkeypatch.setattr(clients, "MAX_CLIENT_CALLS_PER_AGENT", 4)
     token = await served.newcomer("ann")
     go = asyncio.Event()
 
@@ -390,7 +389,7 @@ async def test_a_schema_that_costs_too_much_to_check_is_refused(served: Served) 
 async def test_concurrent_streams_are_bounded(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests_module, "MAX_OPEN_REQUESTS_PER_AGENT", 3)
+    monkeypatch.setattr(clients, "MAX_OPEN_REQUESTS_PER_AGENT", 3)
     token = await served.newcomer("ann")
     async with served.client(token) as client:
         waits = [

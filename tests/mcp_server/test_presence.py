@@ -11,8 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from sshwarma.admin import operations
 from sshwarma.common.limits import MAX_WAIT_EVENTS
-from sshwarma.mcp.server import clients as guests_module
-from sshwarma.mcp.server import wait_events
+from sshwarma.mcp.server import clients, wait_events
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.caller import Caller
 from support.mcp_server import Expiry, Served, words
@@ -49,7 +48,7 @@ async def test_presence_ends_some_time_after_the_last_request(
         await client.call_tool("look", {})
         assert "ann" in served.here()
         with monkeypatch.context() as soon:
-            soon.setattr(guests_module, "STAY_AFTER_REQUEST_SECONDS", 0.3)
+            soon.setattr(clients, "STAY_AFTER_REQUEST_SECONDS", 0.3)
             await client.call_tool("look", {})
             await served.until(lambda: "ann" not in served.here())
     await served.told("lobby", "arrives", "leaves")
@@ -66,7 +65,7 @@ async def test_closed_session_ends_presence(served: Served) -> None:
 
 
 async def test_open_session_keeps_presence(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests_module, "STAY_AFTER_REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(clients, "STAY_AFTER_REQUEST_SECONDS", 0.5)
     token = await served.newcomer("ann")
     async with served.client(token, "legacy") as client:
         await client.call_tool("look", {})

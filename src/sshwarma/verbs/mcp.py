@@ -343,7 +343,7 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> Confirmat
     )
     counts = {
         "refused": len(server.metadata.get("refused", ())),
-        "repaired": sum(bool(tool.metadata.get("mended")) for tool in tools),
+        "repaired": sum(bool(tool.metadata.get("repairs")) for tool in tools),
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     problems = ", ".join(f"{count} {label}" for label, count in counts.items() if count)

@@ -288,7 +288,7 @@ def _make_tool_details(server: Thing, tool: Thing) -> ServerToolDetails:
     obstacle = str(meta.get("obstacle", "")) or ("" if tool.available else "unavailable")
     if not tool.enabled or not server.enabled:
         obstacle = "disabled"
-    notes = meta.get("mended", ())
+    notes = meta.get("repairs", ())
     return ServerToolDetails(
         tool.label,
         tool.description,

@@ -45,23 +45,23 @@ def make_client_metadata(settings: HttpSettings, port: int | None) -> ClientMeta
     )
 
 
-def oauth_callback_routes(signing: OAuthLogins) -> dict[str, ASGIApp]:
+def oauth_callback_routes(sign_ins: OAuthLogins) -> dict[str, ASGIApp]:
     """Return the ASGI applications by path."""
 
     async def callback(scope: Scope, receive: Receive, send: Send) -> None:
-        await _handle_callback(signing, Request(scope))(scope, receive, send)
+        await _handle_callback(sign_ins, Request(scope))(scope, receive, send)
 
     async def document(scope: Scope, receive: Receive, send: Send) -> None:
-        await _serve_client_metadata(signing.client_metadata)(scope, receive, send)
+        await _serve_client_metadata(sign_ins.client_metadata)(scope, receive, send)
 
     return {CALLBACK_PATH: callback, CLIENT_DOCUMENT_PATH: document}
 
 
-def _handle_callback(signing: OAuthLogins, request: Request) -> Response:
+def _handle_callback(sign_ins: OAuthLogins, request: Request) -> Response:
     if request.method != "GET":
         return _render_page(405, "Method not allowed: use GET.")
     try:
-        name = signing.accept_callback(dict(request.query_params))
+        name = sign_ins.accept_callback(dict(request.query_params))
     except WorldError as error:
         return _render_page(400, str(error))
     return _render_page(200, f"Received the sign-in response for {name}. You can close this page.")

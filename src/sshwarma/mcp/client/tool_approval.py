@@ -23,9 +23,12 @@ CHANGED_OBSTACLE: Final = "changed since it was approved"
 NEW_OBSTACLE: Final = "new, and not approved yet"
 
 TOOL_FIELDS: Final = (
-    "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "mended",
+    "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "repairs",
 )  # fmt: skip
-"""Keys of a sanitized tool in its thing's metadata; `mended` holds the notes on its repairs."""
+"""Keys of a sanitized tool in its thing's metadata; `repairs` holds the notes on them."""
+
+OLD_KEYS: Final = ("mended",)
+"""Keys of worlds of earlier versions; each listing replaces them."""
 
 
 def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
@@ -95,14 +98,14 @@ def merge_tool(
         tool: The tool as the server lists it now.
         approve: Whether the new text needs no approval.
     """
-    fields = asdict(tool) | {"mended": list(tool.repairs)}
+    fields = asdict(tool) | {"repairs": list(tool.repairs)}
     new_fields = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
     new_fields["input_schema"] = tool.input_schema
     old_metadata = known.metadata if known else {}
     rest = {
         k: v
         for k, v in old_metadata.items()
-        if k not in (*TOOL_FIELDS, "pending", "obstacle", "runs")
+        if k not in (*TOOL_FIELDS, *OLD_KEYS, "pending", "obstacle", "runs")
     }
     rest["runs"] = MCP_PROVIDER
     if approve or old_metadata.get("fingerprint") == tool.fingerprint:

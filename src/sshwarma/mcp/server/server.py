@@ -42,7 +42,7 @@ class McpServer:
     ) -> None:
         self.clients = ConnectedAgents(world, services, limits)
         self._endpoint_args = (services.tools, http, line_rate)
-        self._service: McpEndpoint | None = None
+        self._endpoint: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
         self._is_stopped = False
 
@@ -53,8 +53,8 @@ class McpServer:
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
-        if self._service is not None:
-            await self._service.stop()
+        if self._endpoint is not None:
+            await self._endpoint.stop()
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request (ASGI)."""
@@ -78,13 +78,13 @@ class McpServer:
         await (await self._wait_until_loaded()).serve_lines(agent_id, lines)
 
     async def _load(self) -> McpEndpoint:
-        endpoint = await asyncio.get_running_loop().run_in_executor(None, self._make_service)
+        endpoint = await asyncio.get_running_loop().run_in_executor(None, self._make_endpoint)
         await endpoint.start()
-        self._service = endpoint
+        self._endpoint = endpoint
         log.debug("the MCP server is ready")
         return endpoint
 
-    def _make_service(self) -> McpEndpoint:
+    def _make_endpoint(self) -> McpEndpoint:
         """Create the endpoint; call it in a thread.
 
         Importing takes seconds, and building the schemas of all tools would block the event loop.
@@ -95,8 +95,8 @@ class McpServer:
             return McpEndpoint(self.clients, *self._endpoint_args)
 
     async def _wait_until_loaded(self) -> McpEndpoint:
-        if self._service is not None:
-            return self._service
+        if self._endpoint is not None:
+            return self._endpoint
         if self._is_stopped:
             raise Unavailable("The MCP server is stopped.")
         if self._loading is None:
