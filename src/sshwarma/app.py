@@ -221,17 +221,17 @@ class App:
         registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
-        logins = services.hub.oauth_logins
+        sign_ins = services.hub.oauth_sign_ins
         if settings.http.listen != "off":
             api = HttpApi(self.world, services, settings.limits, line_rate)
             http = HttpServer(
-                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(logins)}
+                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
             )
             with _listening_at(settings.http.listen, "--http"):
                 await http.start(*split_address(settings.http.listen))
             stack.push_async_callback(http.stop)
             self.http = http
-        logins.client_metadata = make_client_metadata(
+        sign_ins.client_metadata = make_client_metadata(
             settings.http, self.http.port if self.http else None
         )
         stack.push_async_callback(mcp.stop)

@@ -219,7 +219,7 @@ async def test_tool_names_ambiguous_for_models_are_refused(
 async def test_deleted_room_frees_the_names_of_its_tools(alice: Someone, den: str) -> None:
     await do(alice, "/tool new dice = return 'old'")
     await do(alice, "/room delete den")
-    alice.world.presence.move(alice.link, "lobby")
+    alice.world.presence.move(alice.connection, "lobby")
     await do(alice, "/create den")
     await do(alice, "/tool new dice = return 'new'")
     assert (await do(alice, "/run dice")).text == "new"

@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sshwarma.mcp.client.hub import Hub, ServerStatus
-from sshwarma.mcp.client.pending_login import ClientMetadata
+from sshwarma.mcp.client.pending_sign_in import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
@@ -85,7 +85,7 @@ class Client:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.hub = Hub(world, folder)
-        self.hub.oauth_logins.client_metadata = OURS
+        self.hub.oauth_sign_ins.client_metadata = OURS
         self._logins = 0
 
     async def connect(self, url: str) -> list[things.Thing]:
@@ -113,9 +113,9 @@ class Client:
         if self._logins > LOGINS:
             return False
         server = await self.hub.find("suite")
-        page = await self.hub.oauth_logins.login(self.caller, server)
+        page = await self.hub.oauth_sign_ins.login(self.caller, server)
         came_to = await asyncio.to_thread(_visited, page.url)
-        return await self.hub.oauth_logins.submit_address(server, came_to, 20)
+        return await self.hub.oauth_sign_ins.submit_address(server, came_to, 20)
 
     def _told(self, event: object) -> None:
         if isinstance(event, QuestionAsked) and event.hint:

@@ -147,7 +147,7 @@ async def test_calls_of_models_and_one_shot_commands_decline(
     await hubbed.poisoned()
     hers, his = Terminal(alice), Terminal(bob)
     assert said(await hubbed.call("evil:ask", qwen)) == {"action": "decline"}
-    bob.link.door = "exec"
+    bob.connection.door = "exec"
     assert said(await hubbed.call("evil:ask", bob)) == {"action": "decline"}
     assert hers.asked.empty()
     assert his.asked.empty()

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
-from sshwarma.mcp.client.pending_login import ClientMetadata, PendingSignIn
+from sshwarma.mcp.client.pending_sign_in import ClientMetadata, PendingSignIn
 from sshwarma.mcp.client.sdk.bearer import BearerAuth
 from sshwarma.mcp.client.sdk.oauth import sign_in
 from sshwarma.settings import McpSettings

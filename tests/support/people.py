@@ -36,7 +36,7 @@ class Someone:
 
     world: World
     id: str
-    link: AgentConnection
+    connection: AgentConnection
     limits: LimitSettings = field(default_factory=LimitSettings)
 
     @property
@@ -51,7 +51,7 @@ class Someone:
 
     @property
     def room_id(self) -> str:
-        return self.link.room_id
+        return self.connection.room_id
 
     @property
     def caller(self) -> Caller:
@@ -60,9 +60,9 @@ class Someone:
             services_in(self.world),
             self.limits,
             self.agent,
-            self.link.room_id,
-            self.link.door,
-            self.link,
+            self.connection.room_id,
+            self.connection.door,
+            self.connection,
         )
 
 

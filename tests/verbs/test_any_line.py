@@ -168,7 +168,7 @@ def test_any_line_is_executed_or_refused(
     async def typed() -> None:
         person = crowd[who]
         if not await stands(person):
-            person.world.presence.move(person.link, "lobby")
+            person.world.presence.move(person.connection, "lobby")
         try:
             result = await do(person, line)
         except WorldError as refused:

@@ -45,7 +45,7 @@ async def test_line_length_is_limited(bob: Someone) -> None:
     assert "at most 256" in (await refused(bob, "é" * 128 + "x")).message
     for line in ("/me ", "/tell bob ", "/note "):
         await refused(bob, line + "x" * 257)
-    bob.link.door = "exec"
+    bob.connection.door = "exec"
     await do(bob, "x" * 300)
     assert "at most 300" in (await refused(bob, "x" * 301)).message
 

@@ -105,7 +105,7 @@ async def test_token_of_another_agent_cannot_be_revoked(alice: Someone, bob: Som
 @pytest.mark.parametrize("door", ["web", "mcp", "model"])
 @pytest.mark.parametrize("line", ["/token", "/token new another"])
 async def test_token_cannot_create_tokens(bob: Someone, door: str, line: str) -> None:
-    bob.link.door = door  # type: ignore[assignment]
+    bob.connection.door = door  # type: ignore[assignment]
     with pytest.raises(Forbidden, match="your ssh key"):
         await do(bob, line)
 

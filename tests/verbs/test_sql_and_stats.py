@@ -133,7 +133,7 @@ async def test_sql_by_a_banned_agent_is_refused(alice: Someone, bob: Someone) ->
     await do(alice, "treasure")
     await do(alice, "/ban bob 5 spam")
     assert isinstance(await refused(bob, "/sql SELECT 1"), Forbidden)
-    bob.link.room_id = "lobby"
+    bob.connection.room_id = "lobby"
     found = await do(bob, "/sql SELECT content FROM messages WHERE content = 'treasure'")
     assert found.rows == ()
 

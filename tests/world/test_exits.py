@@ -82,7 +82,7 @@ async def test_exits_to_a_deleted_room_are_removed(alice: Someone) -> None:
     await do(alice, "/create den")
     await do(alice, "/portal out lobby --both")
     await do(alice, "/room delete den")
-    alice.world.presence.move(alice.link, "lobby")
+    alice.world.presence.move(alice.connection, "lobby")
     assert (await do(alice, "/exits")).exits == ()
     assert "lobby" not in await alice.world.store.read(exits.read_all_exits)
 

@@ -121,7 +121,7 @@ class Tools:
         for those of the calls before it.
 
         Raises:
-            Forbidden: if the caller may not be or talk in the room, or is put out of it.
+            Forbidden: if the caller may not be or talk in the room, or is removed from it.
             WorldError: if the caller does not have the tool, it is unavailable, or the arguments do
                 not fit; nothing is recorded. In a turn that is recorded too, and returned as a
                 CallOutcome.

@@ -303,7 +303,7 @@ async def log_out(caller: Caller, name: ServerName) -> Confirmation:
         name: the server.
     """
     hub = services_of(caller).hub
-    await hub.oauth_logins.logout(caller, await hub.find(name))
+    await hub.oauth_sign_ins.logout(caller, await hub.find(name))
     return Confirmation(f"Signed out of {name}: its tokens are deleted.")
 
 

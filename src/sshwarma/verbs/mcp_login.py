@@ -65,7 +65,7 @@ def draw_sign_in_instructions(result: SignInInstructions, reader: Reader) -> Blo
 
 async def begin_sign_in(caller: Caller, hub: Hub, name: str) -> SignInInstructions:
     """Begin to sign in at a server; return the instructions."""
-    page = await hub.oauth_logins.login(caller, await hub.find(name))
+    page = await hub.oauth_sign_ins.login(caller, await hub.find(name))
     return SignInInstructions(
         name=name,
         host=page.host,
@@ -84,4 +84,4 @@ async def submit_callback_url(hub: Hub, name: str, address: str) -> bool:
         WorldError: if the address belongs to no sign-in, or the sign-in fails.
     """
     server = await hub.find(name)
-    return await hub.oauth_logins.submit_address(server, address, 2 * SIGN_IN_CONNECT_SECONDS)
+    return await hub.oauth_sign_ins.submit_address(server, address, 2 * SIGN_IN_CONNECT_SECONDS)

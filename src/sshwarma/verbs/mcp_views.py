@@ -225,7 +225,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
     show_addresses = await _may_see_addresses(caller)
     if show_addresses:
         hub.mark_read(caller, server, tools)
-    condition, sign_in = hub.status_of(server), hub.oauth_logins.describe_status(server)
+    condition, sign_in = hub.status_of(server), hub.oauth_sign_ins.describe_status(server)
     now = time.monotonic()
     return ServerDetails(
         name=name,

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sshwarma.mcp.client.oauth_login import CLIENT_DOCUMENT_PATH, OAuthLogins
-from sshwarma.mcp.client.pending_login import CALLBACK_PATH, LOOPBACK_REDIRECT, ClientMetadata
+from sshwarma.mcp.client.oauth_sign_in import CLIENT_DOCUMENT_PATH, OAuthSignIns
+from sshwarma.mcp.client.pending_sign_in import CALLBACK_PATH, LOOPBACK_REDIRECT, ClientMetadata
 from sshwarma.settings import HttpSettings, split_address
 from sshwarma.world.errors import WorldError
 
@@ -45,7 +45,7 @@ def make_client_metadata(settings: HttpSettings, port: int | None) -> ClientMeta
     )
 
 
-def oauth_callback_routes(sign_ins: OAuthLogins) -> dict[str, ASGIApp]:
+def oauth_callback_routes(sign_ins: OAuthSignIns) -> dict[str, ASGIApp]:
     """Return the ASGI applications by path."""
 
     async def callback(scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,7 +57,7 @@ def oauth_callback_routes(sign_ins: OAuthLogins) -> dict[str, ASGIApp]:
     return {CALLBACK_PATH: callback, CLIENT_DOCUMENT_PATH: document}
 
 
-def _handle_callback(sign_ins: OAuthLogins, request: Request) -> Response:
+def _handle_callback(sign_ins: OAuthSignIns, request: Request) -> Response:
     if request.method != "GET":
         return _render_page(405, "Method not allowed: use GET.")
     try:

@@ -60,7 +60,7 @@ class Caller:
 
     Attributes:
         services: the parts of the program that verbs use.
-        link: the connection that stands in the room, where the door has one.
+        connection: the connection that stands in the room, where the door has one.
         verb, line: the request, for the audit.
         call_stack: the tool call that makes this request, if one does.
         person_id: of an answering model, the id of the person who asked the question.
@@ -75,7 +75,7 @@ class Caller:
     agent: Agent
     room_id: str
     door: Door
-    link: AgentConnection | None = None
+    connection: AgentConnection | None = None
     verb: str = ""
     line: str = ""
     person_id: str | None = None

@@ -26,15 +26,17 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
         Conflict: if it is there already.
     """
     await caller.require(Right.ENTER, target)
-    world, link = caller.world, caller.link
+    world, connection = caller.world, caller.connection
     agent = world.agents.get(caller.agent.id)
     origin = (
         await world.room(caller.room_id) if await _room_exists(world, caller.room_id) else target
     )
-    if target.id == (link.room_id if link else agent.room_id if agent else caller.room_id):
+    if target.id == (
+        connection.room_id if connection else agent.room_id if agent else caller.room_id
+    ):
         raise Conflict(f"You are in {target.name} already.")
-    leaves = link is not None and _is_last_link(world, link)
-    enters = link is not None and not _has_link(world, link, target.id)
+    leaves = connection is not None and _is_last_connection(world, connection)
+    enters = connection is not None and not _has_connection(world, connection, target.id)
 
     def move(tx: Change) -> None:
         # The room may have been closed since the check: writes are done one after another.
@@ -50,8 +52,8 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
             rows.append_row(tx, target.id, "presence", arrival, author_id=caller.agent.id)
 
     await caller.change(move)
-    if link is not None:
-        world.presence.move(link, target.id)
+    if connection is not None:
+        world.presence.move(connection, target.id)
         if await evict_if_closed(world, caller.agent.id, target.id):
             raise Forbidden(f"You may no longer enter {target.name}.")
     return origin
@@ -90,8 +92,10 @@ def evict_everyone(world: World, room_id: str, reason: str) -> None:
 
 def rooms_with(world: World, agent_id: str) -> set[str]:
     """Return the rooms in which an agent is present or has requests in progress."""
-    links = world.presence.connections_of(agent_id)
-    return {link.room_id for link in links} | world.open_requests.rooms_of(agent_id)
+    connections = world.presence.connections_of(agent_id)
+    return {connection.room_id for connection in connections} | world.open_requests.rooms_of(
+        agent_id
+    )
 
 
 def _agents_in(world: World, room_id: str) -> list[str]:
@@ -108,38 +112,40 @@ async def _room_exists(world: World, room_id: str) -> bool:
     return True
 
 
-def _is_last_link(world: World, link: AgentConnection) -> bool:
-    connections = world.presence.connections_of(link.agent_id)
+def _is_last_connection(world: World, connection: AgentConnection) -> bool:
+    connections = world.presence.connections_of(connection.agent_id)
     return not any(
-        connection is not link and connection.room_id == link.room_id for connection in connections
+        connection is not connection and connection.room_id == connection.room_id
+        for connection in connections
     )
 
 
-def _has_link(world: World, link: AgentConnection, room_id: str) -> bool:
+def _has_connection(world: World, connection: AgentConnection, room_id: str) -> bool:
     return any(
-        connection.room_id == room_id for connection in world.presence.connections_of(link.agent_id)
+        connection.room_id == room_id
+        for connection in world.presence.connections_of(connection.agent_id)
     )
 
 
-async def record_arrival(world: World, link: AgentConnection) -> None:
+async def record_arrival(world: World, connection: AgentConnection) -> None:
     """Add a connection to its room; announce the agent at its first connection there."""
-    if world.presence.enter(link):
-        await _announce_presence(world, link, "arrives")
-    await evict_if_closed(world, link.agent_id, link.room_id)
+    if world.presence.enter(connection):
+        await _announce_presence(world, connection, "arrives")
+    await evict_if_closed(world, connection.agent_id, connection.room_id)
 
 
-async def record_departure(world: World, link: AgentConnection) -> None:
+async def record_departure(world: World, connection: AgentConnection) -> None:
     """Remove an ended connection from its room at once, then announce it to the room."""
-    if world.presence.leave(link):
-        await _announce_presence(world, link, "leaves")
+    if world.presence.leave(connection):
+        await _announce_presence(world, connection, "leaves")
 
 
 async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
     """Move a connection out of a room that it must leave, without checking rights."""
-    link = caller.link
-    if link is None or link.room_id == target_id:
+    connection = caller.connection
+    if connection is None or connection.room_id == target_id:
         return
-    has_left, has_entered = caller.world.presence.move(link, target_id)
+    has_left, has_entered = caller.world.presence.move(connection, target_id)
 
     def move(tx: Change) -> None:
         agents.update_agent(tx, caller.agent.id, room_id=target_id)
@@ -159,8 +165,8 @@ async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
     await caller.world.change(move)
 
 
-async def _announce_presence(world: World, link: AgentConnection, text: str) -> None:
-    room_id, agent_id = link.room_id, link.agent_id
+async def _announce_presence(world: World, connection: AgentConnection, text: str) -> None:
+    room_id, agent_id = connection.room_id, connection.agent_id
     await world.change(
         lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)
     )

@@ -2,7 +2,7 @@
 
 Doors begin a request here with its agent and token, `Tools.call` begins each call with its room. A
 request ends when its agent is disabled or loses a key, its token is revoked or expires, or its
-agent is put out of its room.
+agent is removed from its room.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Hub(ToolProvider):
     ) -> None:
         self.pool = ServerPool(world, folder, timing or SupervisorTiming(), dial)
         self.elicitation = self.pool.elicitation
-        self.oauth_logins = self.pool.oauth_logins
+        self.oauth_sign_ins = self.pool.oauth_sign_ins
         self.world = world
         self._offers = Offers(world, self.pool)
         self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
@@ -138,7 +138,7 @@ class Hub(ToolProvider):
                 ),
                 notice=f"removed the MCP server {name}",
             )
-            await self.oauth_logins.forget(server)
+            await self.oauth_sign_ins.forget(server)
 
     async def set_enabled(self, caller: Caller, name: str, wanted: bool) -> Thing:
         """Enable or disable a server; connect or disconnect it now.
@@ -154,7 +154,7 @@ class Hub(ToolProvider):
                     notice=f"{word} the MCP server {name}",
                 )
             if not wanted:
-                await self.oauth_logins.cancel(server)
+                await self.oauth_sign_ins.cancel(server)
                 await self.pool.end(server.id)
             elif self.pool.get(server.id) is None:
                 self.pool.supervise(result)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from sshwarma.mcp.client import listing_records, server_records
 from sshwarma.mcp.client.elicitation import Elicitation
 from sshwarma.mcp.client.link import ElicitationRequest, ServerInfo
-from sshwarma.mcp.client.oauth_login import OAuthLogins
+from sshwarma.mcp.client.oauth_sign_in import OAuthSignIns
 from sshwarma.mcp.client.sanitize import ToolListing
 from sshwarma.mcp.client.server_events import SupervisorListener
 from sshwarma.settings import McpSettings
@@ -31,13 +31,13 @@ class ServerListener(SupervisorListener):
         self,
         world: World,
         elicitation: Elicitation,
-        oauth_logins: OAuthLogins,
+        oauth_sign_ins: OAuthSignIns,
         server_id: str,
         settings: McpSettings,
     ) -> None:
         self._world = world
         self._elicitation = elicitation
-        self._oauth_logins = oauth_logins
+        self._oauth_sign_ins = oauth_sign_ins
         self._id = server_id
         self._settings = settings
         self._last_reason = ""
@@ -83,7 +83,7 @@ class ServerListener(SupervisorListener):
         # A server that was never up is being added, and the verb's result says so.
         if self._was_up and reason != self._last_reason:
             self._last_reason = reason
-            self._oauth_logins.notify_owners(self._settings.name, reason)
+            self._oauth_sign_ins.notify_owners(self._settings.name, reason)
 
     def _notify_admins(self, pending: Sequence[str]) -> None:
         """Notify connected owners and admins of pending tools; others see them in /mcp."""

@@ -15,7 +15,7 @@ from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.elicitation import Elicitation
 from sshwarma.mcp.client.link import Dialer, ProtocolEra, SdkDial
-from sshwarma.mcp.client.oauth_login import OAuthLogins
+from sshwarma.mcp.client.oauth_sign_in import OAuthSignIns
 from sshwarma.mcp.client.server_listener import ServerListener
 from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.mcp.client.supervisor import Supervisor
@@ -48,7 +48,7 @@ class ServerPool:
         self, world: World, folder: Path, timing: SupervisorTiming, dial: Dialer | None
     ) -> None:
         self.elicitation = Elicitation(world)
-        self.oauth_logins = OAuthLogins(world, folder.with_name("signins"), self._reconnect)
+        self.oauth_sign_ins = OAuthSignIns(world, folder.with_name("signins"), self._reconnect)
         self.running: dict[str, Supervisor] = {}
         self._world = world
         self._folder = folder
@@ -85,7 +85,7 @@ class ServerPool:
             era=era,
             dial=dial or partial(self._dial, server),
             listener=ServerListener(
-                self._world, self.elicitation, self.oauth_logins, server.id, settings
+                self._world, self.elicitation, self.oauth_sign_ins, server.id, settings
             ),
             timing=self._timing,
             slots=self._slots,
@@ -103,7 +103,7 @@ class ServerPool:
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
-        await self.oauth_logins.close()
+        await self.oauth_sign_ins.close()
         tasks = [asyncio.create_task(server.stop()) for server in self.running.values()]
         self.running.clear()
         if tasks:
@@ -115,7 +115,7 @@ class ServerPool:
     async def _reconnect(self, server: Thing) -> None:
         """Reconnect a server after a sign-in or sign-out."""
         supervisor = self.running.get(server.id)
-        credentials = self.oauth_logins.credentials(server)
+        credentials = self.oauth_sign_ins.credentials(server)
         if supervisor is None or credentials is None:
             return
         if credentials.token:
@@ -129,7 +129,7 @@ class ServerPool:
             return self._given_dial
         async with self._loading:
             dial = await load_dial()
-        return partial(dial, credentials=self.oauth_logins.credentials(server))
+        return partial(dial, credentials=self.oauth_sign_ins.credentials(server))
 
 
 async def load_dial() -> SdkDial:

@@ -274,7 +274,7 @@ class ConnectedAgents:
             agent=agent,
             room_id=room_id,
             door="mcp",
-            link=link,
+            connection=link,
         )
 
     async def _arrive(self, client: ConnectedAgent) -> None:

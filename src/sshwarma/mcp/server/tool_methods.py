@@ -75,8 +75,8 @@ class ToolMethods:
         try:
             async with progress_reporter(ctx) as report:
                 caller = connection.make_caller(report)
-                if caller.link is not None:
-                    caller.link.mark_active()
+                if caller.connection is not None:
+                    caller.connection.mark_active()
                 work = self._call(connection, caller, params.name, params.arguments or {}, report)
                 return to_call_result(await connection.run_call(work))
         except WorldError as error:

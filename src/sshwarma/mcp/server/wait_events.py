@@ -119,7 +119,7 @@ async def wait_events(
 async def _wait_until_moved(caller: Caller, client: ConnectedAgent) -> bool:
     """Wait until the agent is out of a room that was closed to it; return whether it is.
 
-    The room is closed, and its log says so, before those who are in it are put out.
+    The room is closed, and its log says so, before those who are in it are removed.
     """
     move_event = asyncio.Event()
     stop = caller.world.bus.on_event(PresenceChanged, lambda _: move_event.set())

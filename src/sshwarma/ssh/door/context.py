@@ -112,7 +112,7 @@ class SshContext:
             raise Forbidden("Your account is disabled.")
         return agent
 
-    def make_caller(self, agent_id: str, door: Door, link: AgentConnection | None) -> Caller:
+    def make_caller(self, agent_id: str, door: Door, connection: AgentConnection | None) -> Caller:
         """Make the caller of a request of an agent.
 
         `link` is the agent's connection in a room; None makes the request in the agent's last room.
@@ -121,7 +121,7 @@ class SshContext:
             Forbidden: if the agent is deleted or disabled.
         """
         agent = self.require_agent(agent_id)
-        room_id = link.room_id if link else agent.room_id
+        room_id = connection.room_id if connection else agent.room_id
         return Caller(
             world=self.world,
             services=self.services,
@@ -129,7 +129,7 @@ class SshContext:
             agent=agent,
             room_id=room_id,
             door=door,
-            link=link,
+            connection=connection,
         )
 
     def utf8(self, env: dict[str, str]) -> bool:

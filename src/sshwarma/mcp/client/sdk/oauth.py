@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
-from sshwarma.mcp.client.pending_login import PendingSignIn
+from sshwarma.mcp.client.pending_sign_in import PendingSignIn
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.mcp.client.sdk import http
 from sshwarma.mcp.client.sdk.oauth_provider import (

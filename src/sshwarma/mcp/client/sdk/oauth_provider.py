@@ -32,7 +32,7 @@ from sshwarma.mcp._sdk import AuthorizationSteps, ClientCredentialsSteps
 from sshwarma.mcp.client.address import check_url
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore
 from sshwarma.mcp.client.environment import expand_variables
-from sshwarma.mcp.client.pending_login import ClientMetadata, PendingSignIn, SignInPage
+from sshwarma.mcp.client.pending_sign_in import ClientMetadata, PendingSignIn, SignInPage
 from sshwarma.mcp.client.sanitize import strip_invisible
 from sshwarma.settings import McpSettings
 

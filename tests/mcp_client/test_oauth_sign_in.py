@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sshwarma.mcp.client import oauth_login
+from sshwarma.mcp.client import oauth_sign_in
 from sshwarma.mcp.client.credentials import CredentialStore, StoredCredentials
-from sshwarma.mcp.client.pending_login import ClientMetadata
+from sshwarma.mcp.client.pending_sign_in import ClientMetadata
 from sshwarma.settings import HttpSettings, McpSettings
 from sshwarma.verbs.mcp_login import SignInInstructions
 from sshwarma.web.oauth_callback import make_client_metadata
@@ -142,10 +142,10 @@ async def test_denied_or_unanswered_sign_in_ends(
     no = f"{page.redirect}?error=access_denied&state={state}"
     why = await refused(hubbed.owner, f"/mcp login guarded {no}")
     assert str(why) == "You were not signed in: access_denied."
-    monkeypatch.setattr(oauth_login, "SIGN_IN_TIMEOUT_SECONDS", 5.0)
+    monkeypatch.setattr(oauth_sign_in, "SIGN_IN_TIMEOUT_SECONDS", 5.0)
     page = await begun(hubbed)
     server = await hubbed.server("guarded")
-    await hubbed.until(lambda: server.id not in hubbed.hub.oauth_logins._pending, SECONDS)
+    await hubbed.until(lambda: server.id not in hubbed.hub.oauth_sign_ins._pending, SECONDS)
     why = await refused(hubbed.owner, f"/mcp login guarded {await visited(page)}")
     assert "No sign-in to guarded is in progress" in str(why)
 
@@ -237,7 +237,7 @@ async def test_registration_for_another_redirect_uri_is_not_reused(
     await begun(hubbed)
     await begun(hubbed)
     assert guarded.control("seen")["clients"] == clients + 1
-    hubbed.hub.oauth_logins.client_metadata = replace(
+    hubbed.hub.oauth_sign_ins.client_metadata = replace(
         ClientMetadata(), redirect="http://127.0.0.1:9/oauth/callback"
     )
     assert (await begun(hubbed)).redirect == "http://127.0.0.1:9/oauth/callback"

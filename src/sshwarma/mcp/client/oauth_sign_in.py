@@ -20,7 +20,7 @@ from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.common.limits import MAX_PASTED_ADDRESS_CHARACTERS, SIGN_IN_TIMEOUT_SECONDS
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.credentials import CredentialStore
-from sshwarma.mcp.client.pending_login import (
+from sshwarma.mcp.client.pending_sign_in import (
     ClientMetadata,
     PendingSignIn,
     Revocation,
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 CLIENT_DOCUMENT_PATH: Final = "/oauth/client.json"
 
 
-class OAuthLogins:
+class OAuthSignIns:
     """Sign-ins of a hub and their stored credentials.
 
     `folder` holds the credential files; `redial` reconnects a server.
