@@ -1,4 +1,7 @@
-"""The store: units of work are whole or nothing, and on disk before they are answered and told."""
+"""The store: units of work are whole or nothing, and on disk before they are answered and told.
+
+Longer than 400 lines, because all of it needs the same store and the same crashes.
+"""
 
 from __future__ import annotations
 
