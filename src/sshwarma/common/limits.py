@@ -120,6 +120,9 @@ DEFAULT_MUTE_MINUTES: Final = 60
 
 # Names and texts
 
+MAX_LABEL_CHARACTERS: Final = 200
+"""Characters of the label of a token or the comment of a key; the rest is cut."""
+
 MAX_NAME_CHARACTERS: Final = 32
 """Characters of the name of an agent or a room: it stands in every line of a log."""
 
@@ -172,6 +175,12 @@ DEFAULT_GARBAGE_DAYS: Final = 30
 """Days since the deletion of a thing that `/gc stale` lists, unless it says otherwise."""
 
 # What is shown
+
+MAX_SHOWN_NAME_CHARACTERS: Final = 60
+"""Characters of a name or a word of the input that a message repeats."""
+
+MAX_SHOWN_TEXT_CHARACTERS: Final = 200
+"""Characters of a text, such as an error of another program, that a message repeats."""
 
 MAX_SHOWN_ROW_LINES: Final = 40
 """Lines of one row in the log; /history --row shows the rest."""
@@ -459,6 +468,9 @@ MAX_REFUSED_TOOLS: Final = 200
 
 MAX_SERVER_TOOL_NAME_CHARACTERS: Final = 64
 """Characters of a tool's name at a server."""
+
+MAX_SERVER_TITLE_CHARACTERS: Final = 200
+"""Characters of the title of a tool or a field; the rest is cut."""
 
 MAX_SERVER_DESCRIPTION_BYTES: Final = 2_048
 """Bytes of a tool's description: it is in models' contexts."""

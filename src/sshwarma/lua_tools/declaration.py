@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
     MAX_TOOL_DESCRIPTION_CHARACTERS,
     MAX_TOOL_PARAMETERS,
 )
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid
 
 PARAMETER_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
@@ -65,7 +66,7 @@ def parse_declaration(source: str) -> ToolDeclaration:
             continue
         tag, _, rest = text.partition(" ")
         if tag != "@param":
-            raise _line_error(number, f"unknown tag {tag[:40]}")
+            raise _line_error(number, f"unknown tag {shorten_name(tag)}")
         name, parameter, optional = _parse_parameter(number, rest.strip())
         if name in properties:
             raise _line_error(number, f"{name} is declared twice")
@@ -101,7 +102,7 @@ def _parse_parameter(number: int, text: str) -> tuple[str, dict[str, Any], bool]
     """Return an argument's name, its schema, and whether it is optional."""
     match = _PARAMETER_PATTERN.fullmatch(text)
     if match is None:
-        raise _line_error(number, f"{text[:60]!r} must be NAME TYPE text")
+        raise _line_error(number, f"{shorten_name(text)!r} must be NAME TYPE text")
     schema = _parse_type(number, match["type"])
     if match["text"]:
         schema["description"] = match["text"].strip()[:MAX_TOOL_DESCRIPTION_CHARACTERS]
@@ -116,7 +117,9 @@ def _parse_type(number: int, kind: str) -> dict[str, Any]:
     choices = kind.split("|")
     if len(choices) < 2 or not all(map(_CHOICE_PATTERN.fullmatch, choices)):
         raise _line_error(
-            number, f"unknown type {kind[:40]}; choose one of: {', '.join(PARAMETER_TYPES)}, a|b|c"
+            number,
+            f"unknown type {shorten_name(kind)};"
+            f" choose one of: {', '.join(PARAMETER_TYPES)}, a|b|c",
         )
     if len(choices) > MAX_PARAMETER_CHOICES or len(set(choices)) < len(choices):
         raise _line_error(number, f"at most {MAX_PARAMETER_CHOICES} different words to choose from")
@@ -130,7 +133,9 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise _line_error(number, f"the default {text[:40]} is not of type {kind}") from None
+            raise _line_error(
+                number, f"the default {shorten_name(text)} is not of type {kind}"
+            ) from None
     fits: dict[str, bool] = {
         "string": isinstance(value, str),
         "integer": isinstance(value, int) and not isinstance(value, bool),
@@ -141,7 +146,7 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
     }
     if not fits[kind] or value not in described.get("enum", [value]):
         raise _line_error(
-            number, f"the default {text[:40]} is not of the type or one of the choices"
+            number, f"the default {shorten_name(text)} is not of the type or one of the choices"
         )
     return value
 

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from sshwarma.common.shorten import shorten_text
 from sshwarma.models.backend import (
     BackendError,
     FailureRecord,
@@ -276,7 +277,7 @@ def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
-        detail = " ".join(str(error).split())[:200]
+        detail = shorten_text(" ".join(str(error).split()))
         detail = f"the arguments must be a JSON object: {detail}"
         return ToolCall(part.tool_call_id, name, {}, detail)
     return ToolCall(part.tool_call_id, name, arguments)

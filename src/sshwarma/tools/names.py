@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_MODEL_TOOL_NAME_CHARACTERS,
     MAX_NAME_CHARACTERS,
 )
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.loadout import AncestorCache, LoadoutItem
@@ -61,7 +62,7 @@ def check_tool_name(name: str) -> str:
     if not NAME_PATTERN.fullmatch(name):
         printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
-            f"{printable_name[:60]} cannot be the name of a tool.",
+            f"{shorten_name(printable_name)} cannot be the name of a tool.",
             hint=f"A name is a lower-case letter, then lower-case letters, digits, - or _; at most "
             f"{MAX_NAME_CHARACTERS} characters.",
         )

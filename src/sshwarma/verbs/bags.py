@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
@@ -204,7 +205,8 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     plain = names.check_thing_name(name)
     if not _is_url(uri):
         raise Invalid(
-            f"{uri[:60]!a} is not a URL.", hint="Use a URL such as https://example.org/page."
+            f"{shorten_name(uri)!a} is not a URL.",
+            hint="Use a URL such as https://example.org/page.",
         )
 
     def store(tx: Change) -> bool:
@@ -282,7 +284,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
         lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
     )
     if thing is None:
-        raise NotFound(f"Nothing named {name[:60]} was dropped here.")
+        raise NotFound(f"Nothing named {shorten_name(name)} was dropped here.")
     if thing.parent_id != caller.agent.id:
         await caller.require(Right.BUILD)
     notice = f"restored {name}" if thing.parent_id == caller.room_id else ""

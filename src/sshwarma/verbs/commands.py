@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sshwarma.common.limits import MAX_EXPANDED_CHARACTERS
+from sshwarma.common.shorten import shorten_text
 from sshwarma.lua_tools.declaration import read_summary
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
@@ -148,7 +149,9 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
         caller, command.thing, text, split_words(text)
     )
     if result.is_error:
-        hint = f"It printed: {result.printed_lines[-1][:200]}" if result.printed_lines else ""
+        hint = (
+            f"It printed: {shorten_text(result.printed_lines[-1])}" if result.printed_lines else ""
+        )
         raise WorldError(f"/{command.name} failed: {result.text}", hint=hint)
     return ScriptOutput(command.name, result.text, result.structured, result.printed_lines)
 
@@ -166,5 +169,5 @@ def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
         return
     raise Forbidden(
         f"/{command.name} may not run /{verb.name} for you: it is not in your own bag.",
-        hint=f"To do that yourself, type {line[:200]}",
+        hint=f"To do that yourself, type {shorten_text(line)}",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
 from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_arguments
@@ -65,7 +66,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     """
     verb = find_verb(name)
     if verb is None:
-        raise NotFound(f"Unknown verb {name[:40]}.", hint="The verb help lists them.")
+        raise NotFound(f"Unknown verb {shorten_name(name)}.", hint="The verb help lists them.")
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
     return await _run_verb(
         caller,

@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
+from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
     Arg,
@@ -261,7 +262,7 @@ def _match_patterns(
         matching.update((thing.id, thing) for thing in matches)
     if not matching:
         raise NotFound(
-            f"Nothing matches {', '.join(unmatched)[:200]}.",
+            f"Nothing matches {shorten_text(', '.join(unmatched))}.",
             hint=next_call("{} shows what can be equipped.", "inv", inventory="all"),
         )
     return list(matching.values()), unmatched

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb, verb_names
 from sshwarma.world.errors import Invalid, NotFound
@@ -33,7 +34,7 @@ class UnknownFlag(Invalid):
     def __init__(self, verb: Verb, name: str, span: tuple[int, int]) -> None:
         self.flags = tuple(f"--{option}" for option in verb.flags)
         super().__init__(
-            f"/{verb.name} has no flag --{name[:40]}.",
+            f"/{verb.name} has no flag --{shorten_name(name)}.",
             hint=f"It has {' '.join(self.flags) or 'no flags'}.",
             span=span,
         )
@@ -67,7 +68,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
         near_names = [verb.name] if verb else find_near_names(_strip_slash(name), verb_names())
         hint = suggest_names([f"/{candidate}" for candidate in near_names])
         raise UnknownVerb(
-            f"Unknown verb /{_strip_slash(name)[:40]}.",
+            f"Unknown verb /{shorten_name(_strip_slash(name))}.",
             hint=hint or next_call("{} lists the verbs.", "help"),
             span=(0, len(name)),
         )
@@ -101,7 +102,7 @@ def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]
     """Return the refusal of a word that is not an action, with the nearest ones."""
     hint = suggest_names([f"/{group.name} {action}" for action in near])
     return Invalid(
-        f"Unknown action {word[0][:40]} of /{group.name}.",
+        f"Unknown action {shorten_name(word[0])} of /{group.name}.",
         hint=hint or f"It has {', '.join(group.actions)}.",
         span=word.span(),
     )
@@ -188,7 +189,7 @@ def _assign_arguments(
             continue
         if parameter is None:
             raise Invalid(
-                f"Unexpected word {match[0][:40]}.",
+                f"Unexpected word {shorten_name(match[0])}.",
                 hint=f"Usage: {verb.usage}",
                 span=(match.start(), len(line.rstrip())),
             )

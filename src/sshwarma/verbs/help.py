@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import sshwarma
 from sshwarma.common.limit_text import fill_limits
 from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
@@ -238,7 +239,7 @@ async def show_help(
         return HelpTopic(topic.lower(), text)
     near_names = find_near_names(name, [*verb_names(), *load_help_topics()])
     hint = suggest_names(near_names) or next_call("{} lists verbs and topics.", "help")
-    raise NotFound(f"Unknown help topic {topic[:40]}.", hint=hint)
+    raise NotFound(f"Unknown help topic {shorten_name(topic)}.", hint=hint)
 
 
 def load_help_topics() -> dict[str, str]:
@@ -281,7 +282,7 @@ def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
         near_names = find_near_names(words[0].lower(), group.actions)
         hint = suggest_names([f"/help {group.name} {action}" for action in near_names])
         raise NotFound(
-            f"Unknown help topic {group.name} {' '.join(words)[:40]}.",
+            f"Unknown help topic {group.name} {shorten_name(' '.join(words))}.",
             hint=hint or f"/{group.name} has {', '.join(group.actions)}.",
         )
     return _help_of_verb(group_verb)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.settings import McpSettings
 from sshwarma.settings.errors import describe_value_error
@@ -72,7 +73,7 @@ def make_server_settings(
 def _split_pair(text: str, sign: str, form: str) -> tuple[str, str]:
     name, separator, value = text.partition(sign)
     if not separator or not name.strip():
-        raise Invalid(f"{text[:40]} is not {form}.")
+        raise Invalid(f"{shorten_name(text)} is not {form}.")
     return name.strip(), value.strip()
 
 
@@ -94,10 +95,10 @@ async def check_folder(caller: Caller, settings: McpSettings) -> None:
         return
     argument = name_arguments(caller, "cwd", SERVER_ARGUMENTS)
     if not folder.is_absolute():
-        raise Invalid(f"{argument}: must be an absolute path (got {str(folder)[:60]}).")
+        raise Invalid(f"{argument}: must be an absolute path (got {shorten_name(str(folder))}).")
     if not await asyncio.to_thread(folder.is_dir):
         raise Invalid(
-            f"{argument}: the folder {str(folder)[:60]} does not exist on the server.",
+            f"{argument}: the folder {shorten_name(str(folder))} does not exist on the server.",
             hint="Create it there first.",
         )
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
+from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
@@ -133,7 +134,7 @@ def draw_server_details(server: ServerDetails, reader: Reader) -> Block:
         (
             ("tool", f"✓ {tool.name}") if tool.status == "available" else ("dim", f"✗ {tool.name}"),
             ("warn", "" if tool.status == "available" else tool.status),
-            ("dim", tool.description.partition("\n")[0][:120]),
+            ("dim", shorten_text(tool.description.partition("\n")[0])),
         )
         for tool in server.tools
     )

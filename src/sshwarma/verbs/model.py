@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.models.discover import discover_models
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import RosterEntry, check_price, describe_model
@@ -227,7 +228,7 @@ async def set_model(
     options = {option.replace("_", "-"): option for option in MODEL_FIELDS}
     setting = options.get(field.replace("_", "-"))
     if setting is None:
-        message = f"Unknown setting {field[:40]} of a model."
+        message = f"Unknown setting {shorten_name(field)} of a model."
         raise Invalid(
             message, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
         )

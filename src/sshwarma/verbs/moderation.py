@@ -15,7 +15,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import AgentEvicted
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
@@ -45,7 +45,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     target = await _find_lower_ranked(caller, name, "kick")
     if not any(link.room_id == here.id for link in caller.world.presence.connections_of(target.id)):
         raise NotFound(f"{target.name} is not in {here.name}.")
-    if here.id == "lobby":
+    if here.id == LOBBY_ID:
         raise Conflict(
             "Nobody can be kicked from the lobby.",
             hint=(

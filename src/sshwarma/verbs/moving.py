@@ -17,7 +17,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -72,7 +72,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
 )
 async def leave(caller: Caller) -> MoveResult:
     """Go back to the lobby."""
-    return await move_to_room(caller, await caller.world.room("lobby"))
+    return await move_to_room(caller, await caller.world.room(LOBBY_ID))
 
 
 @verb(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_verb, find_entry, find_verb
 from sshwarma.verbs.views import draw_columns, view
@@ -107,7 +108,7 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
         tool_verb = find_verb(name)
     if tool_verb is None or tool_verb not in verbs_by_name.values():
         raise NotFound(
-            f"Unknown help topic {topic[:40]}.",
+            f"Unknown help topic {shorten_name(topic)}.",
             hint=suggest_names(find_near_names(bare, verbs_by_name))
             or "Without a topic, help lists the tools.",
         )

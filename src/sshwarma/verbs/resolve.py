@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
@@ -98,7 +99,7 @@ async def resolve_readable_context(
     elif word.startswith("@"):
         thing_id = caller.world.agents.find(word).id
     else:
-        raise Invalid(f"Choose one of: {choices} (got {word[:40]}).")
+        raise Invalid(f"Choose one of: {choices} (got {shorten_name(word)}).")
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
@@ -13,11 +14,11 @@ from sshwarma.world import access, movement, things
 from sshwarma.world.access import AccessMode, Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
-UNDELETABLE_ROOMS: Final = ("lobby", "home")
+UNDELETABLE_ROOMS: Final = (LOBBY_ID, "home")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
         raise Conflict(f"{here.name} cannot be deleted.")
     if name != here.name:
         raise Invalid(
-            f"{name[:60]} is not the name of this room, which is {here.name}.",
+            f"{shorten_name(name)} is not the name of this room, which is {here.name}.",
             hint="Give its name to delete it; everyone must leave it then.",
         )
 
@@ -174,7 +175,7 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
 
 async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
     here = await caller.room()
-    if here.id in ("lobby", "home") and mode != "open":
+    if here.id in (LOBBY_ID, "home") and mode != "open":
         raise Conflict(f"{here.name} is always open to everyone.")
     if mode == here.mode:
         return await _read_access(caller)

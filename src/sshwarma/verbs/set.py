@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import format_given
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, one_of
@@ -114,7 +115,8 @@ async def change_user_setting(
     known = USER_SETTINGS.get(setting)
     if known is None:
         raise NotFound(
-            f"Unknown setting {setting[:40]}.", hint=f"Choose one of: {', '.join(USER_SETTINGS)}."
+            f"Unknown setting {shorten_name(setting)}.",
+            hint=f"Choose one of: {', '.join(USER_SETTINGS)}.",
         )
     if value is None:
         return Confirmation(f"{setting} is {read_user_setting(prefs, setting)}.")

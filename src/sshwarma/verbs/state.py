@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from sshwarma.common.limits import MAX_ROOM_STATES
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import (
     Arg,
@@ -202,7 +203,8 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
         )
     if path != "-" and (not path.startswith("/") or not path.isprintable()):
         raise Invalid(
-            f"{path[:60]!a} is not an absolute path.", hint="Use a path such as /srv/project."
+            f"{shorten_name(path)!a} is not an absolute path.",
+            hint="Use a path such as /srv/project.",
         )
     directory = None if path == "-" else path
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=directory))
@@ -247,15 +249,15 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
     is_detected = name.startswith(MCP_PREFIX) or name in (await _room_states(caller)).found
     if not holds and is_detected:
         raise Invalid(
-            f"{name[:60]} is detected and cannot be removed by hand.",
+            f"{shorten_name(name)} is detected and cannot be removed by hand.",
             hint="mcp:NAME holds while that server is connected; the others depend on the room's"
             " directory.",
         )
     if holds and name.startswith(MCP_PREFIX):
-        raise Invalid(f"{name[:60]} is detected: it holds while that server is connected.")
+        raise Invalid(f"{shorten_name(name)} is detected: it holds while that server is connected.")
     if not namespace_fields.STATE_NAME_PATTERN.fullmatch(name):
         raise Invalid(
-            f"{name[:40] or 'Nothing'} cannot be the name of a state.",
+            f"{shorten_name(name) or 'Nothing'} cannot be the name of a state.",
             hint="A name is a lower-case letter, then letters, digits, . _ or -, such as"
             " ci-configured.",
         )

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
 from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
@@ -246,5 +247,6 @@ def _unknown_verb_error(name: str) -> NotFound:
     near_names = family or find_near_names(name, [verb.path for verb in verbs])
     hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near_names)
     return NotFound(
-        f"Unknown verb {name[:40]}.", hint=hint or "GET the path api/v1/verbs: it lists them."
+        f"Unknown verb {shorten_name(name)}.",
+        hint=hint or "GET the path api/v1/verbs: it lists them.",
     )

@@ -12,9 +12,12 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.limits import MAX_LABEL_CHARACTERS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged
+from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
@@ -37,7 +40,7 @@ class Agent:
     description: str = ""
     prefs: dict[str, Any] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    room_id: str = "lobby"  # the room of its latest connection
+    room_id: str = LOBBY_ID  # the room of its latest connection
     prompt: str = ""  # models only: the agent's own prompt
     model: dict[str, Any] = field(default_factory=dict)  # models added by verb only
     retired: bool = False  # the model was removed; its agent gives its messages a name
@@ -55,7 +58,7 @@ class Agent:
             description=thing.description,
             prefs=meta.get("prefs", {}),
             aliases=meta.get("aliases", {}),
-            room_id=meta.get("room_id", "lobby"),
+            room_id=meta.get("room_id", LOBBY_ID),
             prompt=meta.get("prompt", ""),
             model=meta.get("model", {}),
             retired=bool(meta.get("retired")),
@@ -248,7 +251,7 @@ def add_key(
     values = {
         "agent_id": agent_id,
         "public_key": public_key,
-        "comment": comment[:200],
+        "comment": comment[:MAX_LABEL_CHARACTERS],
         "created_by": created_by,
         "created_at": tx.now,
         "deleted_at": None,
@@ -277,10 +280,11 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
         raise Invalid("The fingerprint of a key must not be empty.", hint=lists)
     matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
     if not matches:
-        raise NotFound(f"Unknown key SHA256:{start[:60]} of {name}.", hint=lists)
+        raise NotFound(f"Unknown key SHA256:{shorten_name(start)} of {name}.", hint=lists)
     if len(matches) > 1:
         raise NotFound(
-            f"SHA256:{start[:60]} is ambiguous: {len(matches)} keys of {name} start with it.",
+            f"SHA256:{shorten_name(start)} is ambiguous: {len(matches)} keys of {name} start with"
+            " it.",
             hint=lists,
         )
     tx.conn.execute(

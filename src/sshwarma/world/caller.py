@@ -13,7 +13,7 @@ from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import next_call
@@ -165,7 +165,7 @@ class Caller:
         try:
             await self.require(Right.ENTER)
         except (NotFound, Forbidden):
-            return self.with_room("lobby")
+            return self.with_room(LOBBY_ID)
         return self
 
     async def require(self, right: Right, room: Room | None = None) -> None:
@@ -189,7 +189,7 @@ class Caller:
             NotFound: if the room was deleted.
         """
         caller = replace(self, agent=self._current_agent())
-        if self.room_id != "lobby":  # where those are who may enter no other room
+        if self.room_id != LOBBY_ID:  # where those are who may enter no other room
             await caller.require(Right.ENTER)
         return caller
 

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
 
 from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.reader import PERSON, Hint, Reader, hint_text
-
-MAX_SHOWN_NAME_CHARACTERS: Final = 60
 
 
 class WorldError(Exception):
@@ -125,6 +123,6 @@ def unknown_name_error(
     suggestions = find_near_names(name, known)
     place = f" {where}" if where else ""
     return NotFound(
-        f"Unknown {kind} {name[:MAX_SHOWN_NAME_CHARACTERS] or EMPTY_NAME}{place}.",
+        f"Unknown {kind} {shorten_name(name) or EMPTY_NAME}{place}.",
         hint=suggest_names(suggestions) or hint,
     )

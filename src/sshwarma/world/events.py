@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.row import Row
 
 log = structlog.get_logger(__name__)
@@ -122,11 +123,11 @@ class AgentEvicted:
 
     def ends_connection(self, room_id: str) -> bool:
         """Return whether a connection in that room must end."""
-        return self.room_id is None or self.room_id == room_id == "lobby"
+        return self.room_id is None or self.room_id == room_id == LOBBY_ID
 
     def moves_connection(self, room_id: str) -> bool:
         """Return whether a connection in that room must go to the lobby."""
-        return self.room_id == room_id != "lobby"
+        return self.room_id == room_id != LOBBY_ID
 
 
 Event: TypeAlias = (

@@ -11,6 +11,10 @@ DAY_MS: Final = 86_400_000
 """Milliseconds of a day."""
 
 
+LOBBY_ID: Final = "lobby"
+"""The room that everybody may enter, in which logins land."""
+
+
 def new_id() -> str:
     """Return a new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""
     return str(uuid_utils.uuid7())

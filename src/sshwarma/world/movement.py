@@ -9,7 +9,7 @@ from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound
 from sshwarma.world.events import AgentEvicted
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -140,7 +140,7 @@ async def record_departure(world: World, connection: AgentConnection) -> None:
         await _announce_presence(world, connection, "leaves")
 
 
-async def move_out_of_room(caller: Caller, target_id: str = "lobby") -> None:
+async def move_out_of_room(caller: Caller, target_id: str = LOBBY_ID) -> None:
     """Move a connection out of a room that it must leave, without checking rights."""
     connection = caller.connection
     if connection is None or connection.room_id == target_id:

@@ -14,6 +14,7 @@ import unicodedata
 from typing import Final
 
 from sshwarma.common.limits import MAX_NAME_CHARACTERS, MAX_THING_NAME_CHARACTERS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid
 
 NAME_PATTERN: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
@@ -86,14 +87,14 @@ def check_thing_name(name: str) -> str:
     if not THING_NAME_PATTERN.fullmatch(name):
         printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
         raise Invalid(
-            f"{printable_name[:60]} cannot be the name of a thing.",
+            f"{shorten_name(printable_name)} cannot be the name of a thing.",
             hint=f"A name is a letter or digit, then letters, digits, . _ : or -; at most "
             f"{MAX_THING_NAME_CHARACTERS} characters.",
         )
     prefix, colon, _ = name.partition(":")
     if colon and prefix in BAG_PREFIXES:
         raise Invalid(
-            f"{name[:60]} cannot be the name of a thing: {prefix}: is a bag.",
+            f"{shorten_name(name)} cannot be the name of a thing: {prefix}: is a bag.",
             hint="Leave the prefix out.",
         )
     return name
@@ -108,7 +109,7 @@ def parse_direction(word: str) -> str:
     full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
     if not NAME_PATTERN.fullmatch(full):
         raise Invalid(
-            f"{word[:40]!a} is not a direction.",
+            f"{shorten_name(word)!a} is not a direction.",
             hint="Use n s e w u d ne nw se sw in out, or a name of letters, digits, - and _.",
         )
     return full

@@ -10,6 +10,7 @@ from sshwarma.common.limits import (
     MAX_NAMESPACE_WORDS,
     MAX_TITLE_CHARACTERS,
 )
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
@@ -54,7 +55,7 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "leave_out":
             return _set_retention(tx, thing, value)
         case _:
-            raise Invalid(f"A namespace has no field {field[:40]}.")
+            raise Invalid(f"A namespace has no field {shorten_name(field)}.")
 
 
 def _check_settable(thing: Thing, field: str) -> None:
@@ -102,7 +103,7 @@ def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
     is_number = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
     if mode not in RETENTION_MODES or (amount and not (mode == "SHORT" and is_number)):
         raise Invalid(
-            f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {value[:40]}).",
+            f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {shorten_name(value)}).",
             hint="SHORT takes a number of characters, "
             f"at most {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
         )
@@ -144,7 +145,7 @@ def _parse_states(value: str) -> list[str]:
     for state in states:
         if not STATE_NAME_PATTERN.fullmatch(state.removeprefix("mcp:")):
             raise Invalid(
-                f"{state[:60]} cannot be the name of a state.",
+                f"{shorten_name(state)} cannot be the name of a state.",
                 hint="Examples: ci-configured, project-loaded, mcp:NAME for a server.",
             )
     return states
@@ -157,4 +158,4 @@ def _parse_switch(field: str, value: str) -> bool:
         case "off" | "no" | "false" | "0":
             return False
         case _:
-            raise Invalid(f"{field}: choose one of: on, off (got {value[:20]}).")
+            raise Invalid(f"{field}: choose one of: on, off (got {shorten_name(value)}).")

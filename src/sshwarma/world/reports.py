@@ -29,6 +29,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 from sshwarma.world.reader import next_call
@@ -202,7 +203,8 @@ def _check_statement(sql: str) -> None:
         )
     if word[0].upper() not in QUERY_KEYWORDS:
         raise Invalid(
-            f"A query starts with SELECT, WITH or VALUES (got {word[0][:40]}); it only reads.",
+            f"A query starts with SELECT, WITH or VALUES (got {shorten_name(word[0])});"
+            " it only reads.",
             hint=next_call("{} lists the tables.", "schema"),
             span=word.span(),
         )
@@ -275,14 +277,14 @@ def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
     syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
     if syntax is not None:
         return Invalid(
-            f"SQL syntax error at {syntax[1][:40]}.",
+            f"SQL syntax error at {shorten_name(syntax[1])}.",
             span=_find_word_span(sql, syntax[1]),
             hint=names,
         )
     if unknown is not None:
         kind, name = unknown.groups()
         return Invalid(
-            f"Unknown {kind} {name[:60]}.",
+            f"Unknown {kind} {shorten_name(name)}.",
             span=_find_word_span(sql, name),
             hint="Use a function of SQLite." if kind == "function" else names,
         )

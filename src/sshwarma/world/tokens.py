@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.common.limits import MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
+from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import TokenRevoked
@@ -80,7 +81,7 @@ def issue_token(
     token = Token(
         id=new_id(),
         agent_id=agent_id,
-        label=label[:200],
+        label=label[:MAX_LABEL_CHARACTERS],
         created_at=tx.now,
         expires_at=expires,
         scope=scope,
@@ -144,7 +145,7 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         raise unknown_name_error("token", token_id, hint=lists)
     if len(matches) > 1:
         raise NotFound(
-            f"{token_id[:40]} is ambiguous: several tokens begin with it.",
+            f"{shorten_name(token_id)} is ambiguous: several tokens begin with it.",
             hint="Give more of the id.",
         )
     tx.conn.execute(update(tokens).where(tokens.c.id == matches[0].id).values(deleted_at=tx.now))

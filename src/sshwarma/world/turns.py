@@ -28,6 +28,7 @@ from sqlalchemy import (
     update,
 )
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import drafts, rows, things
 from sshwarma.world.errors import NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
@@ -267,7 +268,8 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
         )
     if len(matches) > 1:
         raise NotFound(
-            f"{name[:40]} is ambiguous: several turns end in it.", hint="Give more of the id."
+            f"{shorten_name(name)} is ambiguous: several turns end in it.",
+            hint="Give more of the id.",
         )
     return matches[0]
 

@@ -25,6 +25,7 @@ import structlog
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.wrap import protocol
@@ -203,10 +204,10 @@ class LuaHost:
             if limit.expired():
                 raise LuaTimeout(
                     f"The script timed out after {self.limits.total_seconds:g} s with waiting, "
-                    f"the last time for {name[:60]}."
+                    f"the last time for {shorten_name(name)}."
                 ) from error
-            log.exception("a call from lua failed", call=name[:60])
-            return _encode_error(f"{name[:60]}: {INTERNAL_ERROR}")
+            log.exception("a call from lua failed", call=shorten_name(name))
+            return _encode_error(f"{shorten_name(name)}: {INTERNAL_ERROR}")
 
     def _read_outcome(
         self, kind: bytes, payload: dict[str, Any], log: Callable[[str], None] | None

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
+from sshwarma.common.shorten import shorten_text
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.reader import TextByReader
 
@@ -51,10 +52,10 @@ def check_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Invalid(f"Invalid URL {ascii(url)[1:-1][:80]}: {error}.") from error
+        raise Invalid(f"Invalid URL {shorten_text(ascii(url)[1:-1])}: {error}.") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise Invalid(
-            f"{ascii(url)[1:-1][:80]} is not the URL of a server.",
+            f"{shorten_text(ascii(url)[1:-1])} is not the URL of a server.",
             hint="Use http or https and a host, such as https://mcp.example.org/mcp",
         )
     if parts.username is not None or parts.password is not None:

@@ -15,6 +15,7 @@ from sshwarma.common.limits import (
     MAX_ELICITATION_ANSWER_CHARACTERS,
     MAX_ELICITATION_TRIES,
 )
+from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
@@ -211,7 +212,7 @@ def _parse_choice(field: ElicitationField, reply: str) -> str:
     if not field.options:
         return reply
     choices = ", ".join(value for value, _ in field.options)
-    raise Invalid(f"Choose one of: {choices} (got {reply[:40]}).")
+    raise Invalid(f"Choose one of: {choices} (got {shorten_name(reply)}).")
 
 
 def _check_range(field: ElicitationField, number: float, least: str, limit: str, unit: str) -> None:

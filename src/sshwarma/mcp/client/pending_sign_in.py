@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from sshwarma.common.limits import SIGN_IN_PAGE_TIMEOUT_SECONDS
+from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client.credentials import CredentialStore, StoredCredentials
 from sshwarma.settings import McpSettings
 from sshwarma.world.errors import Conflict, Unavailable
@@ -133,4 +134,4 @@ Revocation: TypeAlias = Callable[[McpSettings, StoredCredentials], Awaitable[Non
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split())[:200].rstrip(".")
+    return shorten_text(" ".join(text.split())).rstrip(".")

@@ -21,8 +21,10 @@ from sshwarma.common.limits import (
     MAX_SERVER_DESCRIPTION_BYTES,
     MAX_SERVER_SCHEMA_BYTES,
     MAX_SERVER_SCHEMA_DEPTH,
+    MAX_SERVER_TITLE_CHARACTERS,
     MAX_SERVER_TOOL_NAME_CHARACTERS,
 )
+from sshwarma.common.shorten import shorten_name, shorten_text
 
 ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -94,7 +96,8 @@ def sanitize_listing(
             model_name = tool.name.replace(".", "_")
             if model_name in remote_names:
                 raise UnusableTool(
-                    f"its name collides with {strip_invisible(remote_names[model_name])[:80]}"
+                    "its name collides with "
+                    + shorten_name(strip_invisible(remote_names[model_name]))
                 )
             remote_names[model_name] = tool.remote
         except UnusableTool as error:
@@ -135,7 +138,7 @@ def _sanitize_tool(entry: Any, before: Mapping[str, SanitizedTool]) -> Sanitized
     notes: list[str] = []
     name = _sanitize_name(remote, notes)
     description = _sanitize_text(entry.get("description"), "its description", notes)
-    title = _sanitize_text(entry.get("title"), "its title", notes)[:200]
+    title = _sanitize_text(entry.get("title"), "its title", notes)[:MAX_SERVER_TITLE_CHARACTERS]
     input_schema = _sanitize_input_schema(entry.get("inputSchema"), notes)
     output_schema = _sanitize_output_schema(entry.get("outputSchema"), notes)
     hints = entry.get("annotations")
@@ -166,7 +169,8 @@ def _sanitize_name(remote: str, notes: list[str]) -> str:
         name = f"{name[: MAX_SERVER_TOOL_NAME_CHARACTERS - 9]}_{digest[:8]}"
     if name != remote:
         notes.append(
-            f"renamed from {strip_invisible(remote)[:120]!r}, which is not a valid name here"
+            f"renamed from {shorten_text(strip_invisible(remote))!r}, which is not a valid"
+            " name here"
         )
     return name
 
@@ -196,7 +200,9 @@ def _sanitize_input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
         notes.append("its input schema had no type; it is taken as an object")
         schema = {**schema, "type": "object"}
     if schema["type"] != "object":
-        raise UnusableTool(f"its input schema is of type {ascii(schema['type'])[:40]}, not object")
+        raise UnusableTool(
+            f"its input schema is of type {shorten_name(ascii(schema['type']))}, not object"
+        )
     return _sanitize_schema(schema, "input", notes)
 
 
@@ -231,7 +237,8 @@ def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> di
             raise UnusableTool(f"its {which} schema has over {MAX_SERVER_SCHEMA_DEPTH} levels")
         if key in _REFERENCE_KEYWORDS and isinstance(value, str) and not value.startswith("#"):
             raise UnusableTool(
-                f"its {which} schema has an external reference: {strip_invisible(value)[:80]}"
+                f"its {which} schema has an external reference: "
+                + shorten_name(strip_invisible(value))
             )
         if strip_invisible(key) != key:
             raise UnusableTool(f"its {which} schema has invisible characters in a key")
@@ -239,7 +246,7 @@ def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> di
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise UnusableTool(
-            f"its {which} schema is invalid: {strip_invisible(error.message)[:120]}"
+            f"its {which} schema is invalid: {shorten_text(strip_invisible(error.message))}"
         ) from error
     clean_schema = _strip_schema_text(schema)
     if clean_schema != schema:
@@ -290,4 +297,4 @@ def _fingerprint_tool(entry: dict[str, Any]) -> str:
 
 def _display_name(entry: Any) -> str:
     name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
-    return strip_invisible(name)[:80] if isinstance(name, str) and name else "(no name)"
+    return shorten_name(strip_invisible(name)) if isinstance(name, str) and name else "(no name)"

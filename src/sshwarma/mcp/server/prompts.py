@@ -10,6 +10,7 @@ from typing import Final
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.things import Thing
@@ -40,7 +41,7 @@ async def fill_prompt(caller: Caller, name: str, arguments: dict[str, str]) -> G
     thing = (await _read_equipped_prompts(caller)).get(name)
     if thing is None:
         raise NotFound(
-            f"Prompt {name[:60]} is not equipped here.",
+            f"Prompt {shorten_name(name)} is not equipped here.",
             hint="prompts/list has those that are.",
         )
     missing_names = [word for word in _argument_names(thing) if word not in arguments]

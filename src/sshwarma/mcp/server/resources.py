@@ -22,6 +22,7 @@ from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextReso
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_RESOURCE_LOG_ROWS, MAX_RESOURCE_URI_CHARACTERS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
@@ -32,7 +33,7 @@ from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import MAX_SHOWN_NAME_CHARACTERS, NotFound, unknown_name_error
+from sshwarma.world.errors import NotFound, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.row import Row
@@ -199,7 +200,7 @@ async def read_resource(
                 lambda conn: rows.read_tail(conn, room_caller.room_id, 1, before=seq + 1)
             )
             if not log_rows or log_rows[0].seq != seq:
-                raise NotFound(f"Unknown row {seq} in {place.bag[:40]}.")
+                raise NotFound(f"Unknown row {seq} in {shorten_name(place.bag)}.")
             return _make_contents(address, *_render_rows(caller, log_rows))
         case "attachment":
             room_caller = await caller.in_room(place.bag)
@@ -287,7 +288,7 @@ async def _find_thing(caller: Caller, place: ResourceAddress) -> Thing:
         lambda conn: things.find_child(conn, bag_id, place.name, "data", "reference")
     )
     if thing is None:
-        location = f"in the bag of {place.bag[:MAX_SHOWN_NAME_CHARACTERS]}"
+        location = f"in the bag of {shorten_name(place.bag)}"
         raise unknown_name_error("thing", place.name, where=location)
     return thing
 

@@ -16,6 +16,7 @@ from typing import Final
 from sqlalchemy import Connection, func, or_, select
 
 from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.server.clients import ConnectedAgent
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
@@ -145,7 +146,7 @@ def _parse_cursor(cursor: str | None) -> int | None:
         return None
     if not cursor.isdecimal() or len(cursor) > 18:
         raise Invalid(
-            f"Invalid cursor {cursor[:40]}.",
+            f"Invalid cursor {shorten_name(cursor)}.",
             hint="Pass the cursor of the previous result, or omit it to start from now.",
         )
     return int(cursor)

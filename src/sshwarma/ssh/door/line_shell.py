@@ -39,6 +39,7 @@ from sshwarma.world.events import (
     StreamEnded,
     StreamUpdated,
 )
+from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
@@ -58,7 +59,7 @@ class LineShellHandler(TaskHandler):
         self._partial = bytearray()
         self._lines: asyncio.Queue[str | WorldError | None] = asyncio.Queue()
         self._skips_to_newline = False
-        self._connection = AgentConnection(agent_id, "lobby", "ssh")
+        self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
         self._running = False
         self._room_id = ""
         self._stop_room: Callable[[], None] = _do_nothing

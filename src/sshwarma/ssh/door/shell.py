@@ -41,7 +41,7 @@ from sshwarma.world.events import (
     QuestionAsked,
     RowAppended,
 )
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
@@ -61,7 +61,7 @@ class ShellHandler(ChannelHandler):
         self._agent_id = agent_id
         self._link = link
         self._channel = channel
-        self._connection = AgentConnection(agent_id, "lobby", "ssh")
+        self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
         self._lines: deque[str] = deque()
         self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
@@ -208,7 +208,7 @@ class ShellHandler(ChannelHandler):
     async def _enter_world(self) -> None:
         world, agent = self._world, self._context.require_agent(self._agent_id)
         old_room_id = agent.room_id
-        start = old_room_id if agent.prefs.get("start") == "last" else "lobby"
+        start = old_room_id if agent.prefs.get("start") == "last" else LOBBY_ID
         self._connection.room_id = await self._find_start_room(agent, start)
         if self._ended:
             return
@@ -225,7 +225,7 @@ class ShellHandler(ChannelHandler):
         )
         await movement.record_arrival(world, self._connection)
         await self._enter_room()
-        if old_room_id != self._connection.room_id and start == "lobby":
+        if old_room_id != self._connection.room_id and start == LOBBY_ID:
             await self._print_last_room(old_room_id)
         # Write the first screen in one frame.
         self.terminal.start()
@@ -235,8 +235,8 @@ class ShellHandler(ChannelHandler):
         try:
             room = await self._world.room(room_id)
         except NotFound:
-            return "lobby"
-        return room_id if Right.ENTER in room.rights_of(agent, now_ms()) else "lobby"
+            return LOBBY_ID
+        return room_id if Right.ENTER in room.rights_of(agent, now_ms()) else LOBBY_ID
 
     async def _print_last_room(self, room_id: str) -> None:
         try:

@@ -17,6 +17,7 @@ from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_fro
 from typing_extensions import override
 
 from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
+from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.link import KeyRequired, LinkLost, SignInRequired
@@ -89,7 +90,7 @@ class BearerAuth(httpx2.Auth):
         if _is_insufficient_scope(response):
             credentials.challenge = read_challenge(response)
             credentials.wanted_scope = (
-                strip_invisible(extract_scope_from_www_auth(response) or "")[:100] or "more"
+                shorten_text(strip_invisible(extract_scope_from_www_auth(response) or "")) or "more"
             )
             self.scope_refusal_count += 1
 

@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 
 import mcp_types as types
 
-from sshwarma.common.limits import MAX_ELICITATION_FIELDS, MAX_SERVER_TEXT_CHARACTERS
+from sshwarma.common.limits import (
+    MAX_ELICITATION_FIELDS,
+    MAX_SERVER_TEXT_CHARACTERS,
+    MAX_SERVER_TITLE_CHARACTERS,
+)
 from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest, LinkCallbacks
 from sshwarma.mcp.client.sanitize import strip_invisible
 
@@ -68,7 +72,7 @@ def _parse_form(schema: Any) -> tuple[ElicitationField, ...] | None:
             ElicitationField(
                 name=str(name),
                 kind=kind,
-                title=strip_invisible(title)[:200],
+                title=strip_invisible(title)[:MAX_SERVER_TITLE_CHARACTERS],
                 required=isinstance(required, list) and name in required,
                 default=field.get("default"),
                 options=_parse_options(items if kind == "choices" and items else field),

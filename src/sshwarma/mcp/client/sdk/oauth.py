@@ -30,6 +30,7 @@ from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
 from sshwarma.common.limits import OAUTH_REQUEST_TIMEOUT_SECONDS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.client.address import Resolver, resolve_host
 from sshwarma.mcp.client.credentials import AuthChallenge, CredentialStore, StoredCredentials
 from sshwarma.mcp.client.pending_sign_in import PendingSignIn
@@ -303,7 +304,9 @@ def _read_error_code(response: httpx2.Response) -> str:
         body = None
     code = body.get("error") if isinstance(body, dict) else None
     return (
-        strip_invisible(str(code))[:60] if isinstance(code, str) else f"HTTP {response.status_code}"
+        shorten_name(strip_invisible(str(code)))
+        if isinstance(code, str)
+        else f"HTTP {response.status_code}"
     )
 
 

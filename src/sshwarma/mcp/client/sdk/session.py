@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_LISTING_PAGES,
     MAX_SERVER_TEXT_CHARACTERS,
 )
+from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
 from sshwarma.mcp.client.link import (
     LinkCallbacks,
@@ -68,7 +69,7 @@ class McpSession(ServerLink):
         info = client.server_info
         self.greeting = ServerInfo(
             client.protocol_version,
-            strip_invisible(f"{info.name} {info.version}")[:100] if info else "",
+            shorten_text(strip_invisible(f"{info.name} {info.version}")) if info else "",
             era,
         )
         self._listen_task: asyncio.Task[None] | None = None
@@ -204,7 +205,9 @@ def _check_header_annotations(entry: Any) -> RejectedTool | None:
     error = find_invalid_x_mcp_header(schema) if isinstance(schema, dict) else None
     if not error:
         return None
-    return RejectedTool(str(entry.get("name")), f"x-mcp-header: {strip_invisible(error)[:120]}")
+    return RejectedTool(
+        str(entry.get("name")), f"x-mcp-header: {shorten_text(strip_invisible(error))}"
+    )
 
 
 def _remember_listing(session: ClientSession, listing: ToolListing) -> None:

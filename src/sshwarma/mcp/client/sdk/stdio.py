@@ -31,6 +31,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_BYTES,
     MAX_SERVER_MESSAGE_QUOTES,
 )
+from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.throttle import Throttle
@@ -203,7 +204,7 @@ async def _wait_until_gone(
         exit_task.cancel()
     if reading.done() and not reading.cancelled() and (reason := reading.result()):
         return reason
-    detail = f": {ring.last_line[:200]}" if ring.last_line else ""
+    detail = f": {shorten_text(ring.last_line)}" if ring.last_line else ""
     return f"it {_describe_exit(process.returncode)}{detail}"
 
 
