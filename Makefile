@@ -30,7 +30,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile 
 
 # Everything that is no soak.
 test: setup
-	$(BIN)/python tests/install.py
+	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS) -m "not soak"
 
 # What starts no process and no server, and is quick: for after each change. It waits for nothing, so
@@ -40,7 +40,7 @@ test-fast: setup
 
 # Everything, with the soak and the whole conformance client: what CI runs.
 test-all: setup
-	$(BIN)/python tests/install.py
+	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all
 

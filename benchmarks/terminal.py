@@ -26,7 +26,7 @@ COLUMNS = (80, 100, 120, 132, 203)  # widths of the terminals in a room
 ROUNDS = 50
 
 
-class HandLoop(asyncio.SelectorEventLoop):
+class ManualClockLoop(asyncio.SelectorEventLoop):
     """A loop with a manual clock, so that frames cost CPU and no waiting."""
 
     now = 0.0
@@ -92,7 +92,7 @@ def said(number: int) -> Block:
     )
 
 
-def keys(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int) -> None:
+def keys(terminal: Terminal, typed: Sequence[bytes], loop: ManualClockLoop, clear: int) -> None:
     for number, key in enumerate(typed):
         if number % clear == 0:
             terminal.feed(b"\x05\x15")
@@ -101,7 +101,7 @@ def keys(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int)
 
 
 def main() -> None:
-    loop = HandLoop()
+    loop = ManualClockLoop()
     clock = FrameClock(loop)
     alone = seat(clock, 80)
     measure_keys(alone, loop)
@@ -113,7 +113,7 @@ def main() -> None:
     loop.close()
 
 
-def measure_keys(alone: Terminal, loop: HandLoop) -> None:
+def measure_keys(alone: Terminal, loop: ManualClockLoop) -> None:
     ascii_keys = [bytes([97 + number % 26]) for number in range(6000)]
     print(f"key, end of line, ASCII        {per_key(alone, ascii_keys, loop, 60):8.1f} us")
     print(f"key, end of line, wrapping     {per_key(alone, ascii_keys, loop, 400):8.1f} us")
@@ -125,7 +125,7 @@ def measure_keys(alone: Terminal, loop: HandLoop) -> None:
     print(f"key, middle of line, CJK       {per_key(alone, middle, loop, 60):8.1f} us")
 
 
-def measure_floods(alone: Terminal, loop: HandLoop) -> None:
+def measure_floods(alone: Terminal, loop: ManualClockLoop) -> None:
     alone.feed(b"\x15")
     mebibyte = b"x" * 2**20
 
@@ -146,7 +146,7 @@ def measure_floods(alone: Terminal, loop: HandLoop) -> None:
     print(f"1 MiB of arrow keys            {(process_time() - start) * 1000:8.1f} ms")
 
 
-def measure_people(clock: FrameClock, loop: HandLoop) -> None:
+def measure_people(clock: FrameClock, loop: ManualClockLoop) -> None:
     people = [seat(clock, COLUMNS[number % len(COLUMNS)]) for number in range(PEOPLE)]
     for person in people:
         person.feed(b"half a line")
@@ -203,7 +203,7 @@ def measure_answers() -> None:
     print(f"answer of {len(texts[0]) / 1000:.1f} kB, code cached    {drawn:8.1f} ms, once per room")
 
 
-def measure_idle_terminals(clock: FrameClock, loop: HandLoop) -> None:
+def measure_idle_terminals(clock: FrameClock, loop: ManualClockLoop) -> None:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -219,7 +219,7 @@ def measure_idle_terminals(clock: FrameClock, loop: HandLoop) -> None:
     print(f"idle terminal                  {used / PEOPLE / 1024:8.1f} KiB (after 300 lines)")
 
 
-def per_key(terminal: Terminal, typed: Sequence[bytes], loop: HandLoop, clear: int) -> float:
+def per_key(terminal: Terminal, typed: Sequence[bytes], loop: ManualClockLoop, clear: int) -> float:
     return microseconds(lambda: keys(terminal, typed, loop, clear), len(typed))
 
 

@@ -117,9 +117,11 @@ def _play(alice: Screen, bob: Screen) -> None:
 
 def draw(screen: Screen) -> str:
     """The screen as SVG."""
-    glass = screen.glass
+    pyte_screen = screen.pyte_screen
     used = 1 + max(
-        y for y in range(glass.lines) if any(cell.data != " " for cell in glass.buffer[y].values())
+        y
+        for y in range(pyte_screen.lines)
+        if any(cell.data != " " for cell in pyte_screen.buffer[y].values())
     )
     width = COLUMNS * CELL_WIDTH + 2 * MARGIN
     height = used * CELL_HEIGHT + TITLE_HEIGHT + MARGIN
@@ -137,8 +139,8 @@ def draw(screen: Screen) -> str:
         f'<g font-family="{FONTS}" font-size="{FONT_SIZE}" xml:space="preserve">',
     ]
     for y in range(used):
-        parts += _draw_row(glass.buffer[y], y)
-    x, y = glass.cursor.x, glass.cursor.y
+        parts += _draw_row(pyte_screen.buffer[y], y)
+    x, y = pyte_screen.cursor.x, pyte_screen.cursor.y
     parts.append(_rectangle(x, y, 1, FOREGROUND))
     return "\n".join((*parts, "</g>", "</svg>", ""))
 

@@ -60,8 +60,8 @@ def write(path: Path, *entries: tuple[str | tarfile.TarInfo, bytes]) -> Path:
 
 
 def manifest_of(content: bytes, **changes: Any) -> bytes:
-    told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    return json.dumps(told | changes).encode()
+    received = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return json.dumps(received | changes).encode()
 
 
 async def test_backup_during_writes_is_consistent(
@@ -82,18 +82,18 @@ async def test_backup_during_writes_is_consistent(
 
     talking = [asyncio.create_task(talk()) for _ in range(4)]
     archives = [tmp_path / f"{n}.tar.gz" for n in range(3)]
-    told = [await asyncio.to_thread(write_backup, world.store.path, path) for path in archives]
+    received = [await asyncio.to_thread(write_backup, world.store.path, path) for path in archives]
     going = False
     await asyncio.gather(*talking)
-    assert [one["rows"] for one in told] == sorted(one["rows"] for one in told)
-    for path, one in zip(archives, told, strict=True):
+    assert [one["rows"] for one in received] == sorted(one["rows"] for one in received)
+    for path, one in zip(archives, received, strict=True):
         target = tmp_path / path.name.split(".")[0]
         assert await asyncio.to_thread(restore_backup, path, target) == one
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())
     assert [agent.name for agent in again.agents] == ["alice"]
-    assert len(await again.last_rows("lobby", 10)) == min(10, told[2]["rows"])
+    assert len(await again.last_rows("lobby", 10)) == min(10, received[2]["rows"])
     await again.close()
 
 
@@ -244,8 +244,8 @@ def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
 
 def test_wrong_database_checksum_is_refused(database: Path, tmp_path: Path) -> None:
     content = database.read_bytes()
-    told = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
-    bad = write(tmp_path / "bad.tar.gz", ("manifest.json", told), ("world.db", content))
+    received = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
+    bad = write(tmp_path / "bad.tar.gz", ("manifest.json", received), ("world.db", content))
     with pytest.raises(InvalidBackupError, match="the checksum of its database is wrong"):
         restore_backup(bad, tmp_path / "new")
     assert not (tmp_path / "new" / "world.db").exists()

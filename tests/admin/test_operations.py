@@ -69,11 +69,11 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
 async def test_agent_role_and_disabling_are_changed_and_listed(
     world: World, alice: Someone, bob: Someone
 ) -> None:
-    told: list[Event] = []
-    world.bus.on_agent(bob.id, told.append)
+    received: list[Event] = []
+    world.bus.on_agent(bob.id, received.append)
     await run_operation(world, "agents_role", {"name": "bob", "role": "admin"})
     await run_operation(world, "agents_disable", {"name": "BOB"})
-    assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
+    assert [type(event) for event in received if isinstance(event, AgentEvicted)] == [AgentEvicted]
     listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
     assert listed["bob"] == {
         "name": "bob", "kind": "person", "role": "admin", "disabled": True, "keys": 0,

@@ -34,14 +34,14 @@ async def usable(who: Someone) -> list[str]:
     return [i.thing.label for i in load.usable if i.thing.label.partition(":")[0] in await ids(who)]
 
 
-async def told(who: Someone, line: str) -> str:
+async def received(who: Someone, line: str) -> str:
     return render_plain(draw_result(await do(who, line)))
 
 
 async def test_removing_a_namespace_removes_its_children_and_tools(git: None, bob: Someone) -> None:
     await do(bob, "/load git --include-children")
     assert sorted(await usable(bob)) == sorted(TOOLS)
-    said = await told(bob, "/namespace remove git")
+    said = await received(bob, "/namespace remove git")
     assert said.strip() == "Removed git with git.branch, git.branch.remote: 3 tools."
     assert await ids(bob) == []
     assert await usable(bob) == []
@@ -76,7 +76,7 @@ async def test_moved_namespace_keeps_equipment_and_overrides(
     await do(bob, "/load git.branch")
     await do(bob, "/tool describe git.branch:create = Makes one.")
     await tools.call(bob.caller, "git.branch:create", {})
-    said = await told(bob, "/namespace set git.branch parent scm")
+    said = await received(bob, "/namespace set git.branch parent scm")
     assert said.strip() == "git.branch is now scm.branch."
     assert await ids(bob) == ["git", "scm", "scm.branch", "scm.branch.remote"]
     assert await usable(bob) == ["scm.branch:create"]
@@ -149,7 +149,7 @@ async def test_namespace_set_shows_the_parsed_value(git: None, bob: Someone) -> 
         ("load_with_parent", "yes", "on"),
         ("description", "-", "empty"),
     ):
-        said = await told(bob, f"/namespace set git {field} {typed}")
+        said = await received(bob, f"/namespace set git {field} {typed}")
         assert said.strip().endswith(f"of git is now: {shown}.")
     assert "Usage: /namespace set NAME FIELD VALUE" in str(
         (await refused(bob, "/namespace set git load_with_parent")).hint_for(PERSON)
@@ -167,10 +167,10 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
     assert isinstance(why, Unavailable)
     assert "/state add ci-ready" in why.hint_for(PERSON)
     for thing in ("git", "git:push"):
-        assert "Status: needs ci-ready" in await told(bob, f"/examine {thing}")
-    assert "(needs ci-ready)" in await told(bob, "/find")
+        assert "Status: needs ci-ready" in await received(bob, f"/examine {thing}")
+    assert "(needs ci-ready)" in await received(bob, "/find")
     await do(alice, "/state add ci-ready")
-    assert "Status: available" in await told(bob, "/examine git")
+    assert "Status: available" in await received(bob, "/examine git")
     for line, words in (
         ("/load gti", "Did you mean git?"),
         ("/load lobby", "a room to stand in"),
@@ -187,12 +187,12 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
     ):
         assert words in str(await refused(bob, line)), line
     assert "cannot be removed" in str(await refused(alice, "/namespace remove global"))
-    assert (await told(bob, "/unload git")).strip() == "git is not loaded on you."
+    assert (await received(bob, "/unload git")).strip() == "git is not loaded on you."
     await do(bob, "/load git")
-    assert "git is already loaded on you." in await told(bob, "/load git")
-    assert "always loaded" in await told(bob, "/unload global")
+    assert "git is already loaded on you." in await received(bob, "/load git")
+    assert "always loaded" in await received(bob, "/unload global")
     await do(alice, "/namespace set git enabled off")
-    assert "disabled" in await told(bob, "/namespaces")
+    assert "disabled" in await received(bob, "/namespaces")
     assert "is disabled" in str(await refused(bob, "/load git"))
 
 
@@ -263,7 +263,7 @@ async def test_rooms_and_agents_cannot_share_a_name(den: str, bob: Someone) -> N
 
 async def test_inventory_item_names_its_namespace(git: None, bob: Someone) -> None:
     await do(bob, "/load git.branch")
-    assert "[git.branch, available, yours]" in await told(bob, "/inv")
+    assert "[git.branch, available, yours]" in await received(bob, "/inv")
 
 
 async def test_detected_states_cannot_be_set_by_hand(den: str, alice: Someone) -> None:
@@ -279,9 +279,9 @@ async def test_inv_all_shows_missing_states(
     git: None, den: str, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, "/namespace set git required_states ci-ready")
-    assert "[git, needs ci-ready]" in await told(bob, "/inv all")
+    assert "[git, needs ci-ready]" in await received(bob, "/inv all")
     await do(alice, "/state add ci-ready")
-    shown = await told(bob, "/inv all")
+    shown = await received(bob, "/inv all")
     assert "○ git:push" in shown
     assert "needs" not in shown
 
@@ -290,12 +290,12 @@ async def test_equipment_of_another_agent_is_labelled_with_its_owner(
     git: None, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, '/equip me "git:*"')  # quotes, as a shell would want them
-    shown = await told(alice, "/inv @bob")
+    shown = await received(alice, "/inv @bob")
     assert "[git, available, bob's]" in shown
     assert "bob's bag:" in shown
-    assert "yours" in await told(bob, "/inv me")
+    assert "yours" in await received(bob, "/inv me")
 
 
 async def test_gc_purge_preview_says_how_to_purge(git: None, alice: Someone) -> None:
     await do(alice, "/namespace remove git")
-    assert "/gc purge 0 --yes does it" in await told(alice, "/gc purge 0")
+    assert "/gc purge 0 --yes does it" in await received(alice, "/gc purge 0")

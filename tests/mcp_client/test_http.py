@@ -105,11 +105,11 @@ class Web(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, dict[str, str]]] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
+        super().__init__(("127.0.0.1", 0), WebHandler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class _Answers(BaseHTTPRequestHandler):
+class WebHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Web
 
@@ -309,11 +309,11 @@ async def test_server_of_the_newer_protocol_answers_calls(hubbed: Hubbed) -> Non
         await hubbed.add("modern", url=f"http://127.0.0.1:{port}/mcp", allow_private=True)
         assert (await hubbed.server("modern")).metadata["version"] == "2026-07-28"
         assert (await hubbed.call("modern:echo", text="hi")).text == "hi"
-        told: list[str] = []
+        received: list[str] = []
         caller = hubbed.owner.caller
-        object.__setattr__(caller, "on_progress", told.append)
+        object.__setattr__(caller, "on_progress", received.append)
         await hubbed.tools.call(caller, "modern:steps", {})
-        assert told == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
+        assert received == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
         await hubbed.call("modern:grow")
 
         async def grown() -> bool:

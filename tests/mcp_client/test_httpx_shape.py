@@ -14,9 +14,9 @@ import httpcore2
 import httpx2
 import pytest
 
-from source_digest import digest_of
 from sshwarma.mcp.client.sdk._httpx import GuardedTransport, GuardNotInstalled
 from sshwarma.mcp.client.sdk.http import CheckedNetworkBackend, CheckedTransport
+from support.source_digest import digest_of
 
 READ_AT = "2.16.2"
 

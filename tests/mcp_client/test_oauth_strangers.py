@@ -27,7 +27,7 @@ class Stranger(ThreadingHTTPServer):
     def __init__(self) -> None:
         self.documents: dict[str, dict[str, Any]] = {}
         self.seen: list[str] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
+        super().__init__(("127.0.0.1", 0), StrangerHandler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def describe(self, **more: Any) -> None:
@@ -48,7 +48,7 @@ class Stranger(ThreadingHTTPServer):
         }  # fmt: skip
 
 
-class _Answers(BaseHTTPRequestHandler):
+class StrangerHandler(BaseHTTPRequestHandler):
     server: Stranger
 
     def do_GET(self) -> None:

@@ -14,7 +14,7 @@ from mcp.client.auth.oauth2 import OAuthClientProvider
 from mcp.client.session import ClientSession
 from mcp.server.session import ServerSession
 
-from source_digest import digest_of
+from support.source_digest import digest_of
 
 READ_AT = "2.3.0"
 

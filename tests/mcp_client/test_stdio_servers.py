@@ -119,10 +119,10 @@ async def test_cancelled_call_is_cancelled_at_the_server(hubbed: Hubbed) -> None
         await running
     assert supervisor.in_flight == 0
 
-    async def told() -> bool:
+    async def received() -> bool:
         return len(json.loads((await hubbed.call("evil:cancelled")).text)) == 1
 
-    await hubbed.until(told)
+    await hubbed.until(received)
 
 
 async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
@@ -140,11 +140,11 @@ async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
 
 async def test_progress_is_reported_as_plain_text(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
-    told: list[str] = []
+    received: list[str] = []
     caller = hubbed.owner.caller
-    object.__setattr__(caller, "on_progress", told.append)
+    object.__setattr__(caller, "on_progress", received.append)
     assert (await hubbed.tools.call(caller, "evil:steps", {})).text == "Three steps."
-    assert told == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
+    assert received == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
 
 
 async def test_program_gets_a_minimal_environment(

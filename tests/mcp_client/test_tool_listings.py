@@ -99,8 +99,8 @@ async def test_listing_of_500_tools_is_one_change(hubbed: Hubbed) -> None:
 
 async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
     await hubbed.poisoned("rug")
-    told: list[Any] = []
-    hubbed.world.bus.on_agent(hubbed.owner.id, told.append)
+    received: list[Any] = []
+    hubbed.world.bus.on_agent(hubbed.owner.id, received.append)
     assert await hubbed.obstacle("evil:echo") == ""
     await hubbed.call("evil:again")
 
@@ -108,7 +108,7 @@ async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
         return await hubbed.obstacle("evil:echo") == CHANGED
 
     await hubbed.until(changed)
-    (news,) = (one.text for one in told if isinstance(one, QuestionAsked))
+    (news,) = (one.text for one in received if isinstance(one, QuestionAsked))
     assert news == (
         "Tools to approve: echo, newcomer. Read /mcp show evil, then /mcp approve evil."
     )

@@ -51,7 +51,7 @@ async def test_presence_ends_some_time_after_the_last_request(
             soon.setattr(clients, "STAY_AFTER_REQUEST_SECONDS", 0.3)
             await client.call_tool("look", {})
             await served.until(lambda: "ann" not in served.here())
-    await served.told("lobby", "arrives", "leaves")
+    await served.received("lobby", "arrives", "leaves")
     async with served.client(token) as client:
         await client.call_tool("look", {})
         assert "ann" in served.here()
@@ -150,11 +150,11 @@ async def test_kicked_agent_is_moved_and_notified(served: Served, mode: str) -> 
         await served.do("ben", "/kick ann cool down", room="den")
         await served.until(lambda: "ann" not in served.here(den))
         heard = await waits
-        told = [event for event in heard["events"] if event["kind"] == "put_out"]
-        while not told:
+        received = [event for event in heard["events"] if event["kind"] == "put_out"]
+        while not received:
             heard = await events(client, heard["cursor"])
-            told = [event for event in heard["events"] if event["kind"] == "put_out"]
-        assert told[0]["text"] == "ben kicked you out of den: cool down"
+            received = [event for event in heard["events"] if event["kind"] == "put_out"]
+        assert received[0]["text"] == "ben kicked you out of den: cool down"
         assert heard["room"] == "lobby"
         await served.do("ben", "/ban ann", room="den")
         banned = await client.call_tool("join", {"room": "den"})

@@ -127,16 +127,16 @@ async def test_concurrent_answers_per_room_are_bounded(
 
 
 async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -> None:
-    told: list[int] = []
+    received: list[int] = []
 
     class Counting:
         async def compose(self, caller: Caller, *_: Any, budget: int, **__: Any) -> ModelContext:
-            told.append(budget)
+            received.append(budget)
             layer = Layer("x", "turn", "system", text="x" * 3600)
             return ModelContext((layer,))
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if len(told) == 1:
+        if len(received) == 1:
             raise BackendError("too long", is_context_too_long=True)
         yield TextDelta("now it fits")
 
@@ -145,7 +145,7 @@ async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -
     house.turns._deps = replace(house.turns._deps, composer=Counting())  # type: ignore[arg-type]
     made = await house.says("alice", "@qwen go")
     assert said_by(made, house, "qwen") == ["now it fits"]
-    assert told == [8_000, 500]
+    assert received == [8_000, 500]
 
 
 async def test_old_results_of_a_long_turn_are_truncated(house: House) -> None:

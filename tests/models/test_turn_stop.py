@@ -58,15 +58,15 @@ async def test_a_muted_or_banned_model_is_not_asked(
 ) -> None:
     alice, bob = house.caller("alice"), house.caller("bob")
     await run_line(alice, sanction.format(model))
-    told = await run_line(bob, f"@{model} hi")
-    assert (told.turns, told.note) == ((), said.format(model))
+    received = await run_line(bob, f"@{model} hi")
+    assert (received.turns, received.note) == ((), said.format(model))
     assert not house.backend.asked
     assert await house.statuses() == []
     assert model not in (await run_line(bob, "/look")).models
     assert model not in {one.name for one in (await run_line(bob, "/models")).models}
     await run_line(alice, f"{sanction.split()[0]} {model} off")
-    told = await run_line(bob, f"@{model} hi")
-    assert (len(told.turns), told.note) == (1, "")
+    received = await run_line(bob, f"@{model} hi")
+    assert (len(received.turns), received.note) == (1, "")
 
 
 async def test_a_mute_stops_the_answer_of_a_model_and_keeps_it_from_being_asked_again(

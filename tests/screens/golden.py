@@ -15,14 +15,14 @@ SECONDS = 30.0
 
 def picture(screen: Screen) -> str:
     """The visible screen with its edges, `█` where the cursor stands, and times made equal."""
-    columns, rows = screen.glass.columns, screen.glass.lines
+    columns, rows = screen.pyte_screen.columns, screen.pyte_screen.lines
     shown = screen.lines
     at, row = screen.cursor
     framed = []
     for number in range(rows):
         text = shown[number] if number < len(shown) else ""
         if number == row:
-            cells = screen.glass.buffer[number]
+            cells = screen.pyte_screen.buffer[number]
             before = "".join(cells[x].data for x in range(at))
             under = cells[at].data or " "
             text = f"{before}█{(under + ''.join(cells[x].data for x in range(at + 1, columns)))}"

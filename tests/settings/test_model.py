@@ -41,9 +41,9 @@ def test_models_are_read_from_settings_tables(tmp_path: Path) -> None:
 def test_invalid_model_settings_do_not_print_a_key(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
         ModelSettings(**{"name": "qwen", "kind": "openai", "model": "gpt-4o"} | wrong)
-    told = " ".join(error["msg"] for error in raised.value.errors())
-    assert said in told
-    assert KEY not in told
+    received = " ".join(error["msg"] for error in raised.value.errors())
+    assert said in received
+    assert KEY not in received
     assert KEY not in str(raised.value)
 
 

@@ -47,5 +47,5 @@ async def test_disconnect_during_login_leaves_no_presence(world: World) -> None:
     await asyncio.wait_for(other_end.ended.wait(), 30)
     await house.flush()
     assert not world.presence.connections_of(carol.id)
-    told = [row.content for row in await world.last_rows("lobby", 5)]
-    assert told[-1] == "leaves"
+    received = [row.content for row in await world.last_rows("lobby", 5)]
+    assert received[-1] == "leaves"

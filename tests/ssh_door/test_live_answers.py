@@ -28,11 +28,11 @@ class Watcher:
     def __init__(self) -> None:
         self.shown: dict[str, LiveAnswerView] = {}
         self.times = 0
-        self.told = asyncio.Event()
+        self.received = asyncio.Event()
 
     def show_answer(self, turn_id: str, coming: LiveAnswerView | None) -> None:
         self.times += 1
-        self.told.set()
+        self.received.set()
         if coming is None:
             self.shown.pop(turn_id)
         else:
@@ -41,8 +41,8 @@ class Watcher:
     async def hears(self, times: int) -> None:
         """Wait until it was shown something `times` times."""
         while self.times < times:
-            self.told.clear()
-            await self.told.wait()
+            self.received.clear()
+            await self.received.wait()
 
     def progress(self, turn_id: str = "t") -> str:
         return self.shown[turn_id].progress.plain()

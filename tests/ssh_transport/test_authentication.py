@@ -16,9 +16,8 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-
-from .conftest import Connect, Serve, Ssh, World, until, within
-from .scripted import Scripted, scripted
+from support.scripted_ssh import Scripted, scripted
+from support.ssh_server import Connect, Serve, Ssh, World, until, within
 
 Key = asyncssh.SSHKey
 Script = Callable[[Scripted, Key, Key], None]

@@ -10,8 +10,7 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-
-from .conftest import Connect, Serve, World, until, within
+from support.ssh_server import Connect, Serve, World, until, within
 
 
 class Socket:

@@ -10,8 +10,7 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-
-from .conftest import Connect, Serve, Ssh, World, finish, until, within
+from support.ssh_server import Connect, Serve, Ssh, World, finish, until, within
 
 
 async def test_dead_peer_is_dropped_by_keepalive(serve: Serve, ssh: Ssh, world: World) -> None:
@@ -69,7 +68,7 @@ async def test_drain_sends_the_reason_and_closes_all_connections(
     done = await finish(client)
     assert b"the world is restarting" in done.err
     assert done.out.endswith(b"goodbye, all")
-    assert world.programs[0].told[-1] == ("closed", None)
+    assert world.programs[0].received[-1] == ("closed", None)
     assert server.connections == 0
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.1", port)

@@ -8,8 +8,7 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-
-from .conftest import Connect, Serve, World, until, within
+from support.ssh_server import Connect, Serve, World, until, within
 
 HUGE = 2**31 - 1
 
@@ -36,7 +35,7 @@ async def test_window_size_is_clamped(
     assert program.channel.size == seen
     process.change_terminal_size(*asked)
     await until(lambda: program.count("resized"))
-    assert program.told[-1] == ("resized", *seen)
+    assert program.received[-1] == ("resized", *seen)
 
 
 async def test_resize_flood_is_coalesced(serve: Serve, connect: Connect, world: World) -> None:
@@ -48,7 +47,7 @@ async def test_resize_flood_is_coalesced(serve: Serve, connect: Connect, world: 
         process.change_terminal_size(20 + number % 400, 30)
     process.change_terminal_size(123, 45)
     (program,) = world.programs
-    await until(lambda: ("resized", 123, 45) in program.told)
+    await until(lambda: ("resized", 123, 45) in program.received)
     process.stdin.write(b"x")
     await within(process.stdout.readexactly(1))
     assert program.count("resized") < 100
@@ -102,7 +101,7 @@ async def test_paused_reading_holds_back_input(
     assert program.count("data") == 0
     assert process.channel.get_write_buffer_size() == 40_000
     program.channel.resume_reading()
-    await until(lambda: sum(len(e[1]) for e in program.told if e[0] == "data") == 50_000)
+    await until(lambda: sum(len(e[1]) for e in program.received if e[0] == "data") == 50_000)
 
 
 async def test_malformed_pty_modes_end_only_that_connection(

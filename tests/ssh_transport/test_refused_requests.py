@@ -9,8 +9,7 @@ import pytest
 from asyncssh.packet import Boolean, String, UInt32
 
 from sshwarma.ssh.transport.server import SshServer
-
-from .conftest import Connect, Ssh, World, finish, until, within
+from support.ssh_server import Connect, Ssh, World, finish, until, within
 
 Client = asyncssh.SSHClientConnection
 

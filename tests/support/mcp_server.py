@@ -153,7 +153,7 @@ class Served:
         found = self.world.presence.in_room(room_id)
         return {self.world.agents.name_of(present.agent_id): present for present in found}
 
-    async def told(self, room_id: str, *words: str) -> None:
+    async def received(self, room_id: str, *words: str) -> None:
         """Wait until a room's newest rows are these: a row is written after what it tells of."""
 
         async def newest() -> list[str]:

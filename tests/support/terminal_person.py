@@ -1,7 +1,7 @@
 """A person at a terminal, for tests: types, looks at the screen, waits without waiting.
 
-The loop's time is moved by hand, so nothing sleeps. `Glass` is pyte's screen taught to draw
-grapheme clusters, as terminals of today do.
+The loop's time is moved by hand, so nothing sleeps. `MeasuredScreen` is pyte's screen taught to
+draw grapheme clusters, as terminals of today do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOpti
 from sshwarma.terminal.text import Block, Line, block
 
 
-class HandLoop(asyncio.SelectorEventLoop):
+class ManualClockLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock is moved by hand."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HandLoop(asyncio.SelectorEventLoop):
             self.turn()
 
 
-class Glass(pyte.HistoryScreen):
+class MeasuredScreen(pyte.HistoryScreen):
     """A screen that draws a cluster into one place, `measure` columns wide."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Person:
 
     def __init__(
         self,
-        loop: HandLoop,
+        loop: ManualClockLoop,
         *,
         columns: int = 40,
         rows: int = 10,
@@ -101,8 +101,8 @@ class Person:
         **options: Any,
     ) -> None:
         self.loop = loop
-        self.glass = Glass(columns, rows, measure)
-        self.stream = pyte.ByteStream(self.glass)
+        self.pyte_screen = MeasuredScreen(columns, rows, measure)
+        self.stream = pyte.ByteStream(self.pyte_screen)
         self.written: list[bytes] = []
         self.lines: list[str] = []
         self.on_line: Callable[[str], None] = self.lines.append
@@ -156,17 +156,17 @@ class Person:
         self.wait()
 
     def resize(self, columns: int, rows: int) -> None:
-        self.glass.resize(rows, columns)
+        self.pyte_screen.resize(rows, columns)
         self.terminal.resize(columns, rows)
         self.wait()
 
     def rows(self) -> list[str]:
         """Visible rows down to the last that is not empty."""
-        rows = self.glass.rows()
+        rows = self.pyte_screen.rows()
         while rows and not rows[-1]:
             rows.pop()
         return rows
 
     def cursor(self) -> tuple[int, int]:
         """Column and row of the cursor, from 0."""
-        return self.glass.cursor.x, self.glass.cursor.y
+        return self.pyte_screen.cursor.x, self.pyte_screen.cursor.y

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.terminal_person import HandLoop, Person
+from support.terminal_person import ManualClockLoop, Person
 
 
 @pytest.fixture
-def loop() -> Iterator[HandLoop]:
-    hand = HandLoop()
+def loop() -> Iterator[ManualClockLoop]:
+    hand = ManualClockLoop()
     yield hand
     hand.close()
 
 
 @pytest.fixture
-def sit(loop: HandLoop) -> Callable[..., Person]:
+def sit(loop: ManualClockLoop) -> Callable[..., Person]:
     def seat(**options: object) -> Person:
         return Person(loop, **options)  # type: ignore[arg-type]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
-from support.terminal_person import HandLoop
+from support.terminal_person import ManualClockLoop
 
 
 class Drawn:
@@ -19,7 +19,7 @@ class Drawn:
         self.frames += 1
 
 
-def test_first_change_is_drawn_in_the_next_loop_turn(loop: HandLoop) -> None:
+def test_first_change_is_drawn_in_the_next_loop_turn(loop: ManualClockLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
     clock.request_frame(screen)
     assert screen.frames == 0
@@ -27,7 +27,7 @@ def test_first_change_is_drawn_in_the_next_loop_turn(loop: HandLoop) -> None:
     assert screen.frames == 1
 
 
-def test_further_changes_are_drawn_once_per_interval(loop: HandLoop) -> None:
+def test_further_changes_are_drawn_once_per_interval(loop: ManualClockLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
     for _ in range(100):
         clock.request_frame(screen)
@@ -35,7 +35,7 @@ def test_further_changes_are_drawn_once_per_interval(loop: HandLoop) -> None:
     assert 10 <= screen.frames <= 12
 
 
-def test_all_screens_share_one_timer(loop: HandLoop) -> None:
+def test_all_screens_share_one_timer(loop: ManualClockLoop) -> None:
     clock = FrameClock(loop)
     screens = [Drawn() for _ in range(200)]
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_all_screens_share_one_timer(loop: HandLoop) -> None:
     assert {screen.frames for screen in screens} == {3}
 
 
-def test_failing_screen_is_reported_and_the_others_are_drawn(loop: HandLoop) -> None:
+def test_failing_screen_is_reported_and_the_others_are_drawn(loop: ManualClockLoop) -> None:
     reported: list[object] = []
     loop.set_exception_handler(lambda loop, context: reported.append(context["exception"]))
     clock = FrameClock(loop)
@@ -59,7 +59,7 @@ def test_failing_screen_is_reported_and_the_others_are_drawn(loop: HandLoop) -> 
     assert [type(error) for error in reported] == [OSError]
 
 
-def test_forgotten_screen_is_not_drawn(loop: HandLoop) -> None:
+def test_forgotten_screen_is_not_drawn(loop: ManualClockLoop) -> None:
     clock, screen = FrameClock(loop), Drawn()
     clock.request_frame(screen)
     clock.forget(screen)
@@ -67,7 +67,7 @@ def test_forgotten_screen_is_not_drawn(loop: HandLoop) -> None:
     assert screen.frames == 0
 
 
-def test_slow_frames_are_spaced_further_apart(loop: HandLoop) -> None:
+def test_slow_frames_are_spaced_further_apart(loop: ManualClockLoop) -> None:
     class Slow(Drawn):
         def frame(self) -> None:
             super().frame()

@@ -62,7 +62,7 @@ def test_queue_while_paused_is_bounded(sit: Sit) -> None:
         alice.terminal.print(block(str(number)))
     alice.terminal.resume()
     alice.wait()
-    seen = alice.glass.everything()
+    seen = alice.pyte_screen.everything()
     assert seen[0] == "[1 lines skipped]"
     assert seen[1] == "1"
 
@@ -72,7 +72,7 @@ def test_no_line_is_skipped_while_the_writer_has_room(sit: Sit) -> None:
     for number in range(MAX_QUEUED_BLOCKS * 3):
         alice.terminal.print(block(str(number)))
     alice.wait()
-    assert alice.glass.everything()[: MAX_QUEUED_BLOCKS * 3] == list(
+    assert alice.pyte_screen.everything()[: MAX_QUEUED_BLOCKS * 3] == list(
         map(str, range(MAX_QUEUED_BLOCKS * 3))
     )
 

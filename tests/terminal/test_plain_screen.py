@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sshwarma.terminal.output import PROMPT_DELAY_SECONDS
 from sshwarma.terminal.text import block, line
-from support.terminal_person import HandLoop, Person
+from support.terminal_person import ManualClockLoop, Person
 
 Sit = Callable[..., Person]
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
@@ -108,7 +108,7 @@ KEYS = st.sampled_from(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(KEYS, max_size=25))
 def test_last_row_is_always_the_draft(keys: list[str]) -> None:
-    loop = HandLoop()
+    loop = ManualClockLoop()
     alice = Person(loop, columns=120, plain=True)
     for key in keys:
         alice.type(key)

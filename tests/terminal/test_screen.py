@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sshwarma.terminal.layout import lay_out_input
 from sshwarma.terminal.text import block, line
 from support.hostile_text import is_harmless
-from support.terminal_person import HandLoop, Person
+from support.terminal_person import ManualClockLoop, Person
 
-LOOP = HandLoop()
+LOOP = ManualClockLoop()
 
 STEPS = st.lists(
     st.one_of(
@@ -59,12 +59,12 @@ def expected(alice: Person, columns: int, rows: int) -> tuple[list[str], tuple[i
 
 
 def check(alice: Person, columns: int, rows: int) -> None:
-    shown = alice.glass.rows()
+    shown = alice.pyte_screen.rows()
     lines, (column, row) = expected(alice, columns, rows)
-    assert alice.glass.cursor.x == column
+    assert alice.pyte_screen.cursor.x == column
     if len(lines) > rows // 2 - 1:
         return  # only a window of so long a draft is on screen
-    top = alice.glass.cursor.y - row
+    top = alice.pyte_screen.cursor.y - row
     assert shown[top : top + len(lines)] == lines
     below = shown[top + len(lines) :]
     status = alice.terminal._output.view.status
@@ -91,13 +91,13 @@ def test_screen_matches_a_simple_model(steps: list[tuple[str, str]], size: tuple
             alice.terminal.set_status(line(what) if what else None)
             alice.wait()
         check(alice, columns, rows)
-    everything = alice.glass.everything()
+    everything = alice.pyte_screen.everything()
     for text in heard:
         if text == "bob: hi":
             assert "bob: hi" in everything
     assert is_harmless(alice.bytes)
     alice.terminal.close()
-    assert alice.glass.cursor.x == 0
+    assert alice.pyte_screen.cursor.x == 0
 
 
 @settings(max_examples=30, deadline=None)
@@ -141,8 +141,8 @@ def test_flood_of_keys_is_bounded_and_reported_once() -> None:
     keys = random.Random(7)
     alice.type(b"".join(keys.choice([b"\x02", b"\x06", b"x\x01"]) for _ in range(20_000)))
     alice.wait()
-    told = [row for row in alice.glass.everything() if "too much input at once" in row]
-    assert len(told) == 1
+    received = [row for row in alice.pyte_screen.everything() if "too much input at once" in row]
+    assert len(received) == 1
     alice.wait(1)
     alice.type("\x05!")
     assert alice.terminal.draft.endswith("!")

@@ -59,7 +59,7 @@ def test_lines_printed_together_are_one_write(sit: Sit) -> None:
         alice.terminal.print(block(f"line {number}"))
     alice.wait()
     assert len(alice.written) == 1
-    assert alice.glass.everything()[:50] == [f"line {number}" for number in range(50)]
+    assert alice.pyte_screen.everything()[:50] == [f"line {number}" for number in range(50)]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_paused_terminal_writes_nothing_and_reports_skipped_lines(sit: Sit) -> N
     assert alice.written == []
     alice.terminal.resume()
     alice.wait()
-    seen = alice.glass.everything()
+    seen = alice.pyte_screen.everything()
     at = seen.index("[20 lines skipped]")
     assert seen[at + 1] == "line 10"
     assert seen[-1:] == ["> typed"] or "> typed" in seen
@@ -302,10 +302,10 @@ def test_ctrl_l_repaints_the_screen(sit: Sit) -> None:
 def test_theme_change_repaints_the_screen(sit: Sit) -> None:
     alice = sit()
     alice.hear(line(("error", "red")))
-    assert alice.glass.buffer[0][0].fg != "default"
+    assert alice.pyte_screen.buffer[0][0].fg != "default"
     alice.terminal.configure(theme="mono")
     alice.wait()
-    assert alice.glass.buffer[0][0].fg == "default"
+    assert alice.pyte_screen.buffer[0][0].fg == "default"
 
 
 def test_terminal_can_be_closed_from_a_callback(sit: Sit) -> None:

@@ -121,8 +121,8 @@ def test_endless_input_is_refused_once(sit: Sit) -> None:
         alice.type("x" * 4096)
     alice.wait()
     assert len(alice.terminal.draft) == 64 * 1024
-    told = [row for row in alice.glass.everything() if "the line is too long" in row]
-    assert len(told) == 1
+    received = [row for row in alice.pyte_screen.everything() if "the line is too long" in row]
+    assert len(received) == 1
 
 
 def test_two_lines_in_one_packet_are_both_submitted(sit: Sit) -> None:

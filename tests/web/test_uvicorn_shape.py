@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from source_digest import digest_of
+from support.source_digest import digest_of
 
 READ_AT = "0.54.0"
 

@@ -133,16 +133,16 @@ def test_terminal_state_survives_every_payload(alice: Person, bob: Person, room:
     watch = bob.sit(room=room)
     watch.type("half a line")
     watch.wait_for_input(f"{room}> half a line")
-    modes, charset = set(watch.glass.mode), watch.glass.charset
+    modes, charset = set(watch.pyte_screen.mode), watch.pyte_screen.charset
     for _, text in PAYLOADS:
         alice.run("say", text.encode("utf-8", "surrogatepass"))
     alice.does("say it is over")
     watch.wait_for("it is over")
     watch.wait_for_input(f"{room}> half a line")
-    assert watch.glass.mode == modes
-    assert watch.glass.charset == charset
-    assert (watch.glass.title, watch.glass.icon_name) == ("", "")
-    assert watch.glass.margins is None
+    assert watch.pyte_screen.mode == modes
+    assert watch.pyte_screen.charset == charset
+    assert (watch.pyte_screen.title, watch.pyte_screen.icon_name) == ("", "")
+    assert watch.pyte_screen.margins is None
     assert watch.count("Welcome, ") == 1
     assert not re.search("[\u0300-\u036f]{5}", watch.raw.decode())
     for row in watch.everything:

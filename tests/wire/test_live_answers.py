@@ -129,7 +129,7 @@ def test_finished_answer_is_drawn_for_each_width(
         screen.wait_for_prompt(room_of(ann))
         screen.wait_for(lambda screen=screen: not re.search(SPINNER, screen.text))
         assert "**" not in screen.text
-    colours = hers.glass.buffer[hers.lines.index("    def run(job: str) -> int:")]
+    colours = hers.pyte_screen.buffer[hers.lines.index("    def run(job: str) -> int:")]
     assert colours[4].fg != colours[13].fg  # a keyword and another word
     later = ben.sit(90, 40, room=room_of(ben))  # who comes later sees the same
     later.wait_for(WIDE[WIDE.index("  1. ") :])

@@ -200,9 +200,9 @@ def test_image_result_is_stored_and_can_be_fetched(
     seq = int(shown[1])
     image = guest.run(f"attachment {seq}").raw
     assert image.startswith(b"\x89PNG\r\n")
-    told = guest.json("attachment")
-    assert (told["seq"], told["kind"], told["size"]) == (seq, "image/png", len(image))
-    assert base64.b64decode(told["data"]) == image
+    received = guest.json("attachment")
+    assert (received["seq"], received["kind"], received["size"]) == (seq, "image/png", len(image))
+    assert base64.b64decode(received["data"]) == image
     assert f"image/png, {len(image):,} bytes, attachment 1]" in guest.does(f"expand {seq}")
     screen.enter(f"/attachment {seq}")
     screen.wait_for(f"ssh HOST attachment {seq} > FILE")

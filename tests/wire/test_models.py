@@ -129,10 +129,10 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
     assert boss.json("model show luna")["tokens_today"] == 3300
     screen.enter("/model remove luna")
     screen.wait_for("Removed luna. What it said stays. /model add brings it back.")
-    told = "luna does not answer now: it is off. /models shows who answers."
-    assert told in boss.does("@luna hello are you there")
+    received = "luna does not answer now: it is off. /models shows who answers."
+    assert received in boss.does("@luna hello are you there")
     screen.enter("@luna hello again")
-    screen.wait_for(told)
+    screen.wait_for(received)
     assert not mock.asked("hello are you there")
     assert "luna" not in [known["name"] for known in boss.json("models")["models"]]
     said = boss.json("history 50")["entries"]
@@ -342,10 +342,10 @@ def test_change_of_provider_keeps_the_conversation(boss: Person, mock: Mock) -> 
 def _is_well_formed(messages: list[dict[str, Any]]) -> None:
     """As the mock keeps them: a person begins, roles are known, and every call of a tool is
     answered right after, once, and nothing else is."""
-    told = [message for message in messages if message["role"] != "system"]
-    assert told[0]["role"] == "user"
+    received = [message for message in messages if message["role"] != "system"]
+    assert received[0]["role"] == "user"
     waiting: list[str] = []
-    for message in told:
+    for message in received:
         if message["role"] == "tool":
             waiting.remove(message["tool_call_id"])
             continue

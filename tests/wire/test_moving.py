@@ -289,8 +289,8 @@ def test_arrival_and_departure_are_announced_once(alice: Person, bob: Person, ro
     assert watch.count(f"{bob.name} arrives") == 1
     assert watch.count(f"{bob.name} leaves") == 1
     entries = alice.json(f"history --room {room}")["entries"]
-    told = [entry["text"] for entry in entries if entry["who"] == bob.name]
-    assert told == ["arrives from lobby", "leaves"]
+    received = [entry["text"] for entry in entries if entry["who"] == bob.name]
+    assert received == ["arrives from lobby", "leaves"]
 
 
 def test_several_connections_are_one_arrival_and_one_departure(alice: Person, bob: Person) -> None:

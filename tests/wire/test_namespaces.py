@@ -134,18 +134,18 @@ def test_retention_policy_of_a_tool_trims_its_results_in_the_prompt(
     ann.does("tool new long = return ('x'):rep(3000)", "run long")
     room = ann.json("state list")["room"]
 
-    def told() -> str:
+    def received() -> str:
         layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
         return str(layers.get("log", ""))
 
-    assert told().count("x" * 600) == 1
-    assert "2400 more characters: expand row" in told()
+    assert received().count("x" * 600) == 1
+    assert "2400 more characters: expand row" in received()
     modes = {"KEEP": "x" * 3000, "SHORT 50": "2950 more", "PARAMS_ONLY": "returned 3000 characters"}
     for leave, seen in modes.items():
         ann.does(f"namespace set {room}:long leave_out {leave}")
-        assert seen in told()
+        assert seen in received()
     ann.does(f"namespace set {room}:long leave_out OMIT")
-    assert "long" not in told()
+    assert "long" not in received()
     for wrong in ("MAYBE", "SHORT many", "KEEP 5", "SHORT 0"):
         assert ann.run(f"namespace set {room}:long leave_out {wrong}").status == 2
     assert ann.run("namespace set git leave_out KEEP").status != 0

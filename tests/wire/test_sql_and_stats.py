@@ -22,10 +22,10 @@ class CountingModel(ThreadingHTTPServer):
     """An OpenAI-compatible server whose every answer is `pong`, for 100 tokens in and 20 out."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answers)
+        super().__init__(("127.0.0.1", 0), UsageHandler)
 
 
-class _Answers(BaseHTTPRequestHandler):
+class UsageHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)

@@ -111,21 +111,25 @@ def test_mention_rings_the_bell_once_and_is_highlighted(
     hers, his = alice.sit(room=room), bob.sit(room=room)
     hers.enter("nothing for you")
     his.wait_for("nothing for you")
-    assert his.glass.bells == 0
+    assert his.pyte_screen.bells == 0
     hers.enter(f"@{bob.name} look here")
     his.wait_for("look here")
-    his.wait_for(lambda: his.glass.bells == 1)
-    assert hers.glass.bells == 0
-    row = next(y for y in range(his.glass.lines) if "look here" in his._row(his.glass.buffer[y]))
-    at = his._row(his.glass.buffer[row]).index("look here")
-    assert his.glass.buffer[row][at].reverse
+    his.wait_for(lambda: his.pyte_screen.bells == 1)
+    assert hers.pyte_screen.bells == 0
+    row = next(
+        y
+        for y in range(his.pyte_screen.lines)
+        if "look here" in his._row(his.pyte_screen.buffer[y])
+    )
+    at = his._row(his.pyte_screen.buffer[row]).index("look here")
+    assert his.pyte_screen.buffer[row][at].reverse
     his.enter("/set bell off")
     his.wait_for("bell is off.")
     hers.enter(f"@{bob.name} once more")
     his.wait_for("once more")
     hers.enter("end")
     his.wait_for(f"{alice.name}: end")
-    assert his.glass.bells == 1
+    assert his.pyte_screen.bells == 1
 
 
 # -- the journal

@@ -212,10 +212,10 @@ def test_tab_completes_arguments_by_their_type(
     completes("/set timest", "/set timestamps ")
     completes("/history --bef", "/history --before ")
     completes("/help port", "/help portal ")
-    bells = screen.glass.bells
+    bells = screen.pyte_screen.bells
     screen.type("/join zzzz")
     screen.press("tab")
-    screen.wait_for(lambda: screen.glass.bells > bells)
+    screen.wait_for(lambda: screen.pyte_screen.bells > bells)
 
 
 def test_tab_menu_is_cycled_by_tab_and_closed_by_escape(alice: Person) -> None:
@@ -239,7 +239,7 @@ def test_private_room_is_not_completed(alice: Person, bob: Person, name: Named) 
     screen = bob.sit()
     screen.type(f"/join {room[:-1]}")
     screen.press("tab")
-    screen.wait_for(lambda: screen.glass.bells == 1)
+    screen.wait_for(lambda: screen.pyte_screen.bells == 1)
     assert screen.input == f"lobby> /join {room[:-1]}"
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.driver import Person, Server
 from support.driver.covers import covers
 from support.driver.fixtures import answering
-from support.driver.model import Asked, Model, question, told
+from support.driver.model import Asked, Model, question, received
 
 
 def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
@@ -126,8 +126,8 @@ def test_dropped_turn_leaves_the_prompt_and_can_be_restored(
     assert "question 1" not in layers(ann)["log"]
     assert listed(ann)[0]["status"] == "dropped"
     ann.does("@qwen question 3")
-    assert "question 1" not in told(model.asked[-1])
-    assert "question 2" in told(model.asked[-1])
+    assert "question 1" not in received(model.asked[-1])
+    assert "question 2" in received(model.asked[-1])
     other.does(f"join {studio}")
     refused = other.run(f"message restore {first}")
     assert refused.status != 0
@@ -171,7 +171,7 @@ def test_retry_makes_a_branch_that_can_be_switched(ann: Person, studio: str, mod
     old = listed(ann)[-1]["short"]
     assert ann.json("branch list")["forks"] == []
     ann.does("retry")
-    asked = told(model.asked[-1])
+    asked = received(model.asked[-1])
     assert "first" in asked
     assert asked.count("answer to second") == 0
     forks = ann.json("branch list")["forks"]
@@ -306,7 +306,7 @@ def test_active_skills_are_in_the_prompt(
     ann.does(f"skill edit {first} = Answer in two words.")
     ann.does(f"skill rename {first} {first}-now")
     ann.does("@qwen hi")
-    assert "two words" in told(model.asked[-1])
+    assert "two words" in received(model.asked[-1])
     shown = ann.json(f"skill show {first}-now")
     assert (shown["active"], shown["activations"]) == (["room"], 1)
     assert ann.json(f"skill show {shown['id']}")["name"] == f"{first}-now"

@@ -97,11 +97,11 @@ async def test_key_belongs_to_one_agent(world: World, alice: Someone, bob: Someo
 async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
     world: World, alice: Someone, bob: Someone
 ) -> None:
-    told: list[Event] = []
-    world.bus.on_agent(alice.id, told.append)
+    received: list[Event] = []
+    world.bus.on_agent(alice.id, received.append)
     await give_key(world, alice, F1)
     await give_key(world, alice, F2)
-    told.clear()
+    received.clear()
     for wanted, count in (
         ("aaa", "2 keys of alice start with it"),
         ("zzz", "Unknown key SHA256:zzz of alice"),
@@ -111,16 +111,16 @@ async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
             await world.change(lambda tx, wanted=wanted: agents.remove_key(tx, alice.id, wanted))
     with pytest.raises(NotFound):
         await world.change(lambda tx: agents.remove_key(tx, bob.id, F1))
-    assert not told
+    assert not received
     assert await world.change(lambda tx: agents.remove_key(tx, alice.id, "aaaa")) == F1
-    assert [type(event) for event in told if isinstance(event, AgentEvicted)] == [AgentEvicted]
+    assert [type(event) for event in received if isinstance(event, AgentEvicted)] == [AgentEvicted]
 
 
 async def test_disabling_an_agent_ends_its_connections(world: World, bob: Someone) -> None:
-    told: list[Event] = []
-    world.bus.on_agent(bob.id, told.append)
+    received: list[Event] = []
+    world.bus.on_agent(bob.id, received.append)
     await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
-    assert [e.room_id for e in told if isinstance(e, AgentEvicted)] == [None]
+    assert [e.room_id for e in received if isinstance(e, AgentEvicted)] == [None]
     assert bob.agent.disabled
     await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, False))
     assert not bob.agent.disabled

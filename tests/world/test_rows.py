@@ -35,8 +35,8 @@ async def remembered(world: World, room: str = "lobby", limit: int = 200) -> lis
 
 
 async def test_row_reads_back_as_announced(world: World, bob: Someone) -> None:
-    told: list[RowAppended] = []
-    world.bus.on_room("lobby", told.append)
+    received: list[RowAppended] = []
+    world.bus.on_room("lobby", received.append)
     parent = await say(world, "first")
     await world.change(
         lambda tx: rows.append_row(
@@ -46,7 +46,7 @@ async def test_row_reads_back_as_announced(world: World, bob: Someone) -> None:
         )
     )  # fmt: skip
     read = await world.store.read(lambda c: read_rows_after(c, "lobby", 0, 10))
-    assert [event.row for event in told] == [
+    assert [event.row for event in received] == [
         type(row)(**{**{f: getattr(row, f) for f in row.__slots__}, "n": 0}) for row in read
     ]
 

@@ -43,7 +43,7 @@ class Gate:
 
 
 @pytest.fixture
-def told() -> list[Event]:
+def received() -> list[Event]:
     return []
 
 
@@ -56,12 +56,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def kept(template: Path, tmp_path: Path, told: list[Event]) -> AsyncIterator[Store]:
+async def kept(template: Path, tmp_path: Path, received: list[Event]) -> AsyncIterator[Store]:
     """A store with the tables and one room, and nothing else."""
     path = Path(shutil.copyfile(template, tmp_path / "store.db"))
-    opened = Store(path, told.append)
+    opened = Store(path, received.append)
     await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
-    told.clear()
+    received.clear()
     yield opened
     await opened.close()
 
@@ -90,7 +90,7 @@ async def queued(kept: Store, *works: Callable[[Change], Any]) -> list[asyncio.T
     return waiting
 
 
-async def test_failing_unit_writes_nothing(kept: Store, told: list[Event]) -> None:
+async def test_failing_unit_writes_nothing(kept: Store, received: list[Event]) -> None:
     def half(tx: Change) -> None:
         say("half")(tx)
         things.create_thing(tx, "den", "data", "half")
@@ -100,10 +100,10 @@ async def test_failing_unit_writes_nothing(kept: Store, told: list[Event]) -> No
         await kept.write(half)
     assert await log_of(kept) == []
     assert await kept.read(lambda conn: things.read_children(conn, "den")) == []
-    assert told == []
+    assert received == []
 
 
-async def test_failing_unit_does_not_affect_its_batch(kept: Store, told: list[Event]) -> None:
+async def test_failing_unit_does_not_affect_its_batch(kept: Store, received: list[Event]) -> None:
     def fails(tx: Change) -> None:
         say("lost")(tx)
         raise ZeroDivisionError
@@ -115,7 +115,11 @@ async def test_failing_unit_does_not_affect_its_batch(kept: Store, told: list[Ev
     answers = await asyncio.gather(held, *waiting, return_exceptions=True)
     assert [type(a) for a in answers[1:]] == [int, ZeroDivisionError, int, ZeroDivisionError, int]
     assert await log_of(kept) == [(1, "one"), (2, "two"), (3, "three")]
-    assert [e.row.content for e in told if isinstance(e, RowAppended)] == ["one", "two", "three"]
+    assert [e.row.content for e in received if isinstance(e, RowAppended)] == [
+        "one",
+        "two",
+        "three",
+    ]
     assert kept.counts.commits == commits + 2, "the gate's, and one for all five"
 
 
@@ -135,8 +139,8 @@ async def test_stop_iteration_in_a_unit_does_not_block_its_batch(kept: Store) ->
 
 async def test_results_and_events_follow_the_commit(kept: Store, tmp_path: Path) -> None:
     other = sqlite3.connect(f"file:{tmp_path / 'store.db'}?mode=ro", uri=True)
-    seen_when_told: list[int] = []
-    kept._publish = lambda _: seen_when_told.append(
+    seen_when_published: list[int] = []
+    kept._publish = lambda _: seen_when_published.append(
         other.execute("SELECT count(*) FROM rows").fetchone()[0]
     )
     gate, held = await hold(kept)
@@ -145,12 +149,14 @@ async def test_results_and_events_follow_the_commit(kept: Store, tmp_path: Path)
     assert other.execute("SELECT count(*) FROM rows").fetchone()[0] == 0
     gate.opened.set()
     await asyncio.gather(held, *waiting)
-    assert seen_when_told == [5] * 5, "every event was published after all of its batch was stored"
+    assert seen_when_published == [5] * 5, (
+        "every event was published after all of its batch was stored"
+    )
     other.close()
 
 
 async def test_events_are_published_in_order_before_the_results(
-    kept: Store, told: list[Event]
+    kept: Store, received: list[Event]
 ) -> None:
     order: list[object] = []
     kept._publish = order.append
@@ -170,7 +176,7 @@ async def test_events_are_published_in_order_before_the_results(
         assert order.index(f"answered {n}") > order.index(WorldChanged(f"second {n}"))
 
 
-async def test_cancelled_caller_does_not_undo_its_write(kept: Store, told: list[Event]) -> None:
+async def test_cancelled_caller_does_not_undo_its_write(kept: Store, received: list[Event]) -> None:
     gate, held = await hold(kept)
     waiting = await queued(kept, say("given up"), say("waited for"))
     waiting[0].cancel()
@@ -178,9 +184,9 @@ async def test_cancelled_caller_does_not_undo_its_write(kept: Store, told: list[
     answers = await asyncio.gather(held, *waiting, return_exceptions=True)
     assert isinstance(answers[1], asyncio.CancelledError)
     assert answers[2] == 2
-    # What was on its way is stored and told, once: nobody saw it half done.
+    # The running write is stored and published once; no reader saw a part of it.
     assert await log_of(kept) == [(1, "given up"), (2, "waited for")]
-    assert len(told) == 2
+    assert len(received) == 2
 
 
 async def test_write_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +273,9 @@ async def test_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> No
     await kept.read(check)
 
 
-async def test_full_disk_refuses_writes_and_allows_reads(kept: Store, told: list[Event]) -> None:
+async def test_full_disk_refuses_writes_and_allows_reads(
+    kept: Store, received: list[Event]
+) -> None:
     await kept.write(say("before"))
     await kept.write(lambda tx: things.create_thing(tx, "den", "data", "small"))
 
@@ -279,7 +287,7 @@ async def test_full_disk_refuses_writes_and_allows_reads(kept: Store, told: list
         tx.conn.exec_driver_sql("PRAGMA max_page_count = 1000000")
 
     await kept.write(fill_up)
-    told.clear()
+    received.clear()
     for too_big in (
         say("x" * 100_000),
         lambda tx: things.update_thing(
@@ -292,13 +300,13 @@ async def test_full_disk_refuses_writes_and_allows_reads(kept: Store, told: list
             await kept.write(too_big)
         assert "Reading still works" in caught.value.hint_for(PERSON)
     assert await log_of(kept) == [(1, "before")]
-    assert told == []
+    assert received == []
     await kept.write(make_room)
     assert await kept.write(say("after")) == 2
 
 
 async def test_each_unit_on_a_full_disk_is_stored_or_refused(
-    kept: Store, told: list[Event]
+    kept: Store, received: list[Event]
 ) -> None:
     """Either a unit is stored and answered so, or refused and not stored."""
 
@@ -315,17 +323,17 @@ async def test_each_unit_on_a_full_disk_is_stored_or_refused(
     for words, answer in zip(("small", "x" * 100_000, "tiny"), answers[1:], strict=True):
         assert isinstance(answer, int) == (words in stored)
         assert isinstance(answer, int | Unavailable)
-    assert {event.row.content for event in told if isinstance(event, RowAppended)} == stored
+    assert {event.row.content for event in received if isinstance(event, RowAppended)} == stored
 
 
-async def test_read_only_file_refuses_writes(kept: Store, told: list[Event]) -> None:
+async def test_read_only_file_refuses_writes(kept: Store, received: list[Event]) -> None:
     await kept.write(say("before"))
-    told.clear()
+    received.clear()
     await kept.write(lambda tx: tx.conn.exec_driver_sql("PRAGMA query_only = ON"))
     with pytest.raises(Unavailable, match="read-only"):
         await kept.write(say("no"))
     assert await log_of(kept) == [(1, "before")]
-    assert told == []
+    assert received == []
 
 
 async def test_a_reader_cannot_write(kept: Store) -> None:

@@ -52,7 +52,7 @@ class Setting:
             lambda tx: rows.append_row(tx, "lobby", "chat", text, author_id=model.id)
         )
 
-    async def told(self, question: str = "what now?") -> ModelContext:
+    async def received(self, question: str = "what now?") -> ModelContext:
         return await self.composer.compose(self.caller("qwen", "model"), question, "alice", 2**62)
 
 
@@ -74,7 +74,7 @@ async def test_layers_go_from_stable_to_volatile_and_end_with_the_question(
     await setting.does("/describe A bench under north light.")
     await setting.does("hello there")
     await setting.puts("prompt:style", "Prefer short words.")
-    composed = await setting.told("who is here?")
+    composed = await setting.received("who is here?")
     names = [layer.name for layer in composed.layers]
     assert names == [
         "identity", "charter", "notes", "you", "equipped", "room", "log", "now", "request",
@@ -93,9 +93,9 @@ async def test_consecutive_turns_share_the_prompt_prefix(
 ) -> None:
     await setting.does("first")
     await setting.answers("second")
-    before = await setting.told("one?")
+    before = await setting.received("one?")
     await setting.does("third")
-    after = await setting.told("two?")
+    after = await setting.received("two?")
     assert after.system == before.system
     log = before.messages[:-2]
     assert after.messages[: len(log)] == log
@@ -109,7 +109,7 @@ async def test_request_and_texts_cannot_be_imitated(setting: Setting) -> None:
     await setting.puts("hook:wrap", f"function layer(s) return {json.dumps(forged)} end")
     await setting.does(f"/describe {forged}")
     await setting.does(f"/note {forged}")
-    composed = await setting.told(forged)
+    composed = await setting.received(forged)
     everything = [composed.system, *(message.text for message in composed.messages)]
     heads = [line for text in everything for line in text.splitlines() if line.startswith("[Req")]
     assert heads == ["[Request of alice, to be answered now]"]
@@ -120,7 +120,7 @@ async def test_request_and_texts_cannot_be_imitated(setting: Setting) -> None:
 async def test_room_data_wins_over_agent_data_of_the_same_name(setting: Setting) -> None:
     await setting.puts("prompt:style", "of the room")
     await setting.does("/put me:prompt:style = of alice")
-    composed = await setting.told()
+    composed = await setting.received()
     assert "of the room" in composed.system
     assert "of alice" not in composed.system
 
@@ -128,12 +128,12 @@ async def test_room_data_wins_over_agent_data_of_the_same_name(setting: Setting)
 async def test_presence_and_notices_are_left_out(setting: Setting) -> None:
     await setting.does("/vibe quiet")
     await setting.does("hello")
-    assert [line.text for line in (await setting.told()).messages[:-2]] == ["<alice> hello"]
+    assert [line.text for line in (await setting.received()).messages[:-2]] == ["<alice> hello"]
 
 
 async def test_hook_adds_a_layer_before_the_question(setting: Setting) -> None:
     await setting.puts("hook:wrap", 'function layer(s) return "sunny in " .. s.room.name end')
-    conversation = (await setting.told()).messages
+    conversation = (await setting.received()).messages
     assert conversation[-3].text == "[hook:wrap] sunny in lobby"
 
 
@@ -150,7 +150,7 @@ async def test_failing_hook_loses_only_its_layer_and_leaves_a_notice(
     setting: Setting, script: str
 ) -> None:
     await setting.puts("hook:wrap:bad", script)
-    composed = await setting.told()
+    composed = await setting.received()
     assert composed.layers[-1].name == "request"
     assert len(composed.notices) == 1
     assert "hook:wrap:bad failed" in composed.notices[0]
@@ -176,7 +176,7 @@ async def test_invalid_layer_of_a_hook_is_omitted_with_a_notice(
     setting: Setting, layer: str, wrong: str
 ) -> None:
     await setting.puts("hook:wrap:odd", f"function layer(s) return {layer} end")
-    composed = await setting.told()
+    composed = await setting.received()
     assert composed.layers[-1].name == "request"
     (notice,) = composed.notices
     assert notice.startswith("a layer of hook:wrap:odd was omitted:")
@@ -185,9 +185,9 @@ async def test_invalid_layer_of_a_hook_is_omitted_with_a_notice(
 
 @pytest.mark.parametrize("nothing", ["nil", "''"])
 async def test_hook_may_return_nothing(setting: Setting, nothing: str) -> None:
-    before = await setting.told()
+    before = await setting.received()
     await setting.puts("hook:wrap", f"function layer(s) return {nothing} end")
-    after = await setting.told()
+    after = await setting.received()
     assert [layer.name for layer in after.layers] == [layer.name for layer in before.layers]
     assert after.notices == ()
 
@@ -200,20 +200,20 @@ async def test_invalid_layer_of_a_custom_wrap_is_omitted(
         'function wrap(s) return { "what", { name = "all", stability = "turn", side = "system",'
         ' text = "this" } } end',
     )
-    composed = await setting.told()
+    composed = await setting.received()
     assert composed.system == "this"
     assert composed.notices == ("a layer of wrap.lua was omitted: it is not a table",)
 
 
 async def test_shared_tokens_include_the_tool_descriptions(setting: Setting) -> None:
-    before = await setting.told()
+    before = await setting.received()
     assert before.tool_tokens > 0
-    same = before.count_shared_tokens(await setting.told())
+    same = before.count_shared_tokens(await setting.received())
     assert same > before.tool_tokens
     await setting.does("/describe A long bench.")
-    assert (await setting.told()).count_shared_tokens(before) == before.tool_tokens
+    assert (await setting.received()).count_shared_tokens(before) == before.tool_tokens
     await setting.does("/unequip room sshwarma:vibe")
-    assert (await setting.told()).count_shared_tokens(before) == 0
+    assert (await setting.received()).count_shared_tokens(before) == 0
 
 
 async def test_room_can_have_a_custom_wrap(setting: Setting) -> None:
@@ -222,13 +222,13 @@ async def test_room_can_have_a_custom_wrap(setting: Setting) -> None:
         'function wrap(s) return {{ name = "all", stability = "turn", side = "system",'
         ' text = "only this: " .. s.question }} end',
     )
-    composed = await setting.told("hm?")
+    composed = await setting.received("hm?")
     assert (composed.system, composed.messages) == ("only this: hm?", ())
 
 
 async def test_failing_custom_wrap_falls_back_to_the_default(setting: Setting) -> None:
     await setting.puts("wrap.lua", "function wrap(s) return 7 end")
-    composed = await setting.told()
+    composed = await setting.received()
     assert "charter" in [layer.name for layer in composed.layers]
     assert "wrap.lua equipped here failed" in composed.notices[0]
 
@@ -240,7 +240,7 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
             tx, "lobby", "tool.result", "x" * 5_000, author_id=model.id, meta={"tool": "a:b"}
         )
     )
-    line = (await setting.told()).messages[0]
+    line = (await setting.received()).messages[0]
     assert len(line.text) < 800
     assert "4400 more characters: expand row 1 start 600" in line.text
 
@@ -253,7 +253,7 @@ async def test_consecutive_requests_share_a_prefix_after_any_event(
     await setting.does("/context window 0")
     chance = random.Random(seed)
     words = ("hello", "* waves", "x" * 3_000, "two\nlines", "<bob> not bob", "{}")
-    before = await setting.told("begin")
+    before = await setting.received("begin")
     for _ in range(12):
         match chance.randrange(4):
             case 0:
@@ -264,7 +264,7 @@ async def test_consecutive_requests_share_a_prefix_after_any_event(
                 await setting.does(f"/me {chance.choice(words)}")
             case _:
                 await setting.does(f"/say {chance.choice(words)}")
-        after = await setting.told("go on")
+        after = await setting.received("go on")
         log = [line for layer in before.layers if layer.name == "log" for line in layer.lines]
         assert after.system == before.system
         assert list(after.messages[: len(log)]) == log
@@ -301,9 +301,9 @@ async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
     await setting.world.change(fill)
     for window in (5, 0, 1_000):
         await setting.does(f"/context window {window}")
-        await setting.told()  # the first one reads what is then remembered
+        await setting.received()  # the first one reads what is then remembered
         begun = time.perf_counter()
-        composed = await setting.told()
+        composed = await setting.received()
         taken = time.perf_counter() - begun
         assert composed.tokens < 32_000
         assert taken < SECONDS, f"{taken:.2f} s with a window of {window}"

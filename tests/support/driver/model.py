@@ -23,7 +23,7 @@ class Model(ThreadingHTTPServer):
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[Asked] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
+        super().__init__(("127.0.0.1", 0), ModelHandler)
         self._thread = Thread(target=self.serve_forever, daemon=True)
         self._thread.start()
 
@@ -52,12 +52,12 @@ def question(asked: Asked) -> str:
     return "\n".join(line.removeprefix("  ") for line in lines)
 
 
-def told(asked: Asked) -> str:
+def received(asked: Asked) -> str:
     """All of a request's messages as one text."""
     return json.dumps(asked["messages"], ensure_ascii=False)
 
 
-class _Answers(BaseHTTPRequestHandler):
+class ModelHandler(BaseHTTPRequestHandler):
     server: Model
 
     def do_POST(self) -> None:

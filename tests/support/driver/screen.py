@@ -31,7 +31,7 @@ KEYS = {
 }  # fmt: skip
 
 
-class Glass(pyte.HistoryScreen):
+class ClusterScreen(pyte.HistoryScreen):
     """pyte's screen, taught to draw a grapheme cluster into one place, as terminals of today do."""
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -59,8 +59,8 @@ class Screen:
     def __init__(
         self, words: Sequence[str], columns: int, rows: int, *, env: Mapping[str, str]
     ) -> None:
-        self.glass = Glass(columns, rows)
-        self.stream = pyte.ByteStream(self.glass)
+        self.pyte_screen = ClusterScreen(columns, rows)
+        self.stream = pyte.ByteStream(self.pyte_screen)
         self.raw = b""
         self._above: list[str] = []
         self.ended = False
@@ -117,7 +117,7 @@ class Screen:
         """The window gets another size. The glass does not reflow: what counts is what the server
         draws then."""
         self._read(0)
-        self.glass.resize(rows, columns)
+        self.pyte_screen.resize(rows, columns)
         self._set_size(columns, rows)
         self.process.send_signal(signal.SIGWINCH)
 
@@ -145,7 +145,7 @@ class Screen:
     def lines(self) -> list[str]:
         """The visible rows without trailing spaces, down to the last that is not empty."""
         self._read(0)
-        rows = [self._row(self.glass.buffer[y]) for y in range(self.glass.lines)]
+        rows = [self._row(self.pyte_screen.buffer[y]) for y in range(self.pyte_screen.lines)]
         while rows and not rows[-1]:
             rows.pop()
         return rows
@@ -154,7 +154,7 @@ class Screen:
     def everything(self) -> list[str]:
         """The scrollback and the visible rows."""
         shown = self.lines
-        above = self.glass.history.top
+        above = self.pyte_screen.history.top
         if len(above) < len(self._above):
             self._above.clear()
         # Rows that have scrolled away do not change any more: each is read once.
@@ -170,13 +170,13 @@ class Screen:
     def cursor(self) -> tuple[int, int]:
         """Column and row, from 0."""
         self._read(0)
-        return self.glass.cursor.x, self.glass.cursor.y
+        return self.pyte_screen.cursor.x, self.pyte_screen.cursor.y
 
     @property
     def input(self) -> str:
         """The row the cursor stands in."""
         self._read(0)
-        return self._row(self.glass.buffer[self.glass.cursor.y])
+        return self._row(self.pyte_screen.buffer[self.pyte_screen.cursor.y])
 
     def count(self, text: str) -> int:
         return self.text.count(text)
@@ -235,34 +235,34 @@ class Screen:
         left = []
         if termios.tcgetattr(self._line)[:4] != self._before[:4]:
             left.append("the tty is not as it was")
-        if 2004 << 5 in self.glass.mode:
+        if 2004 << 5 in self.pyte_screen.mode:
             left.append("bracketed paste is on")
-        if pyte.modes.DECAWM not in self.glass.mode:
+        if pyte.modes.DECAWM not in self.pyte_screen.mode:
             left.append("automatic wrapping is off")
-        if self.glass.cursor.hidden:
+        if self.pyte_screen.cursor.hidden:
             left.append("the cursor is hidden")
-        if self.glass.cursor.attrs != self.glass.default_char:
+        if self.pyte_screen.cursor.attrs != self.pyte_screen.default_char:
             left.append("colours are on")
-        if self.glass.margins is not None:
+        if self.pyte_screen.margins is not None:
             left.append("there are scrolling margins")
-        if self.glass.cursor.x != 0:
+        if self.pyte_screen.cursor.x != 0:
             left.append("the cursor is not at the start of a row")
         return left
 
     def picture(self) -> str:
         """The visible screen in a frame, with the cursor's place."""
-        width = self.glass.columns
+        width = self.pyte_screen.columns
         rows = "\n".join(f"|{row}" for row in self.lines)
         return (
             f"+{'-' * width}\n{rows}\n+{'-' * width}\n"
-            f"cursor {self.cursor}, {len(self.glass.history.top)} rows above, "
+            f"cursor {self.cursor}, {len(self.pyte_screen.history.top)} rows above, "
             f"client {'ended' if self.process.poll() is not None else 'runs'}"
         )
 
     # Inside.
 
     def _row(self, row: Any) -> str:
-        return "".join(row[x].data for x in range(self.glass.columns)).rstrip()
+        return "".join(row[x].data for x in range(self.pyte_screen.columns)).rstrip()
 
     def _read(self, seconds: float) -> bool:
         """Take in what has come, waiting for it at most so long. Whether there was something."""

@@ -12,11 +12,10 @@ from asyncssh.constants import MSG_USERAUTH_REQUEST
 from asyncssh.packet import Boolean, String
 
 from sshwarma.ssh.transport.server import SshServer
+from support.ssh_server import within
 
-from .conftest import within
 
-
-class _Answers:
+class AcceptAnything:
     """Stands where asyncssh keeps its running authentication, and accepts any answer."""
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class Scripted(SSHClientConnection):
 
     script: Callable[[], object]
     refusals = 0
-    _answers: _Answers | None = None
+    _answers: AcceptAnything | None = None
 
     @property
     def answered(self) -> int:
@@ -48,7 +47,7 @@ class Scripted(SSHClientConnection):
 
     def try_next_auth(self, *, next_method: bool = False) -> None:
         if self._answers is None:
-            self._answers = _Answers()
+            self._answers = AcceptAnything()
             self._auth = self._answers  # type: ignore[assignment]  # a stand-in
             self.script()
         else:
