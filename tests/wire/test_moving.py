@@ -282,7 +282,7 @@ def test_arrival_and_departure_are_announced_once(alice: Person, bob: Person, ro
     second = bob.sit(room=room)
     first.enter("/leave")
     first.wait_for_prompt("lobby")
-    assert watch.count(bob.name) == watch.count(f"· {bob.name} arrives from lobby")
+    assert watch.count(bob.name) == watch.count(f"· {bob.name} arrives from lobby"), watch.text
     second.press("ctrl-d")
     assert second.wait_for_end() == 0
     watch.wait_for(f"· {bob.name} leaves")

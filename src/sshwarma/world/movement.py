@@ -113,17 +113,15 @@ async def _room_exists(world: World, room_id: str) -> bool:
 
 
 def _is_last_connection(world: World, connection: AgentConnection) -> bool:
-    connections = world.presence.connections_of(connection.agent_id)
     return not any(
-        connection is not connection and connection.room_id == connection.room_id
-        for connection in connections
+        other is not connection and other.room_id == connection.room_id
+        for other in world.presence.connections_of(connection.agent_id)
     )
 
 
 def _has_connection(world: World, connection: AgentConnection, room_id: str) -> bool:
     return any(
-        connection.room_id == room_id
-        for connection in world.presence.connections_of(connection.agent_id)
+        other.room_id == room_id for other in world.presence.connections_of(connection.agent_id)
     )
 
 
