@@ -14,17 +14,15 @@ import pytest
 from sshwarma.models import live_answer
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
+    AnswerCut,
     BackendError,
-    CompletedCall,
     RetryDelay,
     StepRequest,
     StreamPart,
     TextDelta,
     ToolCall,
-    TurnStep,
 )
 from sshwarma.models.budget import BudgetLimits, ModelBudgets
-from sshwarma.models.truncate_results import truncate_results
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import agents, turns
@@ -148,19 +146,6 @@ async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -
     assert received == [8_000, 500]
 
 
-async def test_old_results_of_a_long_turn_are_truncated(house: House) -> None:
-    steps = tuple(
-        TurnStep(
-            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, is_error=False, seq=n),)
-        )
-        for n in range(1, 9)
-    )
-    sent = [step.done[0].text for step in truncate_results(steps)]
-    assert all(len(text) == 5_000 for text in sent[-5:])
-    assert all(len(text) < 600 and "expand row" in text for text in sent[:-5])
-    assert truncate_results(steps[:3]) == steps[:3]
-
-
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
@@ -188,9 +173,59 @@ async def test_turn_over_budget_keeps_the_partial_answer(
     assert made[1].content == "I look."
     assert made[-1].kind == "notice"
     assert made[-1].content.startswith(says)
-    if limits.turn_steps > 1:  # what it asked for at the last is not done any more
-        assert [row.kind for row in made] == ["chat", "chat", "notice"]
+    # Calls of the last step are not run any more.
+    assert [row.kind for row in made] == ["chat", "chat", "notice"]
     assert await house.statuses() == ["failed"]
+
+
+async def test_model_is_asked_for_an_answer_in_its_last_step(house: House) -> None:
+    house.limits = BudgetLimits(turn_steps=3)
+    last: list[bool] = []
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        last.append(request.is_last)
+        if request.is_last:
+            yield TextDelta(f"I have {len(request.completed_calls)} results.")
+        else:
+            yield ToolCall("a", "sshwarma__who", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen look for ever")
+    assert last == [False, False, True]
+    assert made[-1].content == "I have 2 results."
+    assert await house.statuses() == ["completed"]
+
+
+async def test_answer_cut_at_its_limit_is_marked(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield TextDelta("once upon a")
+        yield AnswerCut()
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen tell me a tale")
+    assert made[1].meta["cut"]
+    assert made[-1].content == "reached the maximum length of an answer; ask it to go on"
+    assert await house.statuses() == ["completed"]
+
+
+async def test_many_calls_in_a_step_leave_one_refusal(house: House) -> None:
+    answered: list[int] = []
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if request.steps:
+            answered.append(len(request.completed_calls))
+            yield TextDelta(request.completed_calls[-1].text)
+            return
+        for number in range(500):
+            yield ToolCall(str(number), "sshwarma__who", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen look at everything")
+    refused = [row for row in made if row.kind == "tool.error"]
+    assert [row.meta["tool"] for row in refused] == ["sshwarma:who"]
+    assert "492 calls were refused" in refused[0].content
+    assert answered == [9]
+    assert "492 calls were refused" in made[-1].content
 
 
 async def test_turn_time_limit_includes_tool_calls(house: House) -> None:

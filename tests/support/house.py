@@ -43,6 +43,7 @@ class Scripted:
     model: str = "scripted"
     context_tokens: int = 0
     provider_kind: str = "scripted"
+    result_tokens: int = 5_000
     last_failure: None = None
     is_failing: bool = False
     asked: list[StepRequest] = field(default_factory=list)

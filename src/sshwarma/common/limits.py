@@ -312,14 +312,14 @@ MAX_NOTES_CHARACTERS: Final = 4_000
 MAX_KEY_FILE_BYTES: Final = 4096
 """Bytes of a file that holds a provider's key."""
 
-MAX_TURN_RESULT_CHARACTERS: Final = 20_000
-"""Characters of tool results in one turn; beyond, older results are shortened."""
+MAX_RESULT_CHARACTERS: Final = 60_000
+"""Characters of one tool result that a model is sent, if its context has room for them."""
+
+MIN_RESULT_CHARACTERS: Final = 400
+"""Characters of a tool result that a model is sent in any case."""
 
 MAX_OLD_RESULT_CHARACTERS: Final = 500
 """Characters of a result that was shortened."""
-
-MAX_WHOLE_RESULTS: Final = 5
-"""Newest results that are sent whole."""
 
 MODEL_TEST_TIMEOUT_SECONDS: Final = 60.0
 """Seconds that `/model test` waits."""
@@ -355,7 +355,7 @@ MAX_CONTEXT_RESULT_CHARACTERS: Final = 600
 """Characters of a tool's result of an earlier turn, in a context."""
 
 MAX_KEPT_RESULT_CHARACTERS: Final = 5_000
-"""Characters of a result that a tool's policy keeps, and of one in the running turn."""
+"""Characters of a result that a tool's policy keeps."""
 
 # Tools
 

@@ -57,7 +57,8 @@ class TurnStep:
 class StepRequest:
     """Request for one step: question, room, context, tools and earlier steps.
 
-    `wrap()` composes `system` and `conversation`; the conversation ends with the question.
+    `wrap()` composes `system` and `conversation`; the conversation ends with the question. In the
+    last step (`is_last`) the model must answer without calling a tool.
     """
 
     room: str
@@ -67,6 +68,7 @@ class StepRequest:
     steps: tuple[TurnStep, ...] = ()
     system: str = ""
     conversation: tuple[Message, ...] = ()
+    is_last: bool = False
 
     @property
     def completed_calls(self) -> tuple[CompletedCall, ...]:
@@ -109,7 +111,12 @@ class RetryDelay:
     reason: str
 
 
-StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay
+@dataclass(frozen=True, slots=True)
+class AnswerCut:
+    """The answer ended at the provider's limit of its length."""
+
+
+StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay | AnswerCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,10 @@ class Backend(Protocol):
 
         0 if the backend reads neither `StepRequest.system` nor `StepRequest.conversation`.
         """
+
+    @property
+    def result_tokens(self) -> int:
+        """Tokens of the context window that results of tools may take in a turn."""
 
     @property
     def provider_kind(self) -> str:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
 from sshwarma.settings import ModelSettings
@@ -19,6 +19,10 @@ from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 
 T = TypeVar("T")
+
+
+LAST_STEP_FRACTION: Final = 0.8
+"""Fraction of a turn's tokens after which the next step is the last one."""
 
 
 class BudgetExceeded(Exception):
@@ -103,6 +107,16 @@ class TurnBudget:
             raise limits.make_error(text, "turn_steps")
         self.check()
         self.steps += 1
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether the step that has begun is the last one: the model must answer now."""
+        limits = self.limits
+        most_tokens = limits.turn_tokens
+        nears_tokens = most_tokens is not None and (
+            self.steps > 1 and self.turn_usage.tokens >= LAST_STEP_FRACTION * most_tokens
+        )
+        return self.steps >= limits.turn_steps or nears_tokens
 
     def check(self) -> None:
         """Raise if the tokens or the cost of the turn or of the day are used up.

@@ -137,7 +137,8 @@ def _classify_api_error(
     if isinstance(error, known.ModelQuotaExceededError):
         return ModelFailure(BackendError(f"{address} reports no credit left"))
     if isinstance(error, known.ModelNotFoundError):
-        return ModelFailure(BackendError(f"{address} has no model {model}"))
+        # A server answers 404 to a wrong path of base_url, too: its own words tell which it is.
+        return ModelFailure(BackendError(f"{address} does not know {model}, or its path: {detail}"))
     if isinstance(error, known.ModelRateLimitError):
         hint = f"; try again in {retry_after:.0f} s" if retry_after else ""
         return _retryable_failure(f"{address} is rate limiting{hint}", retry_after, "rate limited")

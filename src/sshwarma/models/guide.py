@@ -98,6 +98,7 @@ class GuideBackend(Backend):
     model = "guide"
     context_tokens = 0
     provider_kind = "guide"
+    result_tokens = 0
     last_failure = None
     is_failing = False
 

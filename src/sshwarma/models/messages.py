@@ -28,6 +28,11 @@ CHAT_CHARACTERS_PER_TOKEN: Final = 3.1
 MESSAGE_OVERHEAD_TOKENS: Final = 4
 """Tokens of a message besides its text."""
 
+LAST_STEP_PROMPT: Final = (
+    "[This is the last step of this turn: no more tools can be called. Answer the request now with"
+    " what you have, and say what is missing.]"
+)
+
 ResponseKey: TypeAlias = tuple[str, tuple[tuple[str, str, str], ...]]
 
 
@@ -89,6 +94,8 @@ def build_messages(
             answer(ModelResponse(parts=[*map(TextPart, texts), *map(_call_part, done)]), done)
     for step in request.steps:
         answer(cache.find(step) or ModelResponse(parts=list(_step_parts(step))), step.done)
+    if request.is_last and request.steps:
+        received.append(UserPromptPart(LAST_STEP_PROMPT))
     if received:
         messages.append(ModelRequest(parts=received, instructions=instructions))
     return messages
@@ -138,7 +145,7 @@ def _step_parts(step: TurnStep) -> Iterator[ModelResponsePart]:
     yield from map(_call_part, step.done)
 
 
-def build_parameters(request: StepRequest) -> ModelRequestParameters:
+def build_parameters(request: StepRequest, *, with_tools: bool = True) -> ModelRequestParameters:
     """Build the tool parameters; not strict, because external schemas fail that."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
@@ -151,7 +158,7 @@ def build_parameters(request: StepRequest) -> ModelRequestParameters:
                 parameters_json_schema=offer.input_schema,
                 strict=False,
             )
-            for offer in request.tools
+            for offer in (request.tools if with_tools else ())
         ],
         allow_text_output=True,
     )

@@ -59,6 +59,7 @@ class ProviderKind:
         merges_roles: Join neighbouring messages of one role, because chat templates there may
             require alternating roles.
         supports_cache: Whether to request prompt caching.
+        has_tool_choice: Whether a request can offer tools and forbid to call them.
         context_tokens: Context window unless the settings name one; a guess that also fits today's
             smaller models.
     """
@@ -66,6 +67,7 @@ class ProviderKind:
     make: Callable[[ModelSettings, str, str, httpx2.AsyncClient], Model]
     merges_roles: bool = False
     supports_cache: bool = False
+    has_tool_choice: bool = True
     context_tokens: int = 120_000
 
 
@@ -186,7 +188,13 @@ PROVIDER_KINDS: Final[Mapping[ModelKind, ProviderKind]] = {
     "openai-responses": ProviderKind(_make_responses_model),
     "anthropic": ProviderKind(_make_anthropic_model, supports_cache=True),
     "google": ProviderKind(_make_google_model),
-    "ollama": ProviderKind(_make_ollama_model, merges_roles=True, context_tokens=8_000),
-    "llamacpp": ProviderKind(_make_compatible_model, merges_roles=True, context_tokens=8_000),
-    "compatible": ProviderKind(_make_compatible_model, merges_roles=True, context_tokens=32_000),
+    "ollama": ProviderKind(
+        _make_ollama_model, merges_roles=True, has_tool_choice=False, context_tokens=8_000
+    ),
+    "llamacpp": ProviderKind(
+        _make_compatible_model, merges_roles=True, has_tool_choice=False, context_tokens=8_000
+    ),
+    "compatible": ProviderKind(
+        _make_compatible_model, merges_roles=True, has_tool_choice=False, context_tokens=32_000
+    ),
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sshwarma.common.shorten import shorten_text
 from sshwarma.models.backend import (
+    AnswerCut,
     BackendError,
     FailureRecord,
     ReasoningDelta,
@@ -36,12 +37,14 @@ from sshwarma.models.errors import (
 )
 from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
 from sshwarma.models.prices import add_cost
-from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, load_model
+from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind, load_model
+from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart
+    from pydantic_ai.settings import ModelSettings as PydanticAISettings
 
 
 class PydanticAIBackend:
@@ -64,7 +67,6 @@ class PydanticAIBackend:
         self._load = lambda: load_model(
             settings, variables
         )  # not a field, because `variables` has keys
-        self._merges_roles = PROVIDER_KINDS[settings.kind].merges_roles
         self._responses = ResponseCache()
         self._loaded: LoadedModel | None = None
         self._load_lock = asyncio.Lock()
@@ -78,6 +80,11 @@ class PydanticAIBackend:
     def context_tokens(self) -> int:
         """Context window in tokens."""
         return self._settings.context_tokens or PROVIDER_KINDS[self._settings.kind].context_tokens
+
+    @property
+    def result_tokens(self) -> int:
+        """Tokens for results of tools, by the share of the settings."""
+        return round(self.context_tokens * self._settings.result_share)
 
     @property
     def provider_kind(self) -> str:
@@ -176,25 +183,25 @@ class PydanticAIBackend:
         from pydantic_ai.direct import model_request_stream
 
         system = request.system or self._settings.prompt
-        messages = build_messages(request, system, self._responses, plain=self._merges_roles)
-        first_token_seconds, stall_seconds = (
-            self._settings.first_token_seconds,
-            self._settings.stall_seconds,
-        )
+        kind = PROVIDER_KINDS[self._settings.kind]
+        messages = build_messages(request, system, self._responses, plain=kind.merges_roles)
+        thinking = ThinkTagSplitter()
         text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
-            async with _stall_timeout(first_token_seconds, has_begun=False):
+            async with _stall_timeout(self._settings.first_token_seconds, has_begun=False):
                 stream_context = model_request_stream(
                     loaded.model,
                     messages,
-                    model_settings=loaded.request_settings,
-                    model_request_parameters=build_parameters(request),
+                    model_settings=_settings_for(loaded, request, kind),
+                    model_request_parameters=build_parameters(
+                        request, with_tools=kind.has_tool_choice or not request.is_last
+                    ),
                 )
                 stream = await stack.enter_async_context(stream_context)
                 events = aiter(stream)
                 event = await anext(events, None)
             while event is not None:
-                for part in _deltas_of(event):
+                for part in _split_reasoning(_deltas_of(event), thinking):
                     if isinstance(part, ReasoningDelta):
                         yield part
                     else:
@@ -203,9 +210,13 @@ class PydanticAIBackend:
                         if text.strip():
                             yield TextDelta(buffer)
                             buffer = ""
-                async with _stall_timeout(stall_seconds, has_begun=True):
+                async with _stall_timeout(self._settings.stall_seconds, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
+        rest = thinking.end()
+        text += rest
+        if rest and text.strip():
+            yield TextDelta(buffer + rest)
         if loaded.reports_finish_reason and not _has_finish_reason(answer):
             raise StreamTruncated
         names = {offer.name for offer in request.tools}
@@ -219,6 +230,8 @@ class PydanticAIBackend:
             self._responses.store(text, calls, answer)
         for call in calls:
             yield call
+        if answer.finish_reason == "length":
+            yield AnswerCut()
         reported_usage = _read_usage(answer)
         usage = reported_usage or estimate_usage(request, system, text, calls)
         yield add_cost(self._settings, usage, answer if reported_usage else None)
@@ -237,6 +250,26 @@ async def _stall_timeout(seconds: float, *, has_begun: bool) -> AsyncIterator[No
         if not limit.expired():
             raise
         raise StreamStalled(seconds, has_begun=has_begun) from None
+
+
+def _settings_for(
+    loaded: LoadedModel, request: StepRequest, kind: ProviderKind
+) -> PydanticAISettings:
+    """Return the settings of a request: in the last step no tool may be called."""
+    if request.is_last and request.tools and kind.has_tool_choice:
+        return {**loaded.request_settings, "tool_choice": "none"}
+    return loaded.request_settings
+
+
+def _split_reasoning(
+    parts: Iterator[TextDelta | ReasoningDelta], thinking: ThinkTagSplitter
+) -> Iterator[TextDelta | ReasoningDelta]:
+    """Yield the parts, with reasoning that is written into the text as reasoning."""
+    for part in parts:
+        if isinstance(part, ReasoningDelta):
+            yield part
+        else:
+            yield from thinking.split(part.delta)
 
 
 def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:

@@ -28,7 +28,12 @@ class StepRequestBuilder:
         self._tool_order: dict[str, int] = {}  # tool ids in the order of their first offer
 
     async def build(
-        self, caller: Caller, context: ModelContext, steps: tuple[TurnStep, ...]
+        self,
+        caller: Caller,
+        context: ModelContext,
+        steps: tuple[TurnStep, ...],
+        *,
+        is_last: bool = False,
     ) -> StepRequest:
         """Return the request of the next step, with the tools that the model has now."""
         room = await caller.room()
@@ -50,6 +55,7 @@ class StepRequestBuilder:
             steps=steps,
             system=context.system,
             conversation=tuple(map(_to_message, context.messages)),
+            is_last=is_last,
         )
 
     def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:

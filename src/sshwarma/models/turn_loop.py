@@ -10,17 +10,18 @@ import math
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from sshwarma.common.limits import (
     MAX_CALLS_PER_STEP,
-    MAX_KEPT_RESULT_CHARACTERS,
+    MAX_RESULT_CHARACTERS,
     STALL_TIMEOUT_SECONDS,
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models.backend import (
+    AnswerCut,
     Backend,
     BackendError,
     CompletedCall,
@@ -33,9 +34,9 @@ from sshwarma.models.backend import (
     TurnStep,
 )
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
+from sshwarma.models.fit_results import count_result_characters, fit_results
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.step_requests import StepRequestBuilder
-from sshwarma.models.truncate_results import truncate_results
 from sshwarma.models.turn_deps import TurnDeps
 from sshwarma.models.turn_rows import TurnRows
 from sshwarma.tools.call import CallPosition
@@ -49,11 +50,13 @@ from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
-from sshwarma.wrap.compose import ModelContext
+from sshwarma.wrap.compose import ANSWER_FRACTION, ModelContext
 from sshwarma.wrap.host import LuaError
 from sshwarma.wrap.transcript import clip_text
 
 log = structlog.get_logger(__name__)
+
+CUT_ANSWER_NOTE: Final = "reached the maximum length of an answer; ask it to go on"
 
 
 class FollowUpHandler(Protocol):
@@ -173,23 +176,31 @@ class RunningTurn:
                     raise
                 # Retry once with a shorter context and truncated results.
                 context = await self._compose(backend, (context.tokens or 2) // 2)
-                steps = truncate_results(steps, whole=1, limit=0)
+                steps = fit_results(steps, 0)
                 calls = await self._run_step(backend, context, steps)
             if not calls:
                 return
             text = self._live_answer.text
             await self._append_text()
             self._budget.check()
+            if self._budget.is_last_step:  # a provider may ignore that it offers no tools
+                self._budget.begin_step()
             self._live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._call_tools(calls)),)
-            steps = truncate_results(steps)
+            # What the context leaves free is for results, too.
+            free_tokens = round(backend.context_tokens * (1 - ANSWER_FRACTION))
+            free_tokens -= context.tokens + context.tool_tokens
+            budget = count_result_characters(max(backend.result_tokens, free_tokens))
+            steps = fit_results(steps, budget)
             self._live_answer.set_running_tools()
 
     async def _run_step(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
     ) -> list[ToolCall]:
         """Run one step and return its tool calls."""
-        request = await self._requests.build(self._make_caller(), composed, steps)
+        request = await self._requests.build(
+            self._make_caller(), composed, steps, is_last=self._budget.is_last_step
+        )
         calls: list[ToolCall] = []
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
@@ -212,6 +223,8 @@ class RunningTurn:
                 elif isinstance(part, TokenUsage):
                     self._uncounted_step = None
                     await self._record_usage(backend.model, part)
+                elif isinstance(part, AnswerCut):
+                    self._live_answer.is_cut = True
                 else:
                     calls.append(part)
 
@@ -231,6 +244,7 @@ class RunningTurn:
                 asker,
                 question.seq,
                 budget=budget,
+                result_tokens=min(backend.result_tokens, budget // 2),
                 provider_kind=backend.provider_kind,
             )
         except LuaError as error:
@@ -244,8 +258,11 @@ class RunningTurn:
         """Run a step's tool calls concurrently.
 
         Calls and results become rows in the order of the model; an early result waits for those
-        before it.
+        before it. Of more than MAX_CALLS_PER_STEP calls the first are run, and one more stands for
+        the others, which are refused.
         """
+        refused = calls[MAX_CALLS_PER_STEP:]
+        calls = calls[: MAX_CALLS_PER_STEP + 1]
         places: list[CallPosition] = []
         for _ in calls:
             places.append(CallPosition(places[-1] if places else None))
@@ -254,6 +271,8 @@ class RunningTurn:
             refusal = call.parse_error
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
+                if len(refused) > 1:
+                    refusal += f" {len(refused)} calls were refused, this one and those after it."
 
             def report(text: str) -> None:
                 self._live_answer.report_progress(number, f"{call.name} {text}")
@@ -270,7 +289,7 @@ class RunningTurn:
                 )
             finally:
                 places[number].release()
-            text = clip_text(outcome.text, MAX_KEPT_RESULT_CHARACTERS, outcome.seq)
+            text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
             return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
         coroutines = (run_call(number, call) for number, call in enumerate(calls))
@@ -339,12 +358,15 @@ class RunningTurn:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
 
+        incomplete = note or (CUT_ANSWER_NOTE if self._live_answer.is_cut else "")
+
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
             row = None
             if text:
-                row = self.rows.append_reply(tx, text, cut=status == "cancelled" or bool(note))
-            if note:
-                self.rows.append_notice(tx, note, is_end=True)
+                cut = status == "cancelled" or bool(incomplete)
+                row = self.rows.append_reply(tx, text, cut=cut)
+            if incomplete:
+                self.rows.append_notice(tx, incomplete, is_end=True)
             backend = self._deps.backends.get(self.agent.id)
             turns.close_turn(
                 tx,
@@ -353,7 +375,7 @@ class RunningTurn:
                 backend.provider_kind if backend is not None else None,
             )
             follow_ups = (
-                [] if row is None or note else self._follower.open_follow_ups(tx, self, row)
+                [] if row is None or incomplete else self._follower.open_follow_ups(tx, self, row)
             )
             tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
             return row, follow_ups

@@ -67,6 +67,13 @@ class ModelSettings(SettingsSection):
     max_output_tokens: int | None = Field(
         None, gt=0, description="Maximum length of an answer of one step, in tokens."
     )
+    result_share: float = Field(
+        0.25,
+        ge=0.05,
+        le=0.7,
+        description="Share of the context window that results of tools may take in a turn. They may"
+        " take more while the rest is free; then old results are cut.",
+    )
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     prompt: Annotated[str, AfterValidator(_check_no_key)] = Field(
         "", max_length=20_000, description="System prompt of this model."

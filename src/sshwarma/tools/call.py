@@ -201,7 +201,18 @@ class Tools:
             _count_nested_call(caller.call_stack, tool)
             return _CheckedCall(tool, check_arguments(thing, arguments), thing)
         except WorldError as error:
+            if tool == name:
+                tool = await self._known_label(caller, name) or name
             return _CheckedCall(tool, arguments, error)
+
+    async def _known_label(self, caller: Caller, name: str) -> str | None:
+        """Return the qualified name of a tool that the caller may know of, by any of its names."""
+        load = await self._world.loadout(caller.room_id, caller.agent.id)
+        item = NameTable(load.tools).find(name)
+        if item is not None:
+            return item.thing.label
+        is_open = await caller.visibility_filter()
+        return await self._world.store.read(lambda conn: _find_unequipped_tool(conn, name, is_open))
 
     async def _run_recorded(
         self, caller: Caller, call: Row, checked: _CheckedCall

@@ -48,8 +48,8 @@ from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
-ANSWER_FRACTION: Final = 0.25
-"""Fraction of the budget reserved for tool results and the answer."""
+ANSWER_FRACTION: Final = 0.15
+"""Fraction of the context window reserved for the answer."""
 
 MIN_LOG_TOKENS: Final = 400
 """Tokens that the log always gets."""
@@ -141,6 +141,7 @@ class ContextComposer:
         before: int,
         *,
         budget: int = DEFAULT_CONTEXT_TOKENS,
+        result_tokens: int = 0,
         provider_kind: str = "",
     ) -> ModelContext:
         """Compose the context of a model that is asked a question in its room.
@@ -151,6 +152,7 @@ class ContextComposer:
             asker: Name of the agent who asks.
             before: Only rows with a lower `seq` are used.
             budget: Number of tokens that the model accepts in all.
+            result_tokens: Number of those that are kept for results of tools.
             provider_kind: Kind of the model's provider. Own calls of turns that another kind
                 answered are sent as text.
 
@@ -174,14 +176,14 @@ class ContextComposer:
         all_layers = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
         tool_tokens = estimate_tokens(tools)
-        text_turns = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
+        others = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
         transcript = Transcript(agent.id, world.agents, policies, plain_calls=not load.usable)
-        transcript = replace(transcript, text_turn_ids=frozenset(text_turns))
+        transcript = replace(transcript, text_turn_ids=frozenset(others))
         used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
-        log_budget = max(MIN_LOG_TOKENS, round(budget * (1 - ANSWER_FRACTION)) - used_tokens)
-        layers, summarized_ids = await _fit_log_layers(
-            all_layers, log_window.rows, transcript, log_budget
-        )
+        free_tokens = round(budget * (1 - ANSWER_FRACTION)) - result_tokens - used_tokens
+        log_budget = max(MIN_LOG_TOKENS, free_tokens)
+        fitted = await _fit_log_layers(all_layers, log_window.rows, transcript, log_budget)
+        layers, summarized_ids = fitted
         return ModelContext(
             sort_layers(layers),
             tuple(notices),

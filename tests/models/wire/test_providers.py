@@ -115,7 +115,7 @@ async def test_rate_limited_request_is_retried(mock: Mock, wire: Wire, backend: 
         ("never", 3, "is rate limiting"),
         ("later", 1, "try again in 600 s"),
         ("trouble", 3, "failed (500): the mock is on fire"),
-        ("no such", 1, "has no model"),
+        ("no such", 1, "does not know"),
     ],
 )
 async def test_failed_request_is_retried_only_where_it_helps(
