@@ -36,6 +36,10 @@ FIXTURES: list[dict[str, Any]] = [
     },
     {"match": {"userMessage": "again and again"}, "response": {"toolCalls": [LOOK]}},
     {
+        "match": {"userMessage": "last step of this turn"},
+        "response": {"content": "So far: a lobby."},
+    },
+    {
         "match": {"userMessage": "at length"},
         "response": {"content": "a word or two " * 400},
         "latency": 50,
@@ -278,7 +282,6 @@ def test_cost_limit_needs_a_known_price(boss: Person, mock: Mock) -> None:
 def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) -> None:
     add(boss, mock, "bound")
     limits = {
-        "turn_steps 2": ("again and again", "was stopped after 2 steps, the limit of one turn"),
         "turn_seconds 5": ("speak at length", "was stopped after 5 s, the time limit of one"),
         "turn_tokens 5": ("who is there", "of 5 tokens for one turn"),
     }
@@ -297,6 +300,13 @@ def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) 
             assert "Let me see." in said
             assert "You are." not in said
     boss.does("model remove bound")
+
+
+def test_last_step_of_a_turn_ends_with_an_answer(boss: Person, mock: Mock) -> None:
+    add(boss, mock, "steps")
+    boss.does("model set steps turn_steps 2")
+    assert "So far: a lobby." in answer(boss, "@steps look again and again")
+    boss.does("model remove steps")
 
 
 def test_retry_wait_is_shown_and_can_be_stopped(boss: Person, mock: Mock) -> None:

@@ -45,6 +45,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
+from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.questions import Question
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -290,6 +291,7 @@ class RunningTurn:
             finally:
                 places[number].release()
             text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
+            text = write_names_plainly(text, self._world.agents)
             return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
 
         coroutines = (run_call(number, call) for number, call in enumerate(calls))

@@ -36,6 +36,7 @@ OTHER_FIELDS: Final = (
     "temperature",
     "first_token_seconds",
     "stall_seconds",
+    "result_share",
     "price_in",
     "price_out",
 )
