@@ -37,12 +37,14 @@ class Message:
     """One message of the composed conversation.
 
     All speakers but the model itself have the role `user`; their lines begin with their names.
-    `done` are the tool calls that followed a message of the model, with their results.
+    `done` are the tool calls that followed a message of the model, with their results. `ends_log`
+    marks the last message that the next request is likely to have, too.
     """
 
     role: Literal["user", "assistant"]
     text: str
     done: tuple[CompletedCall, ...] = ()
+    ends_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)

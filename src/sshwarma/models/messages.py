@@ -64,15 +64,26 @@ def _response_key(text: str, calls: Iterable[ToolCall]) -> ResponseKey:
 
 
 def build_messages(
-    request: StepRequest, system: str, cache: ResponseCache, *, plain: bool
+    request: StepRequest,
+    system: str,
+    cache: ResponseCache,
+    *,
+    plain: bool,
+    marks_cache: bool = False,
 ) -> list[ModelMessage]:
     """Build the messages of a request.
 
     pydantic-ai uses the instructions of the last request. Every request has them, so that the
     prefixes of successive steps are equal. With `plain`, neighbouring messages of one role are
-    joined.
+    joined. With `marks_cache` the provider is asked to cache what precedes the present request.
     """
-    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+    from pydantic_ai.messages import (
+        CachePoint,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        UserPromptPart,
+    )
 
     instructions = system or None
     messages: list[ModelMessage] = []
@@ -84,14 +95,20 @@ def build_messages(
         messages.append(response)
         received[:] = [_tool_return(result) for result in done]
 
+    log_ended = False
     for role, group in _group_by_speaker(request):
-        texts = [one.text for one in group if one.text.strip()]
+        shown = [one for one in group if one.text.strip()]
+        texts = [one.text for one in shown]
         texts = ["\n".join(texts)] if plain and texts else texts
         if role == "user":
-            received += [UserPromptPart(text) for text in texts]
+            for text, one in zip(texts, shown, strict=False):
+                # A mark is put on what precedes it.
+                received.append(UserPromptPart([CachePoint(), text] if log_ended else text))
+                log_ended = marks_cache and one.ends_log
         else:
             done = group[-1].done
             answer(ModelResponse(parts=[*map(TextPart, texts), *map(_call_part, done)]), done)
+            log_ended = marks_cache and group[-1].ends_log
     for step in request.steps:
         answer(cache.find(step) or ModelResponse(parts=list(_step_parts(step))), step.done)
     if request.is_last and request.steps:

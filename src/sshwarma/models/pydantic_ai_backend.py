@@ -184,7 +184,13 @@ class PydanticAIBackend:
 
         system = request.system or self._settings.prompt
         kind = PROVIDER_KINDS[self._settings.kind]
-        messages = build_messages(request, system, self._responses, plain=kind.merges_roles)
+        messages = build_messages(
+            request,
+            system,
+            self._responses,
+            plain=kind.merges_roles,
+            marks_cache=kind.supports_cache,
+        )
         thinking = ThinkTagSplitter()
         text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
@@ -219,15 +225,9 @@ class PydanticAIBackend:
             yield TextDelta(buffer + rest)
         if loaded.reports_finish_reason and not _has_finish_reason(answer):
             raise StreamTruncated
-        names = {offer.name for offer in request.tools}
-        calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
+        calls = self._read_calls(answer, request, text)
         if not calls and not text.strip():
             raise EmptyAnswer(answer.finish_reason or "")
-        is_unchanged = all(not call.parse_error for call in calls) and all(
-            call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
-        )
-        if calls and is_unchanged:
-            self._responses.store(text, calls, answer)
         for call in calls:
             yield call
         if answer.finish_reason == "length":
@@ -235,6 +235,17 @@ class PydanticAIBackend:
         reported_usage = _read_usage(answer)
         usage = reported_usage or estimate_usage(request, system, text, calls)
         yield add_cost(self._settings, usage, answer if reported_usage else None)
+
+    def _read_calls(self, answer: ModelResponse, request: StepRequest, text: str) -> list[ToolCall]:
+        """Return the tool calls of an answer, and keep the answer for the next step."""
+        names = {offer.name for offer in request.tools}
+        calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
+        is_unchanged = all(not call.parse_error for call in calls) and all(
+            call.name == part.tool_name for call, part in zip(calls, answer.tool_calls, strict=True)
+        )
+        if calls and is_unchanged:
+            self._responses.store(text, calls, answer)
+        return calls
 
 
 @asynccontextmanager

@@ -54,7 +54,10 @@ class StepRequestBuilder:
             tools=offers,
             steps=steps,
             system=context.system,
-            conversation=tuple(map(_to_message, context.messages)),
+            conversation=tuple(
+                _to_message(line, ends_log=number == context.stable_messages)
+                for number, line in enumerate(context.messages, 1)
+            ),
             is_last=is_last,
         )
 
@@ -69,7 +72,7 @@ class StepRequestBuilder:
         return sorted(by_name, key=lambda item: self._tool_order[item.thing.id])
 
 
-def _to_message(line: ContextMessage) -> Message:
+def _to_message(line: ContextMessage, *, ends_log: bool) -> Message:
     return Message(
         line.role,
         line.text,
@@ -77,4 +80,5 @@ def _to_message(line: ContextMessage) -> Message:
             CompletedCall(ToolCall(call.id, call.name, call.arguments), call.result, call.is_error)
             for call in line.calls
         ),
+        ends_log=ends_log,
     )

@@ -28,6 +28,7 @@ from sshwarma.wrap import window
 from sshwarma.wrap.compact import CompactedLog, compact_log
 from sshwarma.wrap.host import LuaError, LuaHost, LuaScript
 from sshwarma.wrap.layers import (
+    STABILITIES,
     ContextMessage,
     InvalidLayer,
     Layer,
@@ -90,6 +91,16 @@ class ModelContext:
     def messages(self) -> tuple[ContextMessage, ...]:
         """The conversation, oldest message first."""
         return join_conversation(self.layers)
+
+    @property
+    def stable_messages(self) -> int:
+        """Number of leading messages that change only when the log is cut."""
+        last = STABILITIES.index("log")
+        return sum(
+            len(layer.lines)
+            for layer in self.layers
+            if layer.side == "conversation" and STABILITIES.index(layer.stability) <= last
+        )
 
     @property
     def tokens(self) -> int:

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from sshwarma.models.backend import ReasoningDelta, ToolCall
+from sshwarma.models.backend import (
+    AnswerCut,
+    CompletedCall,
+    Message,
+    ReasoningDelta,
+    ToolCall,
+    TurnStep,
+)
 from sshwarma.world.usage import TokenUsage
 from support.provider_wires import WIRES, Ask, Wire
 
@@ -323,3 +330,57 @@ async def test_model_settings_are_sent_in_the_request(server: Server, backend: A
         assert body["tools"][0]["function"].get("strict") in (None, False)
     roles = [message["role"] for message in server.bodies[-1]["messages"]]
     assert roles == ["system", "user"]  # neighbours are one message where templates are picky
+
+
+async def test_log_of_an_anthropic_request_ends_with_a_cache_mark(
+    server: Server, backend: Ask
+) -> None:
+    server.script = [
+        *anthropic({"type": "text_delta", "text": "hi"}, block={"type": "text", "text": ""}),
+        *anthropic_end("end_turn"),
+        END,
+    ]
+    request = replace(
+        question("hello"),
+        conversation=(
+            Message("user", "<bob> one"), Message("assistant", "two", ends_log=True),
+            Message("user", "[Here now: bob.]"), Message("user", "hello"),
+        ),
+    )  # fmt: skip
+    assert (await heard(backend(ANTHROPIC, server.url), request))[1] is None
+    marked = [
+        (message["role"], block["text"])
+        for message in server.bodies[0]["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if "cache_control" in block
+    ]
+    assert ("assistant", "two") in marked
+
+
+@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC, BY_NAME["ollama"]])
+async def test_no_tool_can_be_called_in_the_last_step(
+    server: Server, backend: Ask, wire: Wire
+) -> None:
+    server.script = (
+        [*anthropic({"type": "text_delta", "text": "hi"}, block={"type": "text", "text": ""}),
+         *anthropic_end("end_turn"), END]
+        if wire is ANTHROPIC
+        else [chat(content="hi"), chat("stop"), "[DONE]", END]
+    )  # fmt: skip
+    call = CompletedCall(ToolCall("a", "look", {"at": "x"}), "a result", is_error=False)
+    request = replace(question("hello", TurnStep("", (call,))), is_last=True)
+    assert (await heard(backend(wire, server.url), request))[1] is None
+    (body,) = server.bodies
+    if wire is ANTHROPIC:
+        assert body["tool_choice"]["type"] == "none"
+    else:
+        assert body.get("tool_choice") == "none" or not body.get("tools")
+    assert "This is the last step" in json.dumps(body["messages"][-1])
+
+
+async def test_answer_at_its_maximum_length_is_reported(server: Server, backend: Ask) -> None:
+    server.script = [chat(content="once upon"), chat("length"), "[DONE]", END]
+    parts, failed = await heard(backend(CHAT, server.url), question("hello"))
+    assert failed is None
+    assert AnswerCut() in parts
