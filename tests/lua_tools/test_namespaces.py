@@ -181,7 +181,7 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
         ("/namespace set git:push name x", "/tool describe"),
         ("/namespace set git:push description x", "/tool describe git:push = TEXT"),
         ("/namespace set git:push enabled off", "/tool disable git:push"),
-        ("/namespace set git:push auto_load on", "Of a tool, these can be set: keywords,"),
+        ("/namespace set git:push load_with_parent on", "Of a tool, these can be set: keywords,"),
         ("/namespace set git:push parent x", "parent is a field of namespaces"),
         ("/namespace set git name " + "x" * 61, "title: must be at most 60 printable"),
     ):

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import pytest
 
-from sshwarma.lua_tools import creation
-from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.verbs.dispatch import invoke, run_line
-from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.registry import every_verb
-from sshwarma.world import things
-from sshwarma.world.access import Right
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.reader import PERSON
-from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from support.people import Someone, arrive, do, everything, refused
+from support.people import Someone, do, everything, refused
 
 
 async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
@@ -53,137 +45,6 @@ async def test_line_length_is_limited(bob: Someone) -> None:
 async def test_invalid_unicode_is_refused(bob: Someone) -> None:
     for line in ("hello \ud800", "/put me:a = \udfff", "/join \ud83d", "/\ud800", "/help \udc00"):
         await refused(bob, line)
-
-
-NEEDS = {
-    # Something that guests, who are in an open room, may not do: the right, where, who grants it.
-    "/vibe calm": ("build right in lobby", "Ask alice."),
-    "/describe a room": ("build right in lobby", "Ask alice."),
-    "/put note = x": ("build right in lobby", "Ask alice."),
-    "/drop room note": ("build right in lobby", "Ask alice."),
-    "/equip room sshwarma:put": ("build right in lobby", "Ask alice."),
-    "/nav off": ("build right in lobby", "Ask alice."),
-    "/nav on": ("build right in lobby", "Ask alice."),
-    "/portal north home": ("build right in lobby", "Ask alice."),
-    "/unportal north": ("build right in lobby", "Ask alice."),
-    "/link a https://example.org/": ("build right in lobby", "Ask alice."),
-    "/kick bob": ("moderate right in lobby", "Ask alice."),
-    "/mute bob": ("moderate right in lobby", "Ask alice."),
-    "/ban bob": ("moderate right in lobby", "Ask alice."),
-    "/room private": ("moderate right in lobby", "Ask alice."),
-    "/room open": ("moderate right in lobby", "Ask alice."),
-    "/room invite": ("moderate right in lobby", "Ask alice."),
-    "/room owner bob": ("moderate right in lobby", "Ask alice."),
-    "/room builder bob": ("moderate right in lobby", "Ask alice."),
-    "/room member bob": ("moderate right in lobby", "Ask alice."),
-    "/room remove bob": ("moderate right in lobby", "Ask alice."),
-    "/room delete lobby": ("moderate right in lobby", "Ask alice."),
-    "/create den": ("create right on this server", "Ask alice"),
-    "/fork lobby": ("create right on this server", "Ask alice"),
-    "/clone lobby": ("create right on this server", "Ask alice"),
-    "/gc orphans": ("admin right on this server", "Ask alice"),
-    "/model list": ("own right on this server", "Ask alice"),
-    "/model show qwen": ("own right on this server", "Ask alice"),
-    "/model add qwen ollama qwen3:8b": ("own right on this server", "Ask alice"),
-    "/model set qwen prompt x": ("own right on this server", "Ask alice"),
-    "/model remove qwen": ("own right on this server", "Ask alice"),
-    "/model on qwen": ("own right on this server", "Ask alice"),
-    "/model off qwen": ("own right on this server", "Ask alice"),
-    "/model test qwen": ("own right on this server", "Ask alice"),
-    "/model found": ("own right on this server", "Ask alice"),
-    "/mcp add holler -- true": ("own right on this server", "Ask alice"),
-    "/mcp remove holler": ("own right on this server", "Ask alice"),
-    "/mcp login holler": ("own right on this server", "Ask alice"),
-    "/mcp logout holler": ("own right on this server", "Ask alice"),
-    "/mcp refresh holler": ("admin right on this server", "Ask alice"),
-    "/mcp enable holler": ("admin right on this server", "Ask alice"),
-    "/mcp disable holler": ("admin right on this server", "Ask alice"),
-    "/mcp approve holler": ("admin right on this server", "Ask alice"),
-    "/mcp log holler": ("admin right on this server", "Ask alice"),
-    "/gc stale": ("admin right on this server", "Ask alice"),
-    "/gc purge": ("admin right on this server", "Ask alice"),
-    "/skill add tidy = x": ("create right on this server", "Ask alice"),
-    "/namespace new git": ("create right on this server", "Ask alice"),
-    "/context window 5": ("build right in lobby", "Ask alice."),
-    "/context rebuild qwen": ("build right in lobby", "Ask alice."),
-    "/state clear qwen": ("build right in lobby", "Ask alice."),
-    "/state add dry": ("build right in lobby", "Ask alice."),
-    "/state remove dry": ("build right in lobby", "Ask alice."),
-    "/state directory": ("own right on this server", "Ask alice"),
-    "/inv defaults": ("admin right on this server", "Ask alice"),
-}
-
-
-async def make_lua_tool(by: Someone, name: str) -> None:
-    """A tool written in Lua, in the room of its maker."""
-    source = "return 1"
-
-    def store(tx: Change) -> None:
-        bag = things.get_live_thing(tx.conn, by.room_id)
-        declaration = parse_declaration(source)
-        creation.store_tool(
-            tx, bag=bag, name=name, source=source, declaration=declaration, by=by.id
-        )
-
-    await by.world.change(store)
-
-
-REFUSED_IN_A_WORLD_OF_OTHERS = (
-    # What needs more of guests than the verb does of everybody.
-    "/edit note", "/restore gone", "/move note to me", "/move me:mine to home",
-    "/unequip room sshwarma:look", "/equip @bob sshwarma:look", "/load git room",
-    "/unload git room", "/load git @bob", "/skill activate rev", "/skill activate rev @bob",
-    "/skill deactivate rev",
-    "/skill edit rev = x", "/skill rename rev x", "/skill delete rev", "/namespace set git name x",
-    "/namespace remove git", "/namespace set global auto_load off", "/stats --all",
-    "/tool new dice = return 1", "/tool edit dice", "/tool test dice", "/tool enable dice",
-    "/tool disable dice", "/tool describe dice = x", "/tool remove dice",
-    "/tool new git:log = return 1", "/tool disable sshwarma:look",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("line", [*NEEDS, *REFUSED_IN_A_WORLD_OF_OTHERS])
-async def test_help_names_the_right_that_a_refusal_names(
-    world: World, alice: Someone, bob: Someone, guest: Someone, qwen: Someone, line: str
-) -> None:
-    """No refusal names a right that /help VERB does not."""
-    for made in ("/skill add rev = Look for bugs.", "/namespace new git", "/put note = x",
-                 "/put gone = x", "/drop room gone"):  # fmt: skip
-        await do(alice, made)
-    await make_lua_tool(alice, "dice")
-    await do(guest, "/put me:mine = x")
-    refusal = await refused(guest, line)
-    found = re.search(r"needs the (\w+) right", refusal.message)
-    right = found[1] if found else "admin"  # of what somebody else made
-    assert isinstance(refusal, Forbidden)
-    verb, _ = split_verb(line)
-    assert re.search(rf"\b{right}\b", verb.rights), verb.rights
-
-
-@pytest.mark.parametrize("line", NEEDS)
-async def test_refusal_names_the_missing_right_and_who_grants_it(
-    alice: Someone, bob: Someone, guest: Someone, line: str
-) -> None:
-    right, granter = NEEDS[line]
-    refusal = await refused(guest, line)
-    assert isinstance(refusal, Forbidden)
-    assert right in refusal.message
-    assert granter in refusal.hint_for(PERSON)
-
-
-def test_every_right_needed_by_a_verb_is_tested() -> None:
-    tried = {split_verb(line)[0].name for line in NEEDS}
-    for verb in every_verb():
-        if verb.needs not in (None, Right.ENTER, Right.TALK):
-            assert verb.name in tried, f"/{verb.name} needs {verb.needs}"
-
-
-async def test_hint_for_a_missing_right_names_the_room_owner(alice: Someone, bob: Someone) -> None:
-    await do(bob, "/create den")
-    carol = await arrive(bob.world, "carol", room=bob.room_id)
-    assert (await refused(carol, "/vibe mine")).hint_for(PERSON) == "Ask bob."
-    await do(bob, "/room builder carol")
-    await do(carol, "/vibe mine")
 
 
 async def test_banned_agent_cannot_act_in_the_room(alice: Someone, bob: Someone) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import sshwarma
+from sshwarma import verbs
 from sshwarma.verbs.grammar import parse_arguments, split_verb
 from sshwarma.verbs.registry import (
     SECTIONS,
@@ -25,6 +26,8 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
+from sshwarma.verbs.rights import ArgumentRight
+from sshwarma.world.access import Right
 from support.views import has_view
 
 EVERY = list(every_verb())
@@ -161,6 +164,38 @@ def test_no_function_is_called_underscore() -> None:
                 views = [mark for mark in node.decorator_list if _is_view(mark)]
                 named = node.name.startswith("draw_")
                 assert named or not views, f"{file.name}:{node.lineno}: a view is draw_<result>"
+
+
+def test_rights_are_checked_by_dispatch_and_rights_alone() -> None:
+    """A right that a body asks for by hand is missing in help, docs and the HTTP catalogue."""
+    for file in sorted(Path(verbs.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "caller.require":
+                assert file.name in ("dispatch.py", "rights.py"), f"{file.name}:{node.lineno}"
+
+
+def test_help_states_the_rights_that_dispatch_checks() -> None:
+    for name, rights, change_scope in (
+        ("vibe", "Needs the enter right, build to set it", "build"),
+        ("context window", "Needs the enter right, build to set it", "build"),
+        ("stats", "Needs the enter right, admin for all rooms", "read"),
+        ("equip", "Needs the enter right, build for room, admin for another agent", "act"),
+        ("put", "Needs the enter right, build for a bag that is not yours", "build"),
+        ("exits", "Needs the enter right", "read"),
+        ("help", "", "read"),
+    ):
+        known = find_verb(name)
+        assert known is not None
+        assert (known.rights, known.change_scope) == (rights, change_scope), name
+
+
+def test_right_of_an_unknown_argument_is_refused() -> None:
+    async def odd(caller: Any) -> None:
+        """Do nothing."""
+
+    rule = ArgumentRight("gone", Right.BUILD, "to set it")
+    with pytest.raises(ValueError, match="unheard-of has no parameter gone"):
+        verb("unheard-of", section="Looking", examples=(), also_needs=(rule,))(odd)
 
 
 def _is_view(mark: ast.expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
@@ -14,6 +14,7 @@ from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
+from sshwarma.verbs.rights import BAG_RIGHT, BagRight
 from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
@@ -26,10 +27,6 @@ from sshwarma.world.things import Thing
 
 BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
 TargetBag: TypeAlias = Annotated[str, Arg(particle="to", choices=("me", "room", "home"))]
-
-
-OWN_BAG_RIGHTS: Final = "Needs the build right, for your own bag only enter"
-"""Rights of a verb that changes the bag of the room or that of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def draw_put_result(result: PutResult) -> Block:
     "put",
     section="Building",
     needs=Right.ENTER,
-    rights_note=OWN_BAG_RIGHTS,
+    also_needs=(BagRight("name", is_name=True),),
     examples=(
         "/put prompt:code-style = Prefer small functions.",
         "/put me:todo = water the plants",
@@ -84,7 +81,7 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
         name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
-    bag_id, bag_name, plain = await _resolve_new_name(caller, name)
+    bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
@@ -107,24 +104,20 @@ async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
     return PutResult(plain, bag_name, await caller.change(store), size)
 
 
-async def _resolve_new_name(caller: Caller, name: str) -> tuple[str, str, str]:
-    """Find the bag that the name of a thing to store means, which the caller may change.
+async def _find_bag_of_name(caller: Caller, name: str) -> tuple[str, str, str]:
+    """Find the bag that the name of a thing to store means.
 
     Returns:
         The id of the bag, its name for people, and the name of the thing in it.
 
     Raises:
         Invalid: if the name is not valid.
-        Forbidden: if the caller may not change the bag.
     """
-    prefix, colon, bare = name.partition(":")
-    if not colon or prefix not in names.BAG_PREFIXES:
-        prefix, bare = "room", name
+    bag, bare = names.split_bag_name(name)
     plain = names.check_thing_name(bare)
-    if prefix == "me":
+    if bag == "me":
         return caller.agent.id, "your bag", plain
-    room = await (caller.world.room("home") if prefix == "home" else caller.room())
-    await caller.require(Right.BUILD, room)
+    room = await (caller.world.room("home") if bag == "home" else caller.room())
     return room.id, room.name, plain
 
 
@@ -155,7 +148,7 @@ def draw_edit_draft(result: EditDraft) -> Block:
     "edit",
     section="Building",
     needs=Right.ENTER,
-    rights_note=OWN_BAG_RIGHTS,
+    also_needs=(BAG_RIGHT,),
     examples=("/edit prompt:code-style",),
     tool=False,
     ssh_only=True,
@@ -172,7 +165,8 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
     try:
         thing = await find_thing(caller, name)
     except NotFound:
-        await _resolve_new_name(caller, name)
+        bag_id, _, _ = await _find_bag_of_name(caller, name)
+        await _require_bag(caller, bag_id)
         return EditDraft(name, "", f"/put {name} = ")
     if thing.kind != "data":
         raise Invalid(
@@ -185,7 +179,7 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
             hint="Go to its room to edit it.",
         )
     full_name = prefixes[thing.parent_id] + thing.name
-    await _resolve_new_name(caller, full_name)
+    await _require_bag(caller, thing.parent_id)
     return EditDraft(thing.name, thing.content or "", f"/put {full_name} = {thing.content or ''}")
 
 
@@ -228,7 +222,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     "drop",
     section="Building",
     needs=Right.ENTER,
-    rights_note=OWN_BAG_RIGHTS,
+    also_needs=(BagRight("bag"),),
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
@@ -241,7 +235,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
         bag: room or me.
         name: the thing.
     """
-    bag_id = await _resolve_own_bag(caller, bag)
+    bag_id = _bag_id(caller, bag)
 
     def work(tx: Change) -> None:
         thing = things.find_child(tx.conn, bag_id, name)
@@ -268,7 +262,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     "restore",
     section="Building",
     needs=Right.ENTER,
-    rights_note=OWN_BAG_RIGHTS,
+    also_needs=(BAG_RIGHT,),
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
@@ -285,8 +279,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     )
     if thing is None:
         raise NotFound(f"Nothing named {shorten_name(name)} was dropped here.")
-    if thing.parent_id != caller.agent.id:
-        await caller.require(Right.BUILD)
+    await _require_bag(caller, thing.parent_id or "")
     notice = f"restored {name}" if thing.parent_id == caller.room_id else ""
 
     def work(tx: Change) -> None:
@@ -302,7 +295,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     "move",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, build in the rooms that the thing leaves and enters",
+    also_needs=(BagRight("to"), BAG_RIGHT),
     examples=("/move prompt:style to home", "/move todo to me"),
     scope=TokenScope.BUILD,
 )
@@ -315,11 +308,7 @@ async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
     """
     thing = await find_thing(caller, name)
     await _check_may_take(caller, thing)
-    if to == "home":
-        await caller.require(Right.BUILD, await caller.world.room("home"))
-        bag_id = "home"
-    else:
-        bag_id = await _resolve_own_bag(caller, to)
+    bag_id = _bag_id(caller, to)
     if thing.parent_id == bag_id:
         raise Conflict(f"{thing.name} is there already.")
 
@@ -340,19 +329,19 @@ async def _check_may_take(caller: Caller, thing: Thing) -> None:
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}, which cannot be moved."
         )
-    if thing.parent_id == caller.agent.id:
-        return
-    if thing.parent_id in (caller.room_id, "home"):
-        await caller.require(Right.BUILD, await caller.world.room(thing.parent_id))
-        return
-    raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
+    if thing.parent_id not in (caller.agent.id, caller.room_id, "home"):
+        raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
+    await _require_bag(caller, thing.parent_id)
 
 
-async def _resolve_own_bag(caller: Caller, bag: str) -> str:
-    if bag == "me":
-        return caller.agent.id
-    await caller.require(Right.BUILD)
-    return caller.room_id
+def _bag_id(caller: Caller, bag: str) -> str:
+    return {"me": caller.agent.id, "room": caller.room_id}.get(bag, bag)
+
+
+async def _require_bag(caller: Caller, bag_id: str) -> None:
+    """Raise Forbidden unless the caller may change the things in a bag of its own or of a room."""
+    room = None if bag_id == caller.agent.id else await caller.world.room(bag_id)
+    await BAG_RIGHT.require(caller, bag_id, room)
 
 
 def _is_url(uri: str) -> bool:

@@ -23,7 +23,7 @@ from sshwarma.verbs.message import (
     restore_notes,
     sync_notes,
 )
-from sshwarma.verbs.moving import MoveResult, copy_room
+from sshwarma.verbs.moving import SOURCE_RIGHT, MoveResult, copy_room
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnSummary
@@ -217,6 +217,7 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
     "clone",
     section="Moving",
     needs=Right.CREATE,
+    also_needs=(SOURCE_RIGHT,),
     tool=False,
     examples=("/clone workshop", "/clone workshop trial"),
     moves=True,

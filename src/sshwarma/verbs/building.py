@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.rights import ArgumentRight, RoomRight
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import exits, names, things
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import next_call, reader_at
@@ -51,6 +53,10 @@ def draw_new_portal(portal: NewPortal) -> Block:
     "portal",
     section="Building",
     needs=Right.BUILD,
+    also_needs=(
+        RoomRight("to", Right.ENTER, "in the room it leads to"),
+        RoomRight("to", Right.BUILD, "there to open the way back", flag="both"),
+    ),
     examples=("/portal north studio", "/portal up attic --both"),
     tool=False,
 )
@@ -65,26 +71,23 @@ async def portal(
     Args:
         direction: n s e w u d ne nw se sw in out, or a name of your own.
         to: the room it leads to.
-        both: open the way back too, which needs the `build` right in that room.
+        both: open the way back too.
     """
     here = await caller.room()
     exit_name = names.parse_direction(direction)
     target = await caller.find_room(to)
-    await caller.require(Right.ENTER, target)
     opposite = names.opposite_direction(exit_name)
-    if both:
-        await caller.require(Right.BUILD, target)
-        if opposite is None:
-            flag = reader_at(caller.door).name_flag("both")
-            raise Invalid(
-                f"{exit_name} has no opposite, so {flag} cannot name the way back.",
-                hint=next_call(
-                    f"Open it from {target.name} with {{}}.",
-                    "portal",
-                    direction="DIRECTION",
-                    to=here.name,
-                ),
-            )
+    if both and opposite is None:
+        flag = reader_at(caller.door).name_flag("both")
+        raise Invalid(
+            f"{exit_name} has no opposite, so {flag} cannot name the way back.",
+            hint=next_call(
+                f"Open it from {target.name} with {{}}.",
+                "portal",
+                direction="DIRECTION",
+                to=here.name,
+            ),
+        )
 
     def open_both(tx: Change) -> tuple[exits.Exit | None, exits.Exit | None]:
         old_exit = exits.open_exit(tx, here.id, exit_name, target.id, caller.agent.id)
@@ -119,6 +122,9 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
     return Confirmation(f"Closed exit: {room_exit.direction} → {room_exit.to_name}")
 
 
+SET_RIGHT: Final = ArgumentRight("text", Right.BUILD, "to set it")
+
+
 @dataclass(frozen=True, slots=True)
 class RoomText:
     """A text of a room that a verb has read or changed: vibe, description or a topic."""
@@ -151,10 +157,9 @@ def draw_room_text(result: RoomText) -> Block:
     "vibe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, build to set it",
+    also_needs=(SET_RIGHT,),
     examples=("/vibe", "/vibe quiet, focused"),
     default=True,
-    change_scope=TokenScope.BUILD,
 )
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the vibe of this room.
@@ -168,7 +173,6 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     room = await caller.room()
     if text is None:
         return RoomText(room.name, "vibe", room.vibe, changed=False)
-    await caller.require(Right.BUILD)
     new_vibe = _clean_room_text(text)
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, vibe=new_vibe or None),
@@ -181,9 +185,8 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     "describe",
     section="Building",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, build to set it",
+    also_needs=(SET_RIGHT,),
     examples=("/describe", "/describe A long bench under north light."),
-    change_scope=TokenScope.BUILD,
 )
 async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the description of this room.
@@ -194,7 +197,6 @@ async def describe(caller: Caller, text: Text | None = None) -> RoomText:
     room = await caller.room()
     if text is None:
         return RoomText(room.name, "description", room.description, changed=False)
-    await caller.require(Right.BUILD)
     description = _clean_room_text(text)
     await caller.change(
         lambda tx: things.update_thing(tx, room.id, description=description or None),

@@ -22,7 +22,6 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.things import Thing
@@ -144,7 +143,6 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
     Raises:
         WorldError: with the error of the script.
     """
-    await caller.require(Right.ENTER)
     result = await services_of(caller).lua_tools.run_command(
         caller, command.thing, text, split_words(text)
     )

@@ -11,10 +11,11 @@ from sshwarma.common.limits import DEFAULT_WINDOW_TURNS, MAX_WINDOW_TURNS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_result, view
 from sshwarma.verbs.wrap import WrappedContext, compose_for, find_default_model, find_model
 from sshwarma.world import notes, things, turns
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -103,8 +104,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
 @context.verb(
     "window",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, build to set it",
-    change_scope=TokenScope.BUILD,
+    also_needs=(ArgumentRight("size", Right.BUILD, "to set it"),),
     tool=False,
     examples=("/context window", "/context window 10", "/context window 0"),
 )
@@ -120,7 +120,6 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
         return Confirmation(
             f"The window of {room.name} is {current_size}: {_describe_window(current_size)}."
         )
-    await caller.require(Right.BUILD)
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, context_size=size),
         f"set the window to {size}: {_describe_window(size)}",

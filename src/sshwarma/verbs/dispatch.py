@@ -9,6 +9,8 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
 from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_arguments
 from sshwarma.verbs.registry import Verb, find_verb
+from sshwarma.verbs.rights import DataRight
+from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.presence import PEOPLE_DOORS
@@ -42,6 +44,7 @@ async def _run_command(
     given = _join_texts(given, piped)
     command_caller = caller.with_verb(command.name, line)
     if command.is_script:
+        await caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)
     expanded = command.expanded(given)
     if not expanded.startswith("/") or expanded.startswith("//"):
@@ -85,6 +88,9 @@ async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line:
     if verb.needs is not None:
         await caller.require(verb.needs)
     caller.require_scope(verb.scope)
+    for rule in verb.also_needs:
+        if not isinstance(rule, DataRight):
+            await rule.check(caller, arguments)
     return await verb.run(caller.with_verb(verb.name, line), **arguments)
 
 

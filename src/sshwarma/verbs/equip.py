@@ -22,12 +22,12 @@ from sshwarma.verbs.arguments import (
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
-    CONTEXT_RIGHTS,
     describe_context,
     describe_lost_context,
+    find_context,
     list_bag_ids,
-    resolve_context,
 )
+from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.views import join_names, view
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
@@ -124,7 +124,7 @@ def draw_equip_result(result: EquipResult) -> Block:
     mcp_tool="inventory_equip",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("context"),),
     examples=(
         "/equip room holler:*",
         "/equip me sshwarma:look,who",
@@ -145,7 +145,7 @@ async def equip(
             name; home:NAME from the shared room.
         priority: order among the equipment; a smaller number comes earlier (default 0).
     """
-    context_thing = await resolve_context(caller, context)
+    context_thing = await find_context(caller, context)
     globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
@@ -163,7 +163,7 @@ async def equip(
     mcp_tool="inventory_unequip",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("context"),),
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )
@@ -176,7 +176,7 @@ async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) 
         context: room, me or @agent.
         patterns: names, globs (holler:*), comma lists and namespaces, as when equipping.
     """
-    context_thing = await resolve_context(caller, context)
+    context_thing = await find_context(caller, context)
     globs = equipment.split_patterns(patterns)
 
     def work(tx: Change) -> EquipResult:

@@ -17,7 +17,8 @@ from sshwarma.verbs.arguments import (
     agent_options,
 )
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import resolve_readable_context
+from sshwarma.verbs.resolve import find_context
+from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world import loadout, things
 from sshwarma.world.access import Right
@@ -151,7 +152,11 @@ def _format_source(notes: Iterable[str]) -> str:
     "inv",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, admin for defaults",
+    also_needs=(
+        ArgumentRight(
+            "inventory", Right.ADMIN, "for defaults", values=("defaults",), is_change=False
+        ),
+    ),
     aliases=("inventory", "i"),
     tool="inventory",
     mcp_tool="inventory_list",
@@ -172,9 +177,7 @@ async def inv(caller: Caller, inventory: InventoryName | None = None) -> Invento
     if inventory in (None, "all", "room"):
         owner = await _read_room(caller, with_caller=inventory != "room")
     else:
-        context = await resolve_readable_context(
-            caller, inventory or "me", "room, me, all, defaults, @agent"
-        )
+        context = await find_context(caller, inventory or "me", "room, me, all, defaults, @agent")
         owner = await _read_agent_or_defaults(caller, context)
     available: list[LoadoutItem] | None = None
     if inventory == "all":
@@ -233,7 +236,6 @@ async def _read_agent_or_defaults(caller: Caller, context: Thing) -> _Owner:
             ("bag", context.id), lambda conn: things.read_children(conn, context.id)
         )
         return _Owner(context.name, load, bag, "Your bag", "yours")
-    await caller.require(Right.ENTER)
     if context.id == "defaults":
         return _Owner(context.name, load, [], "Bag of new rooms", "new rooms")
     return _Owner(context.name, load, [], f"{context.name}'s bag", f"{context.name}'s")

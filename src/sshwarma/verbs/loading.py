@@ -19,11 +19,11 @@ from sshwarma.verbs.namespaces import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
-    CONTEXT_RIGHTS,
     describe_context,
     describe_lost_context,
-    resolve_context,
+    find_context,
 )
+from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.views import draw_columns, draw_hint, join_names, view, view_for_reader
 from sshwarma.world import equipment, loadout, namespaces
 from sshwarma.world.access import Right, TokenScope
@@ -85,7 +85,7 @@ def draw_load_result(result: LoadResult) -> Block:
     "load",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("context"),),
     namespace="global",
     tool="load_room",
     examples=("/load git", "/load git room", "/load requirement --include-children"),
@@ -115,7 +115,7 @@ async def load(
             f"{space.id} cannot be loaded: it {_explain_missing_state(summary)}.",
             hint=_suggest_next_step(summary),
         )
-    context_thing = await resolve_context(caller, context)
+    context_thing = await find_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
         targets = [space.thing]
@@ -179,7 +179,7 @@ def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     "unload",
     section="Inventory",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("context"),),
     namespace="global",
     tool="unload_room",
     examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
@@ -207,7 +207,7 @@ async def unload(
         return LoadResult(
             room=space.id, context=context, loaded=True, changed=(), tools=(), note=note
         )
-    context_thing = await resolve_context(caller, context)
+    context_thing = await find_context(caller, context)
 
     def work(tx: Change) -> list[Thing]:
         targets = [space.thing]

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import DEFAULT_LISTED_TURNS, MAX_LISTED_TURNS
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import drop_turns, notes, turns
@@ -18,7 +19,6 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -26,11 +26,6 @@ from sshwarma.wrap.tokens import estimate_tokens
 
 MAX_TURN_SNIPPET_CHARACTERS: Final = 60
 MAX_ANCESTOR_TURNS: Final = 200
-
-
-TURN_RIGHTS: Final = (
-    "Needs the enter right for a turn that you asked, moderate for one of somebody else"
-)
 
 
 async def complete_turns(request: CompletionRequest) -> list[Option]:
@@ -91,7 +86,7 @@ async def show_turn(caller: Caller, turn: TurnId) -> TurnDetails:
 @message.verb(
     "drop",
     needs=Right.ENTER,
-    rights_note=TURN_RIGHTS,
+    also_needs=(ASKER_RIGHT,),
     scope=TokenScope.ACT,
     tool=False,
     examples=("/message drop 1f03ac",),
@@ -122,7 +117,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
 @message.verb(
     "restore",
     needs=Right.ENTER,
-    rights_note=TURN_RIGHTS,
+    also_needs=(ASKER_RIGHT,),
     scope=TokenScope.ACT,
     tool=False,
     examples=("/message restore 1f03ac",),
@@ -158,12 +153,9 @@ async def check_may_change(caller: Caller, turn: Turn) -> None:
     Raises:
         Forbidden: if another agent asked it and the caller lacks the moderate right.
     """
-    if turn.opened_by == caller.agent.id:
-        return
-    room = await caller.room()
-    if Right.MODERATE not in room.rights_of(caller.agent, now_ms()):
-        asker = caller.world.agents.name_of(turn.opened_by)
-        raise caller.missing_right_error(Right.MODERATE, room, f"for a question of {asker}")
+    asker, room = caller.world.agents.name_of(turn.opened_by), await caller.room()
+    refusal = caller.missing_right_error(Right.MODERATE, room, f"for a question of {asker}")
+    await ASKER_RIGHT.require(caller, turn.opened_by, refusal=refusal)
 
 
 def describe_notes(agent: str) -> str:

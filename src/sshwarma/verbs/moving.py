@@ -10,6 +10,7 @@ from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.rights import RoomRight
 from sshwarma.verbs.views import join_names, view
 from sshwarma.world import exits, movement, names, things
 from sshwarma.world import rooms as rooms_of_world
@@ -25,6 +26,10 @@ from sshwarma.world.things import Thing
 
 MAX_COPY_NUMBER: Final = 999
 """Largest number in the default name of a copied room."""
+
+
+SOURCE_RIGHT: Final = RoomRight("room", Right.ENTER, "in the room that is copied")
+"""The right that a verb which copies a room needs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,7 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     "fork",
     section="Moving",
     needs=Right.CREATE,
+    also_needs=(SOURCE_RIGHT,),
     examples=("/fork workshop", "/fork workshop annex"),
     moves=True,
 )
@@ -158,17 +164,16 @@ async def copy_room(
     """Copy a room with its tools, and take the caller there.
 
     Args:
-        caller: who copies it and owns the copy.
+        caller: who copies it, may enter it (`SOURCE_RIGHT`) and owns the copy.
         room: the name of the room to copy.
         new: the name of the copy; None for ROOM-2, or the next free number.
         copy: copies the room of an id under a name, for an owner.
 
     Raises:
-        NotFound, Forbidden: if the caller may not enter the room, or may not know of it.
+        NotFound: if the caller may not know of the room.
         Conflict: if the name is taken, or every number.
     """
     source = await caller.find_room(room)
-    await caller.require(Right.ENTER, source)
     room_names = {existing_room.name for existing_room in await caller.world.rooms()}
     candidates = (f"{source.name}-{number}" for number in range(2, MAX_COPY_NUMBER + 1))
     name = (

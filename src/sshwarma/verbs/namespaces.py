@@ -18,6 +18,7 @@ from sshwarma.verbs.namespace_views import (
 )
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
+from sshwarma.verbs.rights import MAKER_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import equipment, loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
@@ -27,8 +28,6 @@ from sshwarma.world.loadout import Loadout
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
-
-MAKER_RIGHTS: Final = "Needs the enter right, admin for what somebody else made"
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
@@ -158,6 +157,7 @@ async def show_namespace(caller: Caller, name: NamespaceName) -> NamespaceDetail
 @namespace.verb(
     "new",
     needs=Right.CREATE,
+    also_needs=(MAKER_RIGHT,),
     examples=("/namespace new git.branch", "/namespace new git Version control"),
 )
 async def make_namespace(
@@ -183,7 +183,11 @@ async def make_namespace(
 @namespace.verb(
     "set",
     needs=Right.ENTER,
-    rights_note=MAKER_RIGHTS,
+    also_needs=(
+        MAKER_RIGHT,
+        ArgumentRight("field", Right.ADMIN, "to set auto_load", values=("auto_load",)),
+        ArgumentRight("field", Right.CREATE, "to set parent", values=("parent",)),
+    ),
     scope=TokenScope.BUILD,
     examples=(
         "/namespace set git keywords git,commit,push",
@@ -199,7 +203,7 @@ async def set_namespace(
 
     Fields of a namespace: description; title, which lists show beside the dotted name; keywords and
     required_states, separated by commas; parent; auto_load, load_with_parent and enabled, which are
-    on or off. Setting auto_load needs the admin right. Fields of a tool: keywords, required_states
+    on or off. Fields of a tool: keywords, required_states
     and leave_out.
 
     leave_out decides what models read of a tool's results after the turn: KEEP, SHORT with a number
@@ -222,8 +226,6 @@ async def set_namespace(
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
     if field == "parent" and thing.kind != "tool":
         return await _move_namespace(caller, thing, text)
-    if field == "auto_load" and thing.kind != "tool":
-        await caller.require(Right.ADMIN)  # it is on for everybody, in every room
     new_thing = await caller.change(
         lambda tx: namespace_fields.set_namespace_field(tx, thing, field, text)
     )
@@ -235,7 +237,7 @@ async def set_namespace(
 @namespace.verb(
     "remove",
     needs=Right.ENTER,
-    rights_note=MAKER_RIGHTS,
+    also_needs=(MAKER_RIGHT,),
     scope=TokenScope.BUILD,
     examples=("/namespace remove git.branch",),
 )
@@ -283,8 +285,6 @@ def _format_field(thing: Thing, field: str, text: str) -> str:
 async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirmation:
     if parent:
         await check_may_create(caller, f"{parent}.{thing.name}")
-    else:
-        await caller.require(Right.CREATE)
     new_thing = await caller.change(
         lambda tx: rename.move_namespace(tx, thing, parent, caller.room_id)
     )
@@ -292,7 +292,7 @@ async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirma
 
 
 async def check_may_create(caller: Caller, name: str) -> None:
-    """Raise unless the caller may create a namespace of that dotted name.
+    """Raise unless a caller with the create right may create a namespace of that dotted name.
 
     Inside another namespace only its maker may, because the inner one can load with it.
 
@@ -300,7 +300,6 @@ async def check_may_create(caller: Caller, name: str) -> None:
         Invalid: if the name is not allowed.
         Forbidden: if the caller may not.
     """
-    await caller.require(Right.CREATE)
     parts = namespaces.check_namespace_name(name)
 
     def nearest(conn: Connection) -> Thing | None:

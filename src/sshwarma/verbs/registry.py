@@ -11,8 +11,9 @@ from functools import partial
 from typing import Final, Required, TypedDict, TypeVar, Unpack
 
 from sshwarma.verbs.docstring import parse_docstring
+from sshwarma.verbs.rights import ArgumentRight, DataRight, RightRule
 from sshwarma.verbs.verb import Parameter, Run, Verb
-from sshwarma.world.access import Right, TokenScope, required_scope
+from sshwarma.world.access import Right, TokenScope, required_scope, widest_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 from sshwarma.world.reader import VerbNames, register_verb_names
 
@@ -47,8 +48,7 @@ class VerbOptions(TypedDict, total=False):
     Attributes:
         examples: example lines for the help; each must parse.
         needs: the right that the caller must have in the room; None needs no right.
-        rights_note: the sentence of the help about rights, if they depend on the arguments;
-            without a full stop.
+        also_needs: the rights that it needs for some arguments, or for what is not the caller's.
         aliases: other first words for it.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
         mcp_tool: its name for MCP clients, if that differs from its name as a tool.
@@ -64,7 +64,7 @@ class VerbOptions(TypedDict, total=False):
 
     examples: Required[tuple[str, ...]]
     needs: Right | None
-    rights_note: str
+    also_needs: tuple[RightRule, ...]
     aliases: tuple[str, ...]
     tool: str | bool
     mcp_tool: str
@@ -267,6 +267,12 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     needs = options.get("needs")
     group_name, _, action = name.partition(" ")
     scope = options.get("scope") or required_scope(needs)
+    also_needs = options.get("also_needs", ())
+    change_scopes = [
+        required_scope(rule.right)
+        for rule in also_needs
+        if isinstance(rule, ArgumentRight) and rule.is_change
+    ]
     tool_name = (name.replace(" ", "_") if tool is True else tool) or None
     new_verb = Verb(
         name=name,
@@ -274,7 +280,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         section=section,
         group=group_name if action else "",
         needs=needs,
-        rights_note=options.get("rights_note", ""),
+        also_needs=also_needs,
         aliases=options.get("aliases", ()),
         examples=options["examples"],
         tool=tool_name,
@@ -283,13 +289,13 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         namespace=options.get("namespace", "sshwarma"),
         moves=options.get("moves", False),
         scope=scope,
-        change_scope=options.get("change_scope", scope),
+        change_scope=options.get("change_scope", widest_scope(scope, *change_scopes)),
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
     )
-    unknown = new_verb.docstring.arguments.keys() - {
-        parameter.name for parameter in new_verb.signature
-    }
+    argument_rules = [rule for rule in also_needs if not isinstance(rule, DataRight)]
+    named = {*new_verb.docstring.arguments, *(rule.argument for rule in argument_rules)}
+    unknown = named - {parameter.name for parameter in new_verb.signature}
     if new_verb.ssh_only and new_verb.tool:
         raise ValueError(f"{name} works only over ssh and cannot be a tool")
     if unknown:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import Connection
 
 from sshwarma.common.shorten import shorten_name
+from sshwarma.verbs.rights import MAKER_RIGHT
 from sshwarma.world import rooms, things
 from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, unknown_name_error
+from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
-
-CONTEXT_RIGHTS: Final = (
-    "Needs the build right for room, admin for another agent, enter for yourself"
-)
-"""Rights of a verb that changes the equipment of a context; see `resolve_context`."""
 
 
 def describe_context(word: str) -> str:
@@ -58,30 +52,8 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     )
 
 
-async def resolve_context(caller: Caller, word: str) -> Thing:
-    """Find the context that `room`, `me` or `@agent` names, to change its equipment.
-
-    Raises:
-        Invalid: if it is another word.
-        NotFound: if no agent has that name.
-        Forbidden: if the caller may not change its equipment.
-    """
-    context = await resolve_readable_context(caller, word)
-    if context.kind == "room":
-        try:
-            await caller.require(Right.BUILD)
-        except Forbidden as error:
-            error.hints += ("Use the context me for yourself alone.",)
-            raise
-    elif context.id != caller.agent.id:
-        await caller.require(Right.ADMIN)
-    return context
-
-
-async def resolve_readable_context(
-    caller: Caller, word: str, choices: str = "room, me, defaults, @agent"
-) -> Thing:
-    """Find the context that `room`, `me` or `@agent` names, only to read it.
+async def find_context(caller: Caller, word: str, choices: str = "room, me, @agent") -> Thing:
+    """Find the context that `room`, `me` or `@agent` names.
 
     `choices` are the words that a refusal lists.
 
@@ -93,8 +65,7 @@ async def resolve_readable_context(
         thing_id = caller.room_id
     elif word == "me":
         thing_id = caller.agent.id
-    elif word == "defaults":
-        await caller.require(Right.ADMIN)
+    elif word == "defaults" and "defaults" in choices:
         thing_id = "defaults"
     elif word.startswith("@"):
         thing_id = caller.world.agents.find(word).id
@@ -109,13 +80,9 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> Non
     Raises:
         Forbidden: naming who can change `what`: "the tools of git".
     """
-    if thing.created_by == caller.agent.id:
-        return
-    try:
-        await caller.require(Right.ADMIN)
-    except Forbidden as error:
-        maker = caller.world.agents.get(thing.created_by)
-        raise not_maker_error(maker.name if maker is not None else None, what) from error
+    maker = caller.world.agents.get(thing.created_by)
+    refusal = not_maker_error(maker.name if maker is not None else None, what)
+    await MAKER_RIGHT.require(caller, thing.created_by, refusal=refusal)
 
 
 def list_bag_ids(caller: Caller) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -21,11 +21,11 @@ from sshwarma.verbs.arguments import (
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
-    CONTEXT_RIGHTS,
     describe_context,
+    find_context,
     require_maker_or_admin,
-    resolve_context,
 )
+from sshwarma.verbs.rights import MAKER_RIGHT, ContextRight, default_context
 from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view, view_for_reader
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
@@ -36,8 +36,6 @@ from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-SKILL_RIGHTS: Final = "Needs the enter right, admin for a skill that somebody else made"
 
 
 async def complete_skills(request: CompletionRequest) -> list[Option]:
@@ -199,7 +197,7 @@ async def add_skill(
 @skill.verb(
     "edit",
     needs=Right.ENTER,
-    rights_note=SKILL_RIGHTS,
+    also_needs=(MAKER_RIGHT,),
     scope=TokenScope.BUILD,
     examples=(
         "/skill edit reviewer = Look for bugs first.",
@@ -247,7 +245,7 @@ async def edit_skill(
 @skill.verb(
     "rename",
     needs=Right.ENTER,
-    rights_note=SKILL_RIGHTS,
+    also_needs=(MAKER_RIGHT,),
     scope=TokenScope.BUILD,
     examples=("/skill rename reviewer = critic",),
 )
@@ -267,7 +265,7 @@ async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirm
 @skill.verb(
     "delete",
     needs=Right.ENTER,
-    rights_note=SKILL_RIGHTS,
+    also_needs=(MAKER_RIGHT,),
     scope=TokenScope.BUILD,
     examples=("/skill delete reviewer",),
 )
@@ -286,7 +284,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
 @skill.verb(
     "activate",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("where"),),
     scope=TokenScope.BUILD,
     examples=(
         "/skill activate reviewer",
@@ -314,7 +312,7 @@ async def activate_skill(
 @skill.verb(
     "deactivate",
     needs=Right.ENTER,
-    rights_note=CONTEXT_RIGHTS,
+    also_needs=(ContextRight("where"),),
     scope=TokenScope.BUILD,
     examples=("/skill deactivate reviewer", "/skill deactivate reviewer @qwen"),
 )
@@ -334,9 +332,8 @@ async def _switch_skill(
     caller: Caller, name: str, target: str | None, priority: float | None, *, on: bool
 ) -> Confirmation:
     thing = await _find(caller, name)
-    default_context = "me" if caller.agent.kind == "model" else "room"
-    word = target or default_context
-    context = await resolve_context(caller, word)
+    word = target or default_context(caller)
+    context = await find_context(caller, word)
 
     def work(tx: Change) -> bool:
         if on:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.arguments import Flag, ModelName
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import statistics
 from sshwarma.world.access import Right
@@ -167,7 +168,7 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     "stats",
     section="Models",
     needs=Right.ENTER,
-    rights_note="Needs the enter right, admin for all models",
+    also_needs=(ArgumentRight("all", Right.ADMIN, "for all rooms", is_change=False),),
     examples=("/stats", "/stats @guide", "/stats --all"),
 )
 async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
@@ -181,8 +182,6 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
         all: all rooms together and each room.
     """
     room = await caller.room()
-    if all:
-        await caller.require(Right.ADMIN)
     agent = caller.world.agents.find_model(model) if model is not None else None
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import ModelName
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -15,7 +16,7 @@ from sshwarma.world.errors import NotFound
     "stop",
     section="Talking",
     needs=Right.TALK,
-    rights_note="Needs the talk right, moderate for answers that somebody else asked for",
+    also_needs=(ASKER_RIGHT,),
     tool=False,
     examples=("/stop", "/stop @guide"),
 )

@@ -19,6 +19,7 @@ from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
 from sshwarma.verbs.tool_access import (
     check_may_decide,
     find_tool,
@@ -35,11 +36,8 @@ from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
-TOOL_RIGHTS: Final = (
-    "Needs the build right for a tool of this room, enter for your own, admin for a built-in tool"
-    " and for one of a namespace that somebody else made"
-)
-NEW_TOOL_RIGHTS: Final = f"{TOOL_RIGHTS}, create for a new namespace"
+TOOL_RIGHTS: Final = (TOOL_RIGHT, MAKER_RIGHT)
+"""Rights of the verbs that change a tool."""
 
 
 async def complete_lua_tools(request: CompletionRequest) -> list[Option]:
@@ -120,7 +118,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
-    rights_note=NEW_TOOL_RIGHTS,
+    also_needs=(*TOOL_RIGHTS, NEW_NAMESPACE_RIGHT),
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
@@ -170,7 +168,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     "edit",
     ssh_only=True,
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool edit dice",),
@@ -205,7 +203,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
 @tool.verb(
     "test",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
@@ -242,7 +240,7 @@ async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) 
 @tool.verb(
     "enable",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool enable dice",),
@@ -259,7 +257,7 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 @tool.verb(
     "disable",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool disable dice",),
@@ -289,7 +287,7 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
 @tool.verb(
     "describe",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool describe dice = Rolls one die.", "/tool describe dice ="),
@@ -320,7 +318,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
 @tool.verb(
     "remove",
     needs=Right.ENTER,
-    rights_note=TOOL_RIGHTS,
+    also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool remove dice",),

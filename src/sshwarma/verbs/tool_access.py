@@ -5,8 +5,8 @@ from __future__ import annotations
 from sshwarma.tools.names import NameTable, check_tool_name
 from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
+from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
 from sshwarma.world import namespaces, things
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
@@ -51,12 +51,11 @@ async def check_may_change(caller: Caller, place: Thing) -> None:
         Forbidden: if the caller may not.
     """
     if place.kind == "room":
-        await caller.require(Right.BUILD, await caller.world.room(place.id))
-        return
-    if place.kind == "toolset":
+        await TOOL_RIGHT.require(caller, room=await caller.world.room(place.id))
+    elif place.kind == "toolset":
         await require_maker_or_admin(caller, place, f"the tools of {place.label}")
-    elif place.id != caller.agent.id:
-        await caller.require(Right.ADMIN)
+    else:
+        await MAKER_RIGHT.require(caller, place.id)
 
 
 async def resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str]:
@@ -81,6 +80,7 @@ async def resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str
                 lambda conn: namespaces.find_namespace(conn, space)
             )
         except NotFound:
+            await NEW_NAMESPACE_RIGHT.require(caller)
             await check_may_create(caller, space)
             return None, plain
         place_id = namespace.thing.id

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.docstring import Docstring, parse_docstring
+from sshwarma.verbs.rights import RightRule
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 
@@ -75,7 +76,7 @@ class Verb:
     Attributes:
         group: the first of two words; "" for a verb of one word.
         needs: the right that the caller must have in the room; None needs no right.
-        rights_note: what it needs besides, if that depends on the arguments; "" if it does not.
+        also_needs: the rights that it needs for some arguments, or for what is not the caller's.
         tool: its name for models and scripts; None if only people and HTTP clients use it.
         mcp_tool: its name for MCP clients.
         default: whether new rooms have it equipped as a tool.
@@ -92,7 +93,7 @@ class Verb:
     section: str
     group: str
     needs: Right | None
-    rights_note: str
+    also_needs: tuple[RightRule, ...]
     aliases: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
@@ -128,7 +129,10 @@ class Verb:
     @property
     def rights(self) -> str:
         """The rights that it needs, as help states them, without a full stop; "" if none."""
-        return self.rights_note or (f"Needs the {self.needs} right" if self.needs else "")
+        needs = f"the {self.needs} right" if self.needs else ""
+        also_needs = dict.fromkeys(rule.text for rule in self.also_needs)
+        text = ", ".join(filter(None, (needs, *also_needs)))
+        return f"Needs {text}" if text else ""
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

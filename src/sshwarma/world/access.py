@@ -61,6 +61,11 @@ def required_scope(right: Right | None) -> TokenScope:
     return TokenScope.ACT if right is Right.TALK else TokenScope.BUILD
 
 
+def widest_scope(*scopes: TokenScope) -> TokenScope:
+    """Return the scope that allows what each of the scopes allows."""
+    return max(scopes, key=_SCOPE_ORDER.index)
+
+
 _SERVER_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
     "owner": frozenset(Right),
     "admin": frozenset(Right) - {Right.OWN},

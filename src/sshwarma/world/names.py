@@ -100,6 +100,12 @@ def check_thing_name(name: str) -> str:
     return name
 
 
+def split_bag_name(name: str) -> tuple[str, str]:
+    """Split the typed name of a thing into its bag, `room` without a prefix, and the bare name."""
+    prefix, colon, bare = name.partition(":")
+    return (prefix, bare) if colon and prefix in BAG_PREFIXES else ("room", name)
+
+
 def parse_direction(word: str) -> str:
     """Return the full name of a direction: `n` is north; other names are returned as they are.
 

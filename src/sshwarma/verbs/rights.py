@@ -1,0 +1,188 @@
+"""Rights that a call needs besides the verb's own: declared with the verb, by argument or by data.
+
+Dispatch checks those that follow from the arguments before it runs the verb. Those that follow from
+what the verb finds, such as who made a thing, are checked by the verb with `DataRight.require`.
+Help, the reference and the HTTP catalogue state both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden
+from sshwarma.world.names import split_bag_name
+from sshwarma.world.rooms import Room
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRight:
+    """A right in the caller's room for a call that gives an argument a value.
+
+    Attributes:
+        argument: the parameter; a flag that is not set counts as not given.
+        purpose: what the right is for, as help says it: "to set it".
+        values: the only values that need the right; () for any value.
+        is_change: whether such a call changes something.
+    """
+
+    argument: str
+    right: Right
+    purpose: str
+    values: tuple[str, ...] = ()
+    is_change: bool = True
+
+    @property
+    def text(self) -> str:
+        """The right and its purpose, as help states them."""
+        return f"{self.right} {self.purpose}"
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden if these arguments need the right and the caller lacks it."""
+        value = arguments[self.argument]
+        if value is None or value is False or (self.values and value not in self.values):
+            return
+        await caller.require(self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRight:
+    """The right to change the equipment of the context that an argument names.
+
+    The context is `room`, `me` or `@agent`; without a value, it is that of `default_context`.
+    """
+
+    argument: str
+
+    @property
+    def text(self) -> str:
+        """The rights for each context, as help states them."""
+        return f"{Right.BUILD} for room, {Right.ADMIN} for another agent"
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden unless the caller may change the equipment of the context.
+
+        Raises:
+            NotFound: if no agent has that name.
+        """
+        context = arguments[self.argument] or default_context(caller)
+        if context == "room":
+            try:
+                await caller.require(Right.BUILD)
+            except Forbidden as error:
+                error.hints += ("Use the context me for yourself alone.",)
+                raise
+        elif context.startswith("@") and caller.world.agents.find(context).id != caller.agent.id:
+            await caller.require(Right.ADMIN)
+
+
+@dataclass(frozen=True, slots=True)
+class RoomRight:
+    """A right in the room that an argument names.
+
+    Attributes:
+        purpose: the place and use of the right, as help says it: "in the room it leads to".
+        flag: the flag that needs the right; "" if every call does.
+    """
+
+    argument: str
+    right: Right
+    purpose: str
+    flag: str = ""
+
+    @property
+    def text(self) -> str:
+        """The right and its purpose, as help states them."""
+        return f"{self.right} {self.purpose}"
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden if the caller lacks the right in that room.
+
+        Raises:
+            NotFound: if the room does not exist, or the caller may not know of it.
+        """
+        name = arguments[self.argument]
+        if name is not None and (not self.flag or arguments[self.flag]):
+            await caller.require(self.right, await caller.find_room(name))
+
+
+@dataclass(frozen=True, slots=True)
+class BagRight:
+    """The build right for the bag that an argument names; none for the caller's own.
+
+    Attributes:
+        is_name: whether the argument names a thing, as in `me:todo`; else `room`, `me` or `home`.
+    """
+
+    argument: str
+    is_name: bool = False
+
+    @property
+    def text(self) -> str:
+        """The right and its purpose, as help states them."""
+        return BAG_RIGHT.text
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden unless the caller may change the things in that bag."""
+        value = arguments[self.argument]
+        bag = split_bag_name(value)[0] if self.is_name else value
+        if bag != "me":
+            room = await (caller.world.room("home") if bag == "home" else caller.room())
+            await caller.require(Right.BUILD, room)
+
+
+@dataclass(frozen=True, slots=True)
+class DataRight:
+    """A right for what is not the caller's own; the verb checks it when it knows whose it is."""
+
+    right: Right
+    purpose: str
+
+    @property
+    def text(self) -> str:
+        """The right and its purpose, as help states them."""
+        return f"{self.right} {self.purpose}"
+
+    async def require(
+        self,
+        caller: Caller,
+        owner_id: str | None = None,
+        room: Room | None = None,
+        refusal: Forbidden | None = None,
+    ) -> None:
+        """Raise unless it is the caller's own, or the caller has the right.
+
+        Args:
+            caller: who makes the call.
+            owner_id: whose it is; None if it is nobody's.
+            room: where the right is needed (default: the caller's room).
+            refusal: the error to raise (default: one that names the missing right).
+
+        Raises:
+            Forbidden: if the caller may not.
+        """
+        if owner_id == caller.agent.id:
+            return
+        try:
+            await caller.require(self.right, room)
+        except Forbidden as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+
+
+RightRule: TypeAlias = ArgumentRight | ContextRight | RoomRight | BagRight | DataRight
+
+BAG_RIGHT: Final = DataRight(Right.BUILD, "for a bag that is not yours")
+MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody else made")
+ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
+TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")
+NEW_NAMESPACE_RIGHT: Final = DataRight(Right.CREATE, "for a new namespace")
+
+
+def default_context(caller: Caller) -> str:
+    """Return the context of a call that names none: the room; for a model, the model itself."""
+    return "me" if caller.agent.kind == "model" else "room"
