@@ -101,7 +101,7 @@ async def test_structured_results_match_their_output_schema(served: Served, mode
             ("rooms", {}),
             ("say", {"text": "hello"}),
             ("history", {}),
-            ("history", {"stats": True}),
+            ("history", {"row": 1}),
             ("inventory_list", {"inventory": "all"}),
             ("inventory_equip", {"patterns": "sshwarma:put"}),
             ("inventory_unequip", {"patterns": "sshwarma:put", "context": "room"}),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
-from sshwarma.verbs.grammar import parse_arguments, split_verb
+from sshwarma.verbs.grammar import parse_call, split_verb
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.reader import PERSON
@@ -17,7 +17,7 @@ from sshwarma.world.reader import PERSON
 
 def parsed(line: str) -> dict[str, Any]:
     verb, start = split_verb(line)
-    return parse_arguments(verb, line, start)
+    return parse_call(verb, line, start)[1]
 
 
 def at_fault(line: str) -> str:
@@ -210,7 +210,7 @@ def test_group_name_alone_runs_its_default_or_lists_its_actions(group: VerbGroup
 
 
 def test_default_action_of_a_group_takes_flags_and_words() -> None:
-    taken = {"before": None, "at": None, "row": None, "tools": False, "stats": False}
+    taken = {"before": None, "at": None, "row": None, "tools": False}
     for line in ("/history 50", "/history show 50"):
         assert split_verb(line)[0].name == "history show"
         assert parsed(line) == {"agent": None, "n": 50, **taken}
@@ -225,12 +225,50 @@ def test_default_action_of_a_group_takes_flags_and_words() -> None:
 
 
 def test_a_word_may_stand_for_a_flag() -> None:
-    usual = {"name": "bob", "minutes": None, "reason": None, "forever": False, "off": False}
+    usual = {"name": "bob", "minutes": None, "reason": None}
     assert parsed("/mute bob") == usual
     assert parsed("/mute bob 5 spam") == {**usual, "minutes": 5, "reason": "spam"}
-    assert parsed("/mute bob off") == parsed("/mute bob --off") == {**usual, "off": True}
-    assert parsed("/ban bob forever spam") == {**usual, "forever": True, "reason": "spam"}
+    spam = {"name": "bob", "minutes": "forever", "reason": "spam"}
+    assert parsed("/ban bob forever spam") == parsed("/ban bob --forever spam") == spam
     assert at_fault("/mute bob never") == "never"
+    assert at_fault("/mute bob 5 --forever") == "--forever"
+
+
+@pytest.mark.parametrize(
+    ("line", "called", "arguments"),
+    [
+        ("/mute bob off", "unmute", {"name": "bob", "reason": None}),
+        ("/mute bob --off", "unmute", {"name": "bob", "reason": None}),
+        ("/mute --off bob sorry", "unmute", {"name": "bob", "reason": "sorry"}),
+        ("/ban bob off sorry", "unban", {"name": "bob", "reason": "sorry"}),
+        ("/history --stats", "history stats", {}),
+        ("/history show --stats", "history stats", {}),
+    ],
+)
+def test_flag_may_spell_another_call(line: str, called: str, arguments: dict[str, Any]) -> None:
+    verb, start = split_verb(line)
+    parsed_verb, parsed_arguments = parse_call(verb, line, start)
+    assert (parsed_verb.name, parsed_arguments) == (called, arguments)
+
+
+def test_spelled_call_takes_only_its_own_arguments() -> None:
+    for line in ("/mute bob 5 --off", "/history 50 --stats", "/history --tools --stats"):
+        with pytest.raises(Invalid, match="unknown argument"):
+            parsed(line)
+
+
+def test_prompt_of_a_model_is_typed_as_a_flag_or_as_text() -> None:
+    words = "/model add qwen ollama qwen3:8b"
+    for line in (f"{words} Be terse.", f'{words} --prompt "Be terse."',
+                 '/model add --prompt "Be terse." qwen ollama qwen3:8b'):  # fmt: skip
+        assert parsed(line)["prompt"] == "Be terse."
+    assert at_fault(f"{words} --prompt terse verbose") == "verbose"
+
+
+def test_arguments_that_exclude_each_other_are_refused_at_the_second() -> None:
+    assert at_fault("/history --row 3 --tools") == "--tools"
+    assert at_fault("/history --at 3 --before 9") == "--before 9"
+    assert parsed("/history @bob --row 3")["row"] == 3
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,8 @@ REFUSALS = """
 /history @nobody
 /history @bob
 /history --row 99
+/history --row 1 --tools
+/history stats 5
 /search
 /search !!
 /room show lobby
@@ -204,7 +206,10 @@ REFUSALS = """
 /kick bob
 /mute alice
 /mute bob soon
+/mute bob 5 --off
+/unmute bob
 /ban nobody
+/unban bob
 /gc everything
 /gc purge -1
 /gc orphans now

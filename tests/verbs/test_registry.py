@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+import textwrap
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import TypeAdapter, ValidationError
 
 import sshwarma
 from sshwarma import verbs
-from sshwarma.verbs.grammar import parse_arguments, split_verb
+from sshwarma.verbs.grammar import parse_call, split_verb, validate_arguments
 from sshwarma.verbs.registry import (
     SECTIONS,
     Verb,
@@ -28,6 +31,7 @@ from sshwarma.verbs.registry import (
 )
 from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.world.access import Right
+from sshwarma.world.errors import Invalid
 from support.views import has_view
 
 EVERY = list(every_verb())
@@ -52,13 +56,30 @@ def check_schema(schema: dict[str, Any]) -> None:
                 check_schema(value)
             case "minimum" | "maximum" | "maxItems" | "exclusiveMinimum":
                 assert isinstance(value, int | float)
-            case "default" | "description":
+            case "default" | "description" | "const":
                 pass
             case "pattern":
                 assert re.compile(value)
             case _:
                 raise AssertionError(f"a word that was not expected: {key}")
     assert "type" in schema or "anyOf" in schema
+
+
+def sample_arguments(declared: Verb, *names: str) -> dict[str, Any]:
+    """The required arguments of a verb and those of `names`, each of the right type."""
+    properties = declared.input_schema["properties"]
+    wanted = [*declared.input_schema.get("required", ()), *names]
+    return {name: sample_value(properties[name]) for name in wanted}
+
+
+def sample_value(schema: dict[str, Any]) -> Any:
+    options = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    samples = {"string": "x", "integer": 3, "number": 3.5, "boolean": True, "array": []}
+    return options[0].get("enum", [samples[options[0]["type"]]])[0]
+
+
+def accepts(declared: Verb, arguments: dict[str, Any]) -> bool:
+    return bool(Draft202012Validator(declared.input_schema).is_valid(arguments))
 
 
 @pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
@@ -82,7 +103,7 @@ class TestEveryVerb:
         for example in declared.examples:
             found, start = split_verb(example)
             assert found is declared
-            parse_arguments(declared, example, start)
+            assert parse_call(declared, example, start)[0] is declared
 
     def test_result_has_a_view(self, declared: Verb) -> None:
         options = get_args(declared.result_type) or (declared.result_type,)
@@ -94,7 +115,10 @@ class TestEveryVerb:
 
     def test_input_schema_matches_the_parameters(self, declared: Verb) -> None:
         schema = declared.input_schema
-        assert set(schema) <= {"type", "properties", "required", "additionalProperties"}
+        known = {"type", "properties", "required", "additionalProperties"}
+        known |= {"dependentSchemas"} if declared.excludes else set()
+        known |= {"minProperties"} if declared.needs_one_of else set()
+        assert set(schema) <= known, "providers of models refuse anyOf, not and the like here"
         assert schema["type"] == "object"
         assert schema["additionalProperties"] is False
         assert set(schema["properties"]) == {p.name for p in declared.parameters}
@@ -105,6 +129,39 @@ class TestEveryVerb:
             described = schema["properties"][parameter.name]
             assert described["description"] == parameter.help
             check_schema(described)
+
+    def test_schema_refuses_what_the_verb_always_refuses(self, declared: Verb) -> None:
+        for name, others in declared.excludes.items():
+            for other in others:
+                arguments = sample_arguments(declared, name, other)
+                with pytest.raises(Invalid, match=r"^Give either \w+ or \w+, not both\.$"):
+                    validate_arguments(declared, arguments)
+                assert not accepts(declared, arguments)
+                for one in (name, other):
+                    arguments = sample_arguments(declared, one)
+                    validate_arguments(declared, arguments)
+                    assert accepts(declared, arguments)
+        if declared.needs_one_of:
+            assert not accepts(declared, sample_arguments(declared))
+            for name in declared.needs_one_of:
+                assert accepts(declared, sample_arguments(declared, name))
+
+    def test_arguments_that_exclude_each_other_are_declared(self, declared: Verb) -> None:
+        """A body that refuses two optional arguments together, or the lack of both, does by hand
+        what `excludes` and `needs_one_of` say, and its schema accepts what it refuses."""
+        optional = {parameter.name for parameter in declared.parameters if not parameter.required}
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(declared.run)))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
+                read = {name.id for name in ast.walk(node.test) if isinstance(name, ast.Name)}
+                assert len(read & optional) < 2, ast.unparse(node.test)
+
+    def test_spelled_calls_exist(self, declared: Verb) -> None:
+        for spelling in declared.spellings.values():
+            called = find_verb(spelling.verb)
+            assert called is not None and called.needs is declared.needs
+            assert set(spelling.arguments) <= {parameter.name for parameter in called.parameters}
+            assert accepts(called, sample_arguments(called) | dict(spelling.arguments))
 
     def test_unknown_argument_is_refused(self, declared: Verb) -> None:
         with pytest.raises(ValidationError) as caught:

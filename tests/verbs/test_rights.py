@@ -32,6 +32,8 @@ NEEDS = {
     "/link a https://example.org/": ("build right in lobby", "Ask alice."),
     "/kick bob": ("moderate right in lobby", "Ask alice."),
     "/mute bob": ("moderate right in lobby", "Ask alice."),
+    "/unmute bob": ("moderate right in lobby", "Ask alice."),
+    "/unban bob": ("moderate right in lobby", "Ask alice."),
     "/ban bob": ("moderate right in lobby", "Ask alice."),
     "/room private": ("moderate right in lobby", "Ask alice."),
     "/room open": ("moderate right in lobby", "Ask alice."),

@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin
 import pytest
 
 import sshwarma.verbs as declared
-from sshwarma.verbs.grammar import parse_arguments, split_verb
+from sshwarma.verbs.grammar import parse_call, split_verb
 from sshwarma.verbs.registry import Verb, every_verb
 from support.driver.covers import covered
 from support.views import has_view
@@ -42,7 +42,7 @@ def test_every_verb_has_examples_that_parse_as_that_verb(verb: Verb) -> None:
     for example in verb.examples:
         found, start = split_verb(example)
         assert found is verb
-        parse_arguments(verb, example, start)
+        assert parse_call(verb, example, start)[0] is verb
 
 
 @each_verb

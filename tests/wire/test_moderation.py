@@ -13,7 +13,7 @@ from support.driver.covers import covers
 Named = Callable[[str], str]
 
 
-@covers("mute")
+@covers("mute", "unmute")
 def test_muted_agent_hears_but_cannot_talk_until_unmuted(
     alice: Person, bob: Person, room: str
 ) -> None:
@@ -28,7 +28,8 @@ def test_muted_agent_hears_but_cannot_talk_until_unmuted(
     his.wait_for("not sent: hello")
     alice.does("say you hear this")
     his.wait_for("you hear this")
-    alice.does(f"mute {bob.name} off")
+    alice.does(f"unmute {bob.name} welcome back")
+    his.wait_for(f"· {alice.name} unmuted {bob.name}: welcome back")
     his.enter("thank you")
     his.wait_for(f"{bob.name}: thank you")
     texts = [e["text"] for e in alice.json(f"history --room {room}")["entries"] if
@@ -57,7 +58,7 @@ def test_kicked_agent_is_moved_to_the_lobby_and_may_return(
     assert gone.status == 1
 
 
-@covers("ban")
+@covers("ban", "unban")
 def test_banned_agent_is_evicted_until_unbanned(alice: Person, bob: Person, room: str) -> None:
     his = bob.sit(room=room)
     alice.does(f"ban {bob.name} forever spam")
@@ -70,7 +71,7 @@ def test_banned_agent_is_evicted_until_unbanned(alice: Person, bob: Person, room
     assert alice.json("room")["members"][-1]["note"] == "banned" or any(
         member["note"] == "banned" for member in alice.json("room")["members"]
     )
-    alice.does(f"ban {bob.name} off")
+    alice.does(f"unban {bob.name}")
     bob.does(f"join {room}")
 
 

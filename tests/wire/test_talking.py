@@ -191,11 +191,12 @@ def test_history_pages_back_to_the_first_row_without_gap_or_repeat(
         assert alice.run(wrong).status == 2
 
 
-@covers("history show")
+@covers("history show", "history stats")
 def test_history_of_tools_says_that_no_tool_was_called(alice: Person, room: str) -> None:
     alice.does("say something")
     assert alice.json("history --tools")["entries"] == []
-    assert alice.does("history --stats") == f"No tool was called in {room} yet.\n"
+    no_calls = f"No tool was called in {room} yet.\n"
+    assert alice.does("history stats") == alice.does("history --stats") == no_calls
 
 
 def test_long_row_is_cut_and_names_the_command_that_shows_the_rest(

@@ -54,7 +54,9 @@ class Arg:
         label: its name on a line and in help; "" for the name of the parameter.
         prefix: what a word for an optional parameter begins with, as in `@NAME`; another word
             belongs to the next parameter.
-        flag_words: words that set the flag of that name instead: `forever` sets --forever.
+        words: words that are values besides numbers: `forever`.
+        flag_words: words that are typed for the flag of that name: `off` for `--off`.
+        also_flag: whether a positional argument can also be typed as `--NAME VALUE`.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -64,7 +66,9 @@ class Arg:
     choices: tuple[str, ...] = ()
     label: str = ""
     prefix: str = ""
+    words: tuple[str, ...] = ()
     flag_words: tuple[str, ...] = ()
+    also_flag: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -217,6 +221,7 @@ Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]
 Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
 Minutes: TypeAlias = Annotated[
-    int, Arg("number", flag_words=("forever", "off")), Field(ge=1, le=PERMANENT_BAN_MINUTES)
+    Annotated[int, Field(ge=1, le=PERMANENT_BAN_MINUTES)] | Literal["forever"],
+    Arg("number", words=("forever",), flag_words=("off",)),
 ]
-"""A duration in minutes; on a line also `forever`, or `off`, which ends it."""
+"""A duration in minutes, or `forever`; people may type `off`, which ends it."""

@@ -99,12 +99,11 @@ async def _list_options_after(
 
 
 def _list_flag_options(verb: Verb, given: list[str]) -> list[Option]:
-    flag_words = {word for parameter in verb.positional for word in parameter.arg.flag_words}
     used_flags = {word.partition("=")[0] for word in given}
     return [
         (f"--{option}", parameter.help)
         for option, parameter in verb.flags.items()
-        if option not in flag_words and (parameter.many or f"--{option}" not in used_flags)
+        if parameter.many or f"--{option}" not in used_flags
     ]
 
 
@@ -126,7 +125,7 @@ def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
         elif parameters and parameters[0].arg.kind == "command" and word == "--":
             return _Position(None, is_in_text=True)
         elif word.startswith("--"):
-            parameter = verb.flags.get(word.removeprefix("--").partition("=")[0])
+            parameter = verb.typed_flags.get(word.removeprefix("--").partition("=")[0])
             flag = parameter if parameter and not parameter.boolean and "=" not in word else None
         elif parameters and parameters[0].is_text:
             return _Position(parameters[0], is_in_text=True)
@@ -146,7 +145,7 @@ async def _list_values(
         return []
     if parameter.choices:
         return [(choice, "") for choice in parameter.choices]
-    options = [(word, "") for word in parameter.arg.flag_words]
+    options = [(word, "") for word in parameter.arg.words]
     if parameter.arg.complete is None:
         return options
     return options + list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))

@@ -7,7 +7,12 @@ from typing import Any
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
-from sshwarma.verbs.grammar import parse_arguments, split_verb, validate_arguments
+from sshwarma.verbs.grammar import (
+    check_one_is_given,
+    parse_call,
+    split_verb,
+    validate_arguments,
+)
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight
 from sshwarma.world.access import Right
@@ -34,7 +39,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     if command is not None:
         return await _run_command(caller, *command, piped, line)
     verb, start = split_verb(line)
-    return await _run_verb(caller, verb, parse_arguments(verb, line, start, piped), line)
+    return await _run_verb(caller, *parse_call(verb, line, start, piped), line)
 
 
 async def _run_command(
@@ -53,7 +58,7 @@ async def _run_command(
     try:
         verb, start = split_verb(expanded)
         commands.check_command_verb(command, verb, expanded)
-        return await _run_verb(command_caller, verb, parse_arguments(verb, expanded, start), line)
+        return await _run_verb(command_caller, *parse_call(verb, expanded, start), line)
     except WorldError as error:
         error.span = None  # it points into a line that nobody typed
         raise
@@ -91,6 +96,8 @@ async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line:
     for rule in verb.also_needs:
         if not isinstance(rule, DataRight):
             await rule.check(caller, arguments)
+    if caller.door not in PEOPLE_DOORS:
+        check_one_is_given(verb, arguments)
     return await verb.run(caller.with_verb(verb.name, line), **arguments)
 
 

@@ -120,8 +120,12 @@ def _strip_slash(name: str) -> str:
     return name.removeprefix("/").lower()
 
 
-def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None) -> dict[str, Any]:
+def parse_call(
+    verb: Verb, line: str, start: int, piped: str | None = None
+) -> tuple[Verb, dict[str, Any]]:
     """Parse and validate the arguments of a verb, from `line` after `start`.
+
+    Returns the arguments with their verb, which is another one if a flag spells that.
 
     `piped` is text from standard input: it is the text argument of the verb, or is added to it.
 
@@ -129,6 +133,7 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
         Invalid: with the span of the word that is wrong and the usage of the verb.
     """
     arguments, places = _assign_arguments(verb, line, start)
+    verb = _apply_spelling(verb, arguments, places)
     if piped is not None:
         text = verb.text
         if text is None:
@@ -142,7 +147,29 @@ def parse_arguments(verb: Verb, line: str, start: int, piped: str | None = None)
                 hint=f"Usage: {verb.usage}",
                 span=(len(line), len(line)),
             )
-    return validate_arguments(verb, arguments, places)
+    return verb, validate_arguments(verb, arguments, places)
+
+
+def _apply_spelling(
+    verb: Verb, arguments: dict[str, Any], places: dict[str, tuple[int, int]]
+) -> Verb:
+    """Return the verb that a line calls; a flag that spells another call sets its arguments.
+
+    Raises:
+        Invalid: if the line sets one of these arguments too.
+    """
+    word = next((word for word in verb.spellings if word in arguments), None)
+    if word is None:
+        return verb
+    spelling, called = verb.spellings[word], find_verb(verb.spellings[word].verb)
+    del arguments[word]
+    if called is None:
+        raise LookupError(f"there is no verb {spelling.verb}")
+    for name, value in spelling.arguments.items():
+        if name in arguments:
+            raise Invalid(f"Give only one of: {name}, {word}.", span=places[word])
+        arguments[name] = value
+    return called
 
 
 def validate_arguments(
@@ -164,7 +191,21 @@ def validate_arguments(
         model = verb.model.model_validate(arguments)
     except ValidationError as error:
         raise _make_refusal(verb, error, places, called) from error
-    return {name: getattr(model, name) for name in verb.model.model_fields}
+    values = {name: getattr(model, name) for name in verb.model.model_fields}
+    for name, others in verb.excludes.items():
+        for other in others:
+            if verb.is_given(values, name) and verb.is_given(values, other):
+                first, second = (_name_argument(verb, key, places) for key in (name, other))
+                span = places.get(other) if places else None
+                raise Invalid(f"Give either {first} or {second}, not both.", span=span)
+    return values
+
+
+def check_one_is_given(verb: Verb, arguments: dict[str, Any]) -> None:
+    """Raise Invalid unless a program gives one of the arguments that the verb needs one of."""
+    names = verb.needs_one_of
+    if names and not any(verb.is_given(arguments, name) for name in names):
+        raise Invalid(f"{verb.tool or verb.path}: give {_join_or(names)}.")
 
 
 def _assign_arguments(
@@ -181,6 +222,7 @@ def _assign_arguments(
         parameter = _take_next(verb, parameters, match[0])
         if _is_flag(verb, match[0], parameter):
             flag, value, at = _read_flag(verb, line, Word(match[0], match.start(), match.end()))
+            parameters = _parameters_after(verb, flag, parameters)
             if flag.many:
                 repeated.setdefault(flag.name, []).append(value)
             else:
@@ -227,6 +269,16 @@ def _assign_arguments(
     return arguments, places
 
 
+def _parameters_after(verb: Verb, flag: Parameter, waiting: list[Parameter]) -> list[Parameter]:
+    """Return the positional parameters that words after a flag can fill."""
+    spelling = verb.spellings.get(flag.name)
+    if spelling is None:
+        return [parameter for parameter in waiting if parameter is not flag]
+    called = find_verb(spelling.verb)
+    names = {parameter.name for parameter in called.positional} if called else set()
+    return [parameter for parameter in waiting if parameter.name in names - {*spelling.arguments}]
+
+
 def _take_next(verb: Verb, waiting: list[Parameter], word: str) -> Parameter | None:
     """Return the next parameter for a word, after those that the word cannot be a value of."""
     if waiting and _is_flag(verb, word, waiting[0]):
@@ -238,7 +290,7 @@ def _take_next(verb: Verb, waiting: list[Parameter], word: str) -> Parameter | N
 
 def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
     name, equals, value = word.text.removeprefix("--").partition("=")
-    parameter = verb.flags.get(name)
+    parameter = verb.typed_flags.get(name)
     if parameter is None:
         raise UnknownFlag(verb, name, (word.start, word.end))
     if parameter.boolean:
@@ -260,7 +312,7 @@ def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
     if not word.startswith("--") or len(word) == 2:
         return False
     is_text_next = waiting is not None and waiting.is_text
-    return bool(verb.flags) or not is_text_next
+    return bool(verb.typed_flags) or not is_text_next
 
 
 def _read_word(line: str, plain: re.Match[str]) -> Word:
@@ -286,17 +338,16 @@ def _make_refusal(
     problems: list[str] = []
     at = None
     for detail in error.errors(include_url=False):
+        if detail["loc"] and detail["type"] == "literal_error" and len(detail["loc"]) > 1:
+            continue  # a word besides a number: the problem of the number names it
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
         problem = describe_error(detail)
         parameter = next(
             (candidate for candidate in verb.parameters if candidate.name == name), None
         )
-        if places is not None and parameter is not None and parameter.arg.flag_words:
-            words = " or ".join(
-                (", ".join(parameter.arg.flag_words[:-1]), parameter.arg.flag_words[-1])
-            )
-            problem = problem.replace(" (got", f", {words} (got")
+        if parameter is not None and parameter.arg.words:
+            problem = problem.replace(" (got", f" or {_join_or(parameter.arg.words)} (got")
         problems.append(f"{_name_argument(verb, name, places)}: {problem}")
     if places is None:
         parameters = (*verb.positional, *verb.flags.values())

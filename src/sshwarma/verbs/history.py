@@ -25,7 +25,7 @@ from sshwarma.verbs.log_rows import (
     is_by_model,
     make_snippet,
 )
-from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.registry import Spelling, group, verb
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.stats import tool_count_lines
 from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view, view_for_reader
@@ -176,8 +176,9 @@ history = group(
         "/history --before 120",
         "/history @bob",
         "/history --tools",
-        "/history --stats",
     ),
+    spellings={"stats": Spelling("history stats")},
+    excludes={"row": ("n", "before", "at", "tools"), "at": ("before",)},
 )
 async def show_history(
     caller: Caller,
@@ -188,8 +189,7 @@ async def show_history(
     at: RowNumber | None = None,
     row: RowNumber | None = None,
     tools: Flag = False,
-    stats: Flag = False,
-) -> HistoryPage | ToolStats:
+) -> HistoryPage:
     """Show the conversation.
 
     Shows the newest rows of this room with their times. If there are older rows, the first line
@@ -202,13 +202,7 @@ async def show_history(
         at: rows around this row number.
         row: one row by its number, at full length.
         tools: only tool calls and their results.
-        stats: number of calls of each tool in this room.
     """
-    room = await caller.room()
-    if stats:
-        return await caller.world.store.read(
-            lambda conn: _count_tool_calls(conn, room.id, room.name)
-        )
     log_id, name = await _resolve_log(caller, agent)
     if row is not None:
         log_rows = await caller.world.store.read(
@@ -253,6 +247,18 @@ async def _history_of(
         await asyncio.to_thread(lambda: [render_markdown(text=text) for text in answers.values()])
     entries = (replace(make_history_entry(caller, row), marked=row.seq in answers) for row in shown)
     return HistoryPage(name, tuple(entries), older)
+
+
+@history.verb("stats", needs=Right.ENTER, examples=("/history stats",))
+async def show_tool_counts(caller: Caller) -> ToolStats:
+    """Show the number of calls of each tool in this room.
+
+    For people:
+        /history --stats is the same.
+    """
+    room = await caller.room()
+    tools = await caller.world.store.read(lambda conn: statistics.read_tool_counts(conn, room.id))
+    return ToolStats(room.name, sum(count.calls for count in tools), tools)
 
 
 @history.verb(
@@ -344,11 +350,6 @@ async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
     if log_id is None:
         raise NotFound(f"You and {peer.name} have not exchanged private messages.")
     return log_id, peer.name
-
-
-def _count_tool_calls(conn: Connection, room_id: str, name: str) -> ToolStats:
-    tools = statistics.read_tool_counts(conn, room_id)
-    return ToolStats(name, sum(count.calls for count in tools), tools)
 
 
 def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = "") -> HistoryEntry:

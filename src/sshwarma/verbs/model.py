@@ -18,7 +18,6 @@ from sshwarma.verbs.arguments import (
     CompletionRequest,
     ModelName,
     Option,
-    Text,
     Word,
     one_of,
 )
@@ -112,6 +111,8 @@ KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds), one_of(get_ar
 FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(MODEL_FIELDS)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
 
+Prompt: TypeAlias = Annotated[str, Arg("text", rest=True, also_flag=True)]
+
 model = group(
     "model",
     section="Models",
@@ -156,17 +157,16 @@ async def show_model(caller: Caller, name: ModelName) -> ModelDetails:
         "/model add opus anthropic claude-opus-5 --key-file /etc/sshwarma/anthropic.key",
     ),
 )
-async def add_model(  # noqa: PLR0913 - one parameter for each flag
+async def add_model(
     caller: Caller,
     name: Word,
     kind: KindName,
     model: Word,
-    text: Text | None = None,
+    prompt: Prompt | None = None,
     *,
     url: Word | None = None,
     key_env: Word | None = None,
     key_file: Word | None = None,
-    prompt: Word | None = None,
 ) -> Confirmation:
     """Add a model, which answers at once and after a restart.
 
@@ -175,16 +175,13 @@ async def add_model(  # noqa: PLR0913 - one parameter for each flag
         kind: its provider: openai, openai-responses, anthropic, google, ollama, llamacpp or
             compatible.
         model: model id at the provider.
-        text: its system prompt, as from a pipe; the same as `prompt`.
+        prompt: its system prompt.
         url: URL of the provider, if not the usual one.
         key_env: environment variable that holds the key, if not the usual one.
         key_file: file of mode 0600 that holds the key.
-        prompt: its system prompt; several words in quotes.
     """
     roster, name = services_of(caller).roster, name.removeprefix("@")
-    if text is not None and prompt is not None:
-        raise Invalid("Give the prompt once: as prompt or as text.")
-    fields = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt or text,
+    fields = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt,
              "kind": kind, "model": model, "name": name}  # fmt: skip
     names.check_name(name, "agent")
     try:

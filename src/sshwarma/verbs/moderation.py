@@ -1,13 +1,14 @@
-"""The verbs of moderation: kick, mute and ban."""
+"""The verbs of moderation: kick, mute, unmute, ban and unban."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from sshwarma.common.limits import DEFAULT_MUTE_MINUTES
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import AgentName, Flag, Minutes, Text
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.arguments import AgentName, Minutes, Text
+from sshwarma.verbs.registry import Spelling, verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
 from sshwarma.world.access import PERMANENT_BAN_MINUTES, Right, permission_denied_error
@@ -70,33 +71,64 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
     return Confirmation(f"{target.name} was kicked out of {here.name}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Sanction:
+    """A mute or a ban. `past`: what is done to somebody; `place`: the word before the room."""
+
+    verb: str
+    past: str
+    place: str
+    default_minutes: int
+
+    @property
+    def column(self) -> str:
+        """The column of a member that holds its end."""
+        return f"{self.past}_until"
+
+
+MUTE: Final = Sanction("mute", "muted", "in", DEFAULT_MUTE_MINUTES)
+BAN: Final = Sanction("ban", "banned", "from", PERMANENT_BAN_MINUTES)
+
+
 @verb(
     "mute",
     section="Access",
     needs=Right.MODERATE,
     tool=False,
-    examples=("/mute bob", "/mute bob 10", "/mute bob off"),
+    spellings={"off": Spelling("unmute"), "forever": Spelling("mute", {"minutes": "forever"})},
+    examples=("/mute bob", "/mute bob 10", "/mute bob forever"),
 )
 async def mute(
-    caller: Caller,
-    name: AgentName,
-    minutes: Minutes | None = None,
-    reason: Text | None = None,
-    *,
-    forever: Flag = False,
-    off: Flag = False,
+    caller: Caller, name: AgentName, minutes: Minutes | None = None, reason: Text | None = None
 ) -> Confirmation:
     """Stop somebody from talking in this room.
 
+    For people:
+        /mute NAME off is the same as /unmute NAME.
+
     Args:
         name: the agent.
-        minutes: duration in minutes (default {DEFAULT_MUTE_MINUTES}).
+        minutes: duration in minutes, or forever (default {DEFAULT_MUTE_MINUTES}).
         reason: text of the notice to them and to the room.
-        forever: mute without an end.
-        off: end the mute.
     """
-    length = _choose_minutes(minutes, DEFAULT_MUTE_MINUTES, forever=forever, off=off)
-    return await _mute_or_ban(caller, name, length, reason, "muted")
+    return await _impose(caller, MUTE, name, minutes, reason)
+
+
+@verb(
+    "unmute",
+    section="Access",
+    needs=Right.MODERATE,
+    tool=False,
+    examples=("/unmute bob", "/unmute bob welcome back"),
+)
+async def unmute(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
+    """End a mute in this room.
+
+    Args:
+        name: the agent.
+        reason: text of the notice to the room.
+    """
+    return await _lift(caller, MUTE, name, reason)
 
 
 @verb(
@@ -104,68 +136,62 @@ async def mute(
     section="Access",
     needs=Right.MODERATE,
     tool=False,
-    examples=("/ban bob", "/ban bob 1440 spam", "/ban bob off"),
+    spellings={"off": Spelling("unban"), "forever": Spelling("ban", {"minutes": "forever"})},
+    examples=("/ban bob", "/ban bob 1440 spam"),
 )
 async def ban(
-    caller: Caller,
-    name: AgentName,
-    minutes: Minutes | None = None,
-    reason: Text | None = None,
-    *,
-    forever: Flag = False,
-    off: Flag = False,
+    caller: Caller, name: AgentName, minutes: Minutes | None = None, reason: Text | None = None
 ) -> Confirmation:
     """Keep somebody out of this room.
 
+    For people:
+        /ban NAME off is the same as /unban NAME.
+
     Args:
         name: the agent.
-        minutes: duration in minutes (default: without an end).
+        minutes: duration in minutes, or forever, the default.
         reason: text of the notice to them and to the room.
-        forever: ban without an end, the default.
-        off: end the ban.
     """
-    length = _choose_minutes(minutes, PERMANENT_BAN_MINUTES, forever=forever, off=off)
-    return await _mute_or_ban(caller, name, length, reason, "banned")
+    return await _impose(caller, BAN, name, minutes, reason)
 
 
-async def _mute_or_ban(
+@verb(
+    "unban",
+    section="Access",
+    needs=Right.MODERATE,
+    tool=False,
+    examples=("/unban bob", "/unban bob welcome back"),
+)
+async def unban(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
+    """End a ban from this room.
+
+    Args:
+        name: the agent.
+        reason: text of the notice to the room.
+    """
+    return await _lift(caller, BAN, name, reason)
+
+
+async def _impose(
     caller: Caller,
+    sanction: Sanction,
     name: str,
-    minutes: int | None,
+    minutes: int | Literal["forever"] | None,
     reason: str | None,
-    how: Literal["muted", "banned"],
 ) -> Confirmation:
-    """Mute or ban for a number of minutes, or end it if `minutes` is None."""
+    """Mute or ban somebody for a number of minutes, by default those of the sanction."""
     here = await caller.room()
-    target = await _find_lower_ranked(caller, name, "mute" if how == "muted" else "ban")
-    column = f"{how}_until"
-    place = f"{'in' if how == 'muted' else 'from'} {here.name}"
-    if minutes is None:
-        member = here.members.get(target.id)
-        if (getattr(member, column, None) or 0) <= now_ms():
-            raise Conflict(f"{target.name} is not {how} {place}.")
-        await caller.change(
-            lambda tx: access.set_member(
-                tx, here.id, target.id, created_by=caller.agent.id, **{column: None}
-            ),
-            f"un{how} {target.name}",
-        )
-        return Confirmation(f"{target.name} is no longer {how} {place}.")
-    until = now_ms() + minutes * MINUTE_MS
+    target = await _find_lower_ranked(caller, name, sanction.verb)
+    length = PERMANENT_BAN_MINUTES if minutes == "forever" else minutes or sanction.default_minutes
+    until = now_ms() + length * MINUTE_MS
     suffix = f": {reason}" if reason else ""
 
     def work(tx: Change) -> None:
-        access.set_member(
-            tx, here.id, target.id, created_by=caller.agent.id, reason=reason, **{column: until}
-        )
-        rows.append_row(
-            tx,
-            here.id,
-            "notice",
-            f"{caller.agent.name} {how} {target.name}{suffix}",
-            author_id=None,
-        )
-        if how == "banned":
+        values = {sanction.column: until, "reason": reason}
+        access.set_member(tx, here.id, target.id, created_by=caller.agent.id, **values)
+        notice = f"{caller.agent.name} {sanction.past} {target.name}{suffix}"
+        rows.append_row(tx, here.id, "notice", notice, author_id=None)
+        if sanction is BAN:
             tx.publish_on_commit(
                 AgentEvicted(target.id, f"You are banned from {here.name}{suffix or '.'}", here.id)
             )
@@ -173,21 +199,28 @@ async def _mute_or_ban(
     await caller.change(work)
     if target.kind == "model":
         services_of(caller).turns.stop(here.id, agent_id=target.id, by=caller.agent.name)
-    span = "forever" if minutes >= PERMANENT_BAN_MINUTES else f"for {minutes} min"
-    return Confirmation(f"{target.name} is {how} {place} {span}.")
+    span = "forever" if length >= PERMANENT_BAN_MINUTES else f"for {length} min"
+    return Confirmation(f"{target.name} is {sanction.past} {sanction.place} {here.name} {span}.")
 
 
-def _choose_minutes(minutes: int | None, default: int, *, forever: bool, off: bool) -> int | None:
-    """Return the length of a mute or ban; None to end it.
+async def _lift(caller: Caller, sanction: Sanction, name: str, reason: str | None) -> Confirmation:
+    """End the mute or ban of somebody.
 
     Raises:
-        Invalid: if more than one of the arguments is given.
+        Conflict: if there is nothing to end.
     """
-    if (minutes is not None) + forever + off > 1:
-        raise Invalid("Give only one of: minutes, forever, off.")
-    if off:
-        return None
-    return PERMANENT_BAN_MINUTES if forever else minutes or default
+    here = await caller.room()
+    target = await _find_lower_ranked(caller, name, f"un{sanction.verb}")
+    place = f"{sanction.place} {here.name}"
+    if (getattr(here.members.get(target.id), sanction.column, None) or 0) <= now_ms():
+        raise Conflict(f"{target.name} is not {sanction.past} {place}.")
+    await caller.change(
+        lambda tx: access.set_member(
+            tx, here.id, target.id, created_by=caller.agent.id, **{sanction.column: None}
+        ),
+        f"un{sanction.past} {target.name}{f': {reason}' if reason else ''}",
+    )
+    return Confirmation(f"{target.name} is no longer {sanction.past} {place}.")
 
 
 async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:

@@ -12,7 +12,7 @@ from typing import Final, Required, TypedDict, TypeVar, Unpack
 
 from sshwarma.verbs.docstring import parse_docstring
 from sshwarma.verbs.rights import ArgumentRight, DataRight, RightRule
-from sshwarma.verbs.verb import Parameter, Run, Verb
+from sshwarma.verbs.verb import Parameter, Run, Spelling, Verb
 from sshwarma.world.access import Right, TokenScope, required_scope, widest_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 from sshwarma.world.reader import VerbNames, register_verb_names
@@ -20,6 +20,7 @@ from sshwarma.world.reader import VerbNames, register_verb_names
 __all__ = [
     "SECTIONS",
     "Parameter",
+    "Spelling",
     "Verb",
     "VerbGroup",
     "VerbOptions",
@@ -50,6 +51,9 @@ class VerbOptions(TypedDict, total=False):
         needs: the right that the caller must have in the room; None needs no right.
         also_needs: the rights that it needs for some arguments, or for what is not the caller's.
         aliases: other first words for it.
+        spellings: flags without a value that people may type for other calls.
+        excludes: for an argument, those that a call must not give besides it.
+        needs_one_of: the optional arguments of which a program must give at least one.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
         mcp_tool: its name for MCP clients, if that differs from its name as a tool.
         default: whether new rooms have it equipped as a tool.
@@ -66,6 +70,9 @@ class VerbOptions(TypedDict, total=False):
     needs: Right | None
     also_needs: tuple[RightRule, ...]
     aliases: tuple[str, ...]
+    spellings: Mapping[str, Spelling]
+    excludes: Mapping[str, tuple[str, ...]]
+    needs_one_of: tuple[str, ...]
     tool: str | bool
     mcp_tool: str
     default: bool
@@ -282,6 +289,9 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         needs=needs,
         also_needs=also_needs,
         aliases=options.get("aliases", ()),
+        spellings=options.get("spellings", {}),
+        excludes=options.get("excludes", {}),
+        needs_one_of=options.get("needs_one_of", ()),
         examples=options["examples"],
         tool=tool_name,
         mcp_tool=options.get("mcp_tool") or tool_name,
@@ -294,7 +304,12 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         ssh_only=options.get("ssh_only", False),
     )
     argument_rules = [rule for rule in also_needs if not isinstance(rule, DataRight)]
-    named = {*new_verb.docstring.arguments, *(rule.argument for rule in argument_rules)}
+    named = {
+        *new_verb.docstring.arguments,
+        *(rule.argument for rule in argument_rules),
+        *(name for names in new_verb.excludes.items() for name in (names[0], *names[1])),
+        *new_verb.needs_one_of,
+    }
     unknown = named - {parameter.name for parameter in new_verb.signature}
     if new_verb.ssh_only and new_verb.tool:
         raise ValueError(f"{name} works only over ssh and cannot be a tool")

@@ -31,7 +31,6 @@ from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
-from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
@@ -198,6 +197,7 @@ async def add_skill(
     "edit",
     needs=Right.ENTER,
     also_needs=(MAKER_RIGHT,),
+    needs_one_of=("text", "about"),
     scope=TokenScope.BUILD,
     examples=(
         "/skill edit reviewer = Look for bugs first.",
@@ -224,8 +224,6 @@ async def edit_skill(
     """
     thing = await _find(caller, name)
     await _require_maker(caller, thing)
-    if text is None and about is None and caller.door not in PEOPLE_DOORS:
-        raise Invalid("skill_edit: give text, about or both.")
     if text is None and about is None:
         present = thing.content or ""
         return EditDraft(thing.name, present, f"/skill edit {thing.name} = {present}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -46,7 +46,7 @@ class Parameter:
         """The parameter in a usage line: `NAME`, `[NAME]`, `[--long-flag FLAG]`."""
         name = self.option.rpartition("-")[2] if self.flag else self.option
         word = "|".join(self.choices) or self.arg.prefix + name.upper()
-        word = "|".join((word, *self.arg.flag_words))
+        word = "|".join((word, *self.arg.words))
         if self.flag:
             text = f"--{self.option}" if self.boolean else f"--{self.option} {word}"
             return f"[{text}]{'…' if self.many else ''}"
@@ -69,6 +69,19 @@ class Parameter:
         return self.arg.rest and self.arg.kind == "text"
 
 
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """Another call that people type as a flag: `/mute bob --off` is `/unmute bob`.
+
+    Attributes:
+        verb: name of the verb that it calls.
+        arguments: what it sets there, besides the arguments of the line.
+    """
+
+    verb: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Verb:
     """A command of people, models and programs, declared once for all doors.
@@ -77,6 +90,10 @@ class Verb:
         group: the first of two words; "" for a verb of one word.
         needs: the right that the caller must have in the room; None needs no right.
         also_needs: the rights that it needs for some arguments, or for what is not the caller's.
+        spellings: other calls that people may type as a flag of this verb, by that flag.
+        excludes: for an argument, those that a call must not give besides it.
+        needs_one_of: the optional arguments of which a program must give at least one; a person
+            who gives none gets an editor.
         tool: its name for models and scripts; None if only people and HTTP clients use it.
         mcp_tool: its name for MCP clients.
         default: whether new rooms have it equipped as a tool.
@@ -95,6 +112,9 @@ class Verb:
     needs: Right | None
     also_needs: tuple[RightRule, ...]
     aliases: tuple[str, ...]
+    spellings: Mapping[str, Spelling]
+    excludes: Mapping[str, tuple[str, ...]]
+    needs_one_of: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
     mcp_tool: str | None
@@ -152,6 +172,16 @@ class Verb:
         """The parameters that are typed as `--NAME`, by that name."""
         return {parameter.option: parameter for parameter in self.parameters if parameter.flag}
 
+    @cached_property
+    def typed_flags(self) -> dict[str, Parameter]:
+        """The parameters that can be typed as `--NAME`, and the flags that spell other calls."""
+        also_flags = {param.option: param for param in self.positional if param.arg.also_flag}
+        spelled = {
+            word: Parameter(word, Arg(), "", required=False, flag=True, boolean=True)
+            for word in self.spellings
+        }
+        return {**also_flags, **spelled, **self.flags}
+
     @property
     def text(self) -> Parameter | None:
         """The parameter that a pipe can provide; None if the verb takes no free text."""
@@ -162,9 +192,7 @@ class Verb:
         """The usage line. Free text comes last, because it takes the rest of the line."""
         free = [parameter for parameter in self.positional if parameter.is_text]
         arguments = [parameter for parameter in self.positional if parameter not in free]
-        flag_words = {word for param in arguments for word in param.arg.flag_words}
-        flags = [param for option, param in self.flags.items() if option not in flag_words]
-        parts = (param.usage for param in (*arguments, *flags, *free))
+        parts = (param.usage for param in (*arguments, *self.flags.values(), *free))
         return " ".join([f"/{self.name}", *parts])
 
     @cached_property
@@ -191,7 +219,24 @@ class Verb:
             described = schema["properties"][parameter.name]
             described.pop("title", None)
             described["description"] = parameter.help
+        if self.needs_one_of:
+            _require_one_of(schema, self.needs_one_of)
+        if self.excludes:
+            schema["dependentSchemas"] = {
+                name: {"anyOf": [self._lacks((name,)), self._lacks(others)]}
+                for name, others in self.excludes.items()
+            }
         return schema
+
+    def _lacks(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the JSON Schema of calls that leave these arguments at their defaults."""
+        defaults = {parameter.name: parameter.default for parameter in self.signature}
+        return {"properties": {name: {"const": defaults[name]} for name in names}}
+
+    def is_given(self, arguments: Mapping[str, Any], name: str) -> bool:
+        """Return whether an argument has another value than its default."""
+        default = next(param.default for param in self.signature if param.name == name)
+        return bool(arguments.get(name, default) != default)
 
     @cached_property
     def result_type(self) -> Any:
@@ -242,6 +287,23 @@ class Verb:
             choices=choices,
             many=get_origin(inner) is tuple,
         )
+
+
+def _require_one_of(schema: dict[str, Any], names: Sequence[str]) -> None:
+    """Make a JSON Schema require one of its optional properties, which then are not null.
+
+    Providers of models refuse `anyOf` at the top of a schema; `minProperties` says the same if the
+    names are all the optional properties.
+    """
+    required = schema.get("required", [])
+    if {*required, *names} != schema["properties"].keys():
+        raise ValueError("needs_one_of must name every optional argument")
+    schema["minProperties"] = len(required) + 1
+    for name in names:
+        described = schema["properties"][name]
+        (value_schema,) = (one for one in described.pop("anyOf") if one.get("type") != "null")
+        described.pop("default")
+        described |= value_schema
 
 
 def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
