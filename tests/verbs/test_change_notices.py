@@ -119,7 +119,7 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
         ("/namespace show nosuch", "Unknown namespace nosuch. /namespaces lists them."),
         ("/run nosuch:x", "Unknown tool nosuch:x. /inv shows what is equipped."),
         ("/drop room nosuch", "Unknown thing nosuch in this room. /inv lists what is there."),
-        ("/inv nosuch", "Choose one of: room, me, all, defaults, @agent (got nosuch)."),
+        ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
         ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
         (
             "/history --before x",

@@ -133,8 +133,8 @@ async def test_only_what_the_verb_accepts_is_offered(alice: Someone, bob: Someon
     await make(alice.world, alice.room_id, "tool", "dice", qualified_name="den:dice", metadata=runs)
     for action in ("new", "edit", "test", "remove"):
         assert await offered(alice, f"/tool {action} ") == ["den:dice"]
-    assert "defaults" in await offered(alice, "/inv ")
-    assert "defaults" not in await offered(bob, "/inv ")
+    assert await offered(alice, "/inv ") == await offered(alice, "/inventory ")
+    assert {"defaults", "all", "me", "@bob"} <= set(await offered(alice, "/inv "))
 
 
 async def test_flags_are_offered_where_they_may_stand(alice: Someone) -> None:

@@ -167,6 +167,7 @@ REFUSALS = """
 /unequip room global:help
 /inv chair
 /inv @nobody
+/inv defaults too
 /say
 /me
 /tell nobody hi

@@ -29,7 +29,7 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
-from sshwarma.verbs.rights import ArgumentRight
+from sshwarma.verbs.rights import ArgumentRight, DataRight
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Invalid
 from support.views import has_view
@@ -78,6 +78,15 @@ def sample_value(schema: dict[str, Any]) -> Any:
     return options[0].get("enum", [samples[options[0]["type"]]])[0]
 
 
+def fixed_words(schema: dict[str, Any]) -> set[str]:
+    """The words that a schema names: values of an enum, alternatives of a pattern."""
+    words: set[str] = set()
+    for option in (schema, *schema.get("anyOf", ())):
+        words |= {str(value) for value in (*option.get("enum", ()), option.get("const"))}
+        words |= set(re.findall(r"[(|]([a-z]+)(?=[|)])", option.get("pattern", "")))
+    return words - {"None"}
+
+
 def accepts(declared: Verb, arguments: dict[str, Any]) -> bool:
     return bool(Draft202012Validator(declared.input_schema).is_valid(arguments))
 
@@ -97,6 +106,20 @@ class TestEveryVerb:
         so by `Arg(choices=...)`; a bare Literal is what a switch on the first word looks like."""
         for first in declared.positional[:1]:
             assert first.choices == first.arg.choices, f"{first.name} is a Literal"
+
+    def test_words_of_the_first_argument_change_neither_right_nor_result(
+        self, declared: Verb
+    ) -> None:
+        """Words that do are actions: each has its own right and its own result. Words may name a
+        place, whose right its kind decides, or a value."""
+        for first in declared.positional[:1]:
+            words = fixed_words(declared.input_schema["properties"][first.name])
+            for rule in declared.also_needs:
+                if not isinstance(rule, DataRight) and rule.argument == first.name:
+                    assert words <= {"room", "me", "home"}, f"{words} have a right of their own"
+                    assert not getattr(rule, "values", ()), f"{rule} is a right of some words"
+            if words and first.required:
+                assert len(get_args(declared.result_type)) < 2, f"{words} choose the result"
 
     def test_examples_parse(self, declared: Verb) -> None:
         assert declared.examples
@@ -244,6 +267,11 @@ def test_help_states_the_rights_that_dispatch_checks() -> None:
         known = find_verb(name)
         assert known is not None
         assert (known.rights, known.change_scope) == (rights, change_scope), name
+
+
+def test_fixed_words_of_a_schema_are_found() -> None:
+    known = {"anyOf": [{"pattern": "^(room|me|defaults|@.+)$"}, {"enum": ["on"]}, {"type": "null"}]}
+    assert fixed_words(known) == {"room", "me", "defaults", "on"}
 
 
 def test_right_of_an_unknown_argument_is_refused() -> None:

@@ -32,7 +32,7 @@ def equipped(person: Person, what: str = "room") -> list[str]:
 # -- equipment
 
 
-@covers("inv")
+@covers("inv show")
 def test_inv_lists_equipment_and_room_contents(alice: Person, room: str) -> None:
     alice.does("put prompt:code-style = small functions", "unequip room *")
     alice.does("equip room sshwarma:look,say")
@@ -46,12 +46,13 @@ def test_inv_lists_equipment_and_room_contents(alice: Person, room: str) -> None
         "  · prompt:code-style",
     ]
     lines = alice.run("inv").lines
+    assert lines == alice.run("inv show").lines
     assert lines[0] == "Equipped:"
     assert "  ✓ sshwarma:look" in lines
     assert lines[-3:] == ["", "Room contents:", "  · prompt:code-style"]
 
 
-@covers("inv")
+@covers("inv show")
 def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
     alice.does("unequip room sshwarma:history")
     lines = alice.run("inv all").lines
@@ -61,7 +62,13 @@ def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
     assert "sshwarma:history" not in "\n".join(lines[:start])
 
 
-@covers("inv", "equip", "put")
+@covers("inv defaults")
+def test_equipment_of_new_rooms_is_shown_to_admins(owner: Person, alice: Person) -> None:
+    assert "  ✓ sshwarma:look" in owner.run("inv defaults").lines
+    assert "needs the admin right" in alice.run("inv defaults").err
+
+
+@covers("inv show", "equip", "put")
 def test_inv_of_an_agent_shows_its_equipment(alice: Person, bob: Person, room: str) -> None:
     alice.does("put me:todo = water", "equip me sshwarma:fork")
     mine = alice.json("inv me")

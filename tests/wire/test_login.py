@@ -273,7 +273,7 @@ def test_operation_on_an_unknown_agent_fails_with_one_line(world: Server) -> Non
 # -- one-shot commands
 
 
-@covers("look", "inv", "say")
+@covers("look", "inv show", "say")
 def test_exec_command_prints_text_or_json(alice: Person, room: str) -> None:
     assert alice.run("look").lines[0] == room
     assert alice.run("/look").out == alice.run("look").out

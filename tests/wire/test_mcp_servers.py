@@ -109,7 +109,7 @@ def words(*command: str) -> str:
     return shlex.join(command)
 
 
-@covers("mcp add", "mcp list", "inv", "equip", "run", "examine")
+@covers("mcp add", "mcp list", "inv show", "equip", "run", "examine")
 def test_servers_are_added_equipped_and_called_by_people_and_models(
     owner: Person, person: Callable[..., Person], room: str, everything: str, tmp_path: Path
 ) -> None:

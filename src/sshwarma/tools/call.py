@@ -276,7 +276,7 @@ class Tools:
                 )
             labels = [item.thing.label for item in load.tools]
             raise unknown_name_error(
-                "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv")
+                "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
             )
         if item.obstacle:
             provider = self._provider_of(item.thing)

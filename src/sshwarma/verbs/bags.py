@@ -247,7 +247,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
                 name,
                 where=place,
                 known=thing_names,
-                hint=next_call("{} lists what is there.", "inv"),
+                hint=next_call("{} lists what is there.", "inv show"),
             )
         if thing.kind in ("room", "agent", "container"):
             raise Invalid(f"{name} is of the kind {thing.kind}, which cannot be dropped.")

@@ -263,6 +263,6 @@ def _match_patterns(
     if not matching:
         raise NotFound(
             f"Nothing matches {shorten_text(', '.join(unmatched))}.",
-            hint=next_call("{} shows what can be equipped.", "inv", inventory="all"),
+            hint=next_call("{} shows what can be equipped.", "inv show", inventory="all"),
         )
     return list(matching.values()), unmatched

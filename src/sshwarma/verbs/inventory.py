@@ -1,10 +1,10 @@
-"""The verb inv: equipment of rooms and agents, contents of bags, and what could be equipped."""
+"""The verbs of `/inv`: equipment, contents of bags, and what could be equipped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
@@ -16,9 +16,8 @@ from sshwarma.verbs.arguments import (
     Option,
     agent_options,
 )
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_context
-from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world import loadout, things
 from sshwarma.world.access import Right
@@ -26,15 +25,16 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.things import Thing
 
+DEFAULTS_ID: Final = "defaults"
+"""The container whose equipment new rooms get."""
+
 BUILT_IN_NAMESPACES = ("sshwarma", "global")
 """Namespaces whose tools are listed without their namespace."""
 
 
 async def complete_inventory(request: CompletionRequest) -> list[Option]:
-    """List whose inventory to show: `room`, `me`, `all`, `defaults`, or an agent as `@NAME`."""
+    """List whose inventory to show: `room`, `me`, `all`, or an agent as `@NAME`."""
     whose = [("room", "this room"), ("me", "yourself"), ("all", "and what could be equipped")]
-    if request.caller.agent.role in ("owner", "admin"):
-        whose.append(("defaults", "new rooms"))
     return [*whose, *agent_options(request.caller, "@")]
 
 
@@ -44,9 +44,9 @@ OPEN_BAGS = ("yours", "new rooms")
 InventoryName: TypeAlias = Annotated[
     str,
     Arg(complete=complete_inventory),
-    Field(json_schema_extra={"pattern": "^(room|me|all|defaults|@.+)$"}),
+    Field(json_schema_extra={"pattern": "^(room|me|all|@.+)$"}),
 ]
-"""`room`, `me`, `all`, `defaults`, or `@agent`."""
+"""`room`, `me`, `all`, or `@agent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,40 +148,67 @@ def _format_source(notes: Iterable[str]) -> str:
     return f"[{text}]" if text else ""
 
 
-@verb(
+inv = group(
     "inv",
     section="Inventory",
-    needs=Right.ENTER,
-    also_needs=(
-        ArgumentRight(
-            "inventory", Right.ADMIN, "for defaults", values=("defaults",), is_change=False
-        ),
-    ),
+    default="show",
+    default_takes_words=True,
     aliases=("inventory", "i"),
+    doc="""Show what is equipped, and what lies in bags.
+
+    /inv me shows your equipment and bag, /inv all also what could be equipped.
+    """,
+)
+
+
+@inv.verb(
+    "show",
+    needs=Right.ENTER,
     tool="inventory",
     mcp_tool="inventory_list",
     examples=("/inv", "/inv me", "/inv all", "/inv @qwen"),
     default=True,
 )
-async def inv(caller: Caller, inventory: InventoryName | None = None) -> Inventory:
+async def show_inventory(caller: Caller, inventory: InventoryName | None = None) -> Inventory:
     """Show what is equipped.
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without
-    an argument, and what else could be equipped. `defaults`: the equipment of new rooms.
+    an argument, and what else could be equipped.
 
     Args:
-        inventory: room, me, all, defaults or @agent (default: your equipment here and the bag of
-            the room).
+        inventory: room, me, all or @agent (default: your equipment here and the bag of the room).
     """
     if inventory in (None, "all", "room"):
         owner = await _read_room(caller, with_caller=inventory != "room")
     else:
-        context = await find_context(caller, inventory or "me", "room, me, all, defaults, @agent")
-        owner = await _read_agent_or_defaults(caller, context)
-    available: list[LoadoutItem] | None = None
-    if inventory == "all":
-        available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
+        choices = "room, me, all, @agent"
+        owner = await _read_agent(caller, await find_context(caller, inventory or "me", choices))
+    if inventory != "all":
+        return _make_inventory(owner)
+    available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
+    shown = map(_make_equipped_item, available[:MAX_SHOWN_AVAILABLE_TOOLS])
+    return replace(
+        _make_inventory(owner),
+        available=tuple(
+            sorted(
+                shown,
+                key=lambda item: (item.namespace in BUILT_IN_NAMESPACES, item.namespace, item.name),
+            )
+        ),
+        available_cut=len(available) > MAX_SHOWN_AVAILABLE_TOOLS,
+    )
+
+
+@inv.verb("defaults", needs=Right.ADMIN, tool=False, examples=("/inv defaults",))
+async def show_defaults(caller: Caller) -> Inventory:
+    """Show the equipment that new rooms get."""
+    load = await caller.world.loadout(None, DEFAULTS_ID)
+    owner = _Owner("defaults", _without_always(load), [], "Bag of new rooms", "new rooms")
+    return _make_inventory(owner)
+
+
+def _make_inventory(owner: _Owner) -> Inventory:
     return Inventory(
         of=owner.name,
         equipped=tuple(map(_make_equipped_item, (*owner.load.tools, *owner.load.data))),
@@ -191,15 +218,6 @@ async def inv(caller: Caller, inventory: InventoryName | None = None) -> Invento
             for thing in owner.bag
             if thing.metadata.get("role") not in ("state", "memory")
         ),
-        available=None
-        if available is None
-        else tuple(
-            sorted(
-                map(_make_equipped_item, available[:MAX_SHOWN_AVAILABLE_TOOLS]),
-                key=lambda item: (item.namespace in BUILT_IN_NAMESPACES, item.namespace, item.name),
-            )
-        ),
-        available_cut=available is not None and len(available) > MAX_SHOWN_AVAILABLE_TOOLS,
         whose=owner.whose,
     )
 
@@ -226,19 +244,21 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
     return _Owner(room.name, load, bag, "Room contents", "yours")
 
 
-async def _read_agent_or_defaults(caller: Caller, context: Thing) -> _Owner:
-    """Read an agent, or the defaults of new rooms; of others, the bag is private."""
+async def _read_agent(caller: Caller, context: Thing) -> _Owner:
+    """Read an agent; of others, the bag is private."""
     world = caller.world
-    load = await world.loadout(None, context.id)
-    load = Loadout(tuple(item for item in load.tools if item.source != "always"), load.data)
+    load = _without_always(await world.loadout(None, context.id))
     if context.id == caller.agent.id:
         bag = await world.memoized(
             ("bag", context.id), lambda conn: things.read_children(conn, context.id)
         )
         return _Owner(context.name, load, bag, "Your bag", "yours")
-    if context.id == "defaults":
-        return _Owner(context.name, load, [], "Bag of new rooms", "new rooms")
     return _Owner(context.name, load, [], f"{context.name}'s bag", f"{context.name}'s")
+
+
+def _without_always(load: Loadout) -> Loadout:
+    """Return what is equipped on a context itself, without the tools that are on everywhere."""
+    return Loadout(tuple(item for item in load.tools if item.source != "always"), load.data)
 
 
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:

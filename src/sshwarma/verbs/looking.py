@@ -98,7 +98,7 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
             indent=4,
         )
         if room.floor_more:
-            call = reader.name_call("inv", inventory="room")
+            call = reader.name_call("inv show", inventory="room")
             lines.append(line("    ", ("dim", f"… and {room.floor_more} more: {call}")))
     return block(*lines)
 

@@ -340,7 +340,7 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
         return tool
     if ":" in name:
         raise unknown_name_error(
-            "tool", name, hint=next_call("{} lists them.", "inv", inventory="all")
+            "tool", name, hint=next_call("{} lists them.", "inv show", inventory="all")
         )
     return namespaces.find_namespace(conn, name, room_id).thing
 

@@ -48,7 +48,7 @@ async def find_thing(caller: Caller, name: str) -> Thing:
         name,
         where="here",
         known=labels,
-        hint=next_call("{} lists all things here.", "inv", inventory="all"),
+        hint=next_call("{} lists all things here.", "inv show", inventory="all"),
     )
 
 
@@ -65,8 +65,6 @@ async def find_context(caller: Caller, word: str, choices: str = "room, me, @age
         thing_id = caller.room_id
     elif word == "me":
         thing_id = caller.agent.id
-    elif word == "defaults" and "defaults" in choices:
-        thing_id = "defaults"
     elif word.startswith("@"):
         thing_id = caller.world.agents.find(word).id
     else:

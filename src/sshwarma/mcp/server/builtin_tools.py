@@ -71,7 +71,7 @@ class WaitEventsArguments(BaseModel):
 
 
 _VERBS: Final = (
-    "look", "who", "rooms", "join", "say", "history show", "inv", "equip", "unequip",
+    "look", "who", "rooms", "join", "say", "history show", "inv show", "equip", "unequip",
     "namespaces", "find", "load", "unload",
 )  # fmt: skip
 """Verbs that are built-in tools. The last four are also in the namespace `global`, for models; the
