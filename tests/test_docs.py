@@ -17,7 +17,7 @@ from docs.generate import PAGES  # noqa: E402 - the path is set above
 from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
-from sshwarma.verbs.registry import find_verb, verb_names  # noqa: E402
+from sshwarma.verbs.registry import find_entry, verb_names  # noqa: E402
 
 WRITTEN_PAGES = sorted(
     page.relative_to(TOP)
@@ -151,8 +151,8 @@ def test_generated_pages_are_current(name: str) -> None:
 def test_verbs_named_in_help_and_readme_exist() -> None:
     shown = [*load_help_topics().values(), (TOP / "README.md").read_text(encoding="utf-8")]
     named = {word for text in shown for word in re.findall(r"(?<![\w/.])/([a-z]+)\b", text)}
-    unknown = {word for word in named if find_verb(word) is None}
-    assert unknown <= {"healthz", "metrics", "srv", "path", "api", "mcp"}
+    unknown = {word for word in named if find_entry(word) is None}
+    assert unknown <= {"healthz", "metrics", "srv", "path", "api"}
 
 
 def test_no_help_topic_has_the_name_of_a_verb() -> None:

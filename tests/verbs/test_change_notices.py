@@ -245,6 +245,14 @@ async def test_the_equipment_of_new_rooms_is_shown_in_words(alice: Someone) -> N
     assert not any("defaults" in row for row in text)
 
 
+async def test_clearing_notes_removes_no_state(alice: Someone) -> None:
+    await do(alice, "/state add dry")
+    why = str(await refused(alice, "/state clear dry"))
+    assert why.startswith("Unknown model dry.")
+    assert "/state remove dry removes the state." in why
+    assert (await do(alice, "/state list")).set == ("dry",)
+
+
 async def test_a_detected_state_is_not_removed_by_hand(alice: Someone) -> None:
     why = str(await refused(alice, "/state remove mcp:x"))
     assert why.startswith("mcp:x is detected and cannot be removed by hand. mcp:NAME holds while")

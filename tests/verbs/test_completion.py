@@ -163,8 +163,16 @@ async def test_turns_skills_and_models_are_completed(alice: Someone) -> None:
     assert await offered(alice, "/skill activate terse ") == ["room", "me", "@qwen", "--priority"]
     assert await offered(alice, "/skill activate terse --priority ") == []
     assert await offered(alice, "/message restore ") == [turn.short_id]
-    assert await offered(alice, "/state s") == ["show"]
-    for line in ("/state @q", "/state clear @q", "/context rebuild @", "/wrap @q", "/retry @q"):
+    assert await offered(alice, "/state s") == []
+    for line in (
+        "/notes @q",
+        "/notes clear @q",
+        "/state @q",
+        "/state clear @q",
+        "/context rebuild @",
+        "/wrap @q",
+        "/retry @q",
+    ):
         assert await offered(alice, line) == ["@qwen"]
     assert await offered(alice, "/state add q") == []
     assert await offered(alice, "/context window q") == []

@@ -184,7 +184,8 @@ GROUPS = [entry for entry in every_entry() if isinstance(entry, VerbGroup)]
 def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
     if group.default_takes_words:
         verb, start = split_verb(f"/{group.name} nonsense-xyz")
-        assert (verb.action, start) == (group.default, len(group.name) + 1)
+        name = f"{group.name} {group.default}" if group.default else group.spellings[""]
+        assert (verb.name, start) == (name, len(group.name) + 1)
         return
     for action in group.actions:
         line = f"/{group.name} {action}x  more words"
@@ -200,8 +201,8 @@ def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_group_name_alone_runs_its_default_or_lists_its_actions(group: VerbGroup) -> None:
     for line in (f"/{group.name}", f"/{group.name}  "):
-        if group.default:
-            assert split_verb(line) == (group.find(group.default), len(group.name) + 1)
+        if group.default or group.spellings:
+            assert split_verb(line) == (group.default_for(None), len(group.name) + 1)
             continue
         actions = ", ".join(group.actions)
         with pytest.raises(Invalid, match=f"/{group.name} needs an action: {actions}") as caught:
@@ -219,7 +220,7 @@ def test_default_action_of_a_group_takes_flags_and_words() -> None:
     assert parsed("/history @bob 5") == parsed("/history --tools=no @bob 5") == {**bobs, "n": 5}
     assert parsed("/history --tools") == {**taken, "agent": None, "n": 20, "tools": True}
     assert parsed("/history search 50 times") == {"text": "50 times", "n": 20, "dropped": False}
-    assert parsed("/state @qwen") == parsed("/state show @qwen") == {"model": "@qwen"}
+    assert parsed("/notes @qwen") == parsed("/notes show @qwen") == {"model": "@qwen"}
     assert parsed("/message") == {"n": 10}
     assert at_fault("/message @bob") == "@bob", "a default takes no words unless its group says so"
 
@@ -249,6 +250,19 @@ def test_flag_may_spell_another_call(line: str, called: str, arguments: dict[str
     verb, start = split_verb(line)
     parsed_verb, parsed_arguments = parse_call(verb, line, start)
     assert (parsed_verb.name, parsed_arguments) == (called, arguments)
+
+
+@pytest.mark.parametrize(
+    ("line", "called"),
+    [
+        ("/state", "/notes"), ("/state @qwen", "/notes @qwen"), ("/state qwen", "/notes qwen"),
+        ("/state show @qwen", "/notes show @qwen"), ("/state clear", "/notes clear"),
+        ("/STATE CLEAR @qwen", "/notes clear @qwen"),
+    ],
+)  # fmt: skip
+def test_family_may_spell_verbs_of_another(line: str, called: str) -> None:
+    assert split_verb(line)[0] is split_verb(called)[0]
+    assert parsed(line) == parsed(called)
 
 
 def test_spelled_call_takes_only_its_own_arguments() -> None:

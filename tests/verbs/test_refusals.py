@@ -22,9 +22,11 @@ REFUSALS = """
 /context window many
 /context rebuild bob
 /context rebuild
+/notes
+/notes show gone
+/notes clear
 /state clear
 /state gone
-/state show gone
 /state list all
 /message show
 /message drop ffffff

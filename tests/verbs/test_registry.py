@@ -230,8 +230,11 @@ class TestEveryGroup:
     def test_default_is_one_of_the_actions(self, known: VerbGroup) -> None:
         assert known.default == "" or known.default in known.actions
         assert find_verb(known.name) is known.find(known.default)
+        for spelled in known.spellings:
+            assert known.find(spelled) is None, f"{spelled} is an action"
+            assert known.find_spelled(spelled) is not None
         if known.default_takes_words:
-            default = known.find(known.default)
+            default = known.default_for(None)
             assert default is not None and default.positional
 
 

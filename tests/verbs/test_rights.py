@@ -71,7 +71,7 @@ NEEDS = {
     "/namespace new git": ("create right on this server", "Ask alice"),
     "/context window 5": ("build right in lobby", "Ask alice."),
     "/context rebuild qwen": ("build right in lobby", "Ask alice."),
-    "/state clear qwen": ("build right in lobby", "Ask alice."),
+    "/notes clear qwen": ("build right in lobby", "Ask alice."),
     "/state add dry": ("build right in lobby", "Ask alice."),
     "/state remove dry": ("build right in lobby", "Ask alice."),
     "/state directory": ("own right on this server", "Ask alice"),

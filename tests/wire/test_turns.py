@@ -139,14 +139,15 @@ def test_dropped_turn_leaves_the_prompt_and_can_be_restored(
     assert "question 1" in layers(ann)["log"]
 
 
-@covers("undo", "state show", "state clear", "context rebuild")
+@covers("undo", "notes show", "notes clear", "context rebuild")
 def test_undo_removes_the_answer_and_its_notes(ann: Person, studio: str, other: Person) -> None:
     nothing = ann.run("undo")
     assert nothing.status != 0
     assert nothing.err == "Cannot undo: nobody has asked a question here.\n"
     ann.does("@qwen remember one", "@qwen remember two")
     assert "Goal: remember two" in ann.does("state @qwen")
-    assert ann.does("state show @qwen") == ann.does("state @qwen")
+    for same in ("notes", "notes show @qwen", "state", "state @qwen", "state show @qwen"):
+        assert ann.does(same) == ann.does("notes @qwen")
     assert "Goal: remember two" in layers(ann)["state"]
     assert "STATE" not in ann.does("history")
     his = other.sit(room=studio)
@@ -157,8 +158,8 @@ def test_undo_removes_the_answer_and_its_notes(ann: Person, studio: str, other: 
     assert "remember two" not in layers(ann)["log"]
     refused = other.run("undo")
     assert "Cannot undo: you have not asked a question here." in refused.err
-    ann.does("state clear @qwen")
-    assert ann.json("state")["text"] == ""
+    ann.does("notes clear @qwen")
+    assert ann.json("notes")["text"] == ""
     ann.does("context rebuild @qwen")
     assert ann.json("state")["text"] == "Goal: remember one"
     ann.does("context window -1", "@qwen go on")
@@ -218,7 +219,7 @@ def test_branch_continues_after_a_dropped_turn(ann: Person, studio: str) -> None
     assert "answer to middle" not in layers(ann)["log"]
 
 
-@covers("branch switch", "message restore", "state clear")
+@covers("branch switch", "message restore", "notes clear")
 def test_notes_of_a_model_follow_its_active_answers(ann: Person, studio: str) -> None:
     ann.does("@qwen remember this")
     ann.does("retry", "state clear @qwen")

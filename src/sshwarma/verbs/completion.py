@@ -65,7 +65,7 @@ async def _list_argument_options(caller: Caller, before: str, typed: str) -> lis
     if isinstance(entry, VerbGroup):
         if not arguments:
             return await _list_action_options(caller, entry)
-        action = entry.find(arguments[0])
+        action = entry.find(arguments[0]) or entry.find_spelled(arguments[0])
         arguments = arguments[1:] if action is not None else arguments
         entry = action or entry.default_for(arguments[0])
     return await _list_options_after(caller, entry, arguments, typed) if entry is not None else []
@@ -74,7 +74,7 @@ async def _list_argument_options(caller: Caller, before: str, typed: str) -> lis
 async def _list_action_options(caller: Caller, group: VerbGroup) -> list[Option]:
     """List the actions of a group, and the arguments of its default verb."""
     actions = [(verb.action, verb.summary) for verb in group.verbs]
-    default = group.find(group.default)
+    default = group.default_for(None)
     if default is None:
         return actions
     if not group.default_takes_words:

@@ -91,6 +91,9 @@ class VerbGroup:
     The bare word runs `default`; without a default an action is required. With
     `default_takes_words`, a second word that is not an action is the first argument of the default:
     `/history 50` is `/history show 50`.
+
+    `spellings` are second words that people may type for verbs of another family, by name. "" is
+    for the bare word, and for words that are no action, which are arguments of that verb.
     """
 
     name: str
@@ -100,6 +103,7 @@ class VerbGroup:
     default: str = ""
     default_takes_words: bool = False
     aliases: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict)
     actions: dict[str, Verb] = field(default_factory=dict)
 
     @property
@@ -117,7 +121,12 @@ class VerbGroup:
         It can take a flag, no word (None), and, with `default_takes_words`, any word.
         """
         takes = word is None or word.startswith("--") or self.default_takes_words
-        return self.find(self.default) if takes else None
+        return self.find(self.default) or self.find_spelled("") if takes else None
+
+    def find_spelled(self, word: str) -> Verb | None:
+        """Return the verb of another family that people may type by this word; else None."""
+        name = self.spellings.get(word.lower())
+        return find_verb(name) if name is not None else None
 
     def verb(self, action: str, **options: Unpack[VerbOptions]) -> Callable[[F], F]:
         """Declare the verb of one action.
@@ -170,6 +179,7 @@ def group(
     default: str = "",
     default_takes_words: bool = False,
     aliases: tuple[str, ...] = (),
+    spellings: Mapping[str, str] | None = None,
 ) -> VerbGroup:
     """Declare a group: verbs that share their first word.
 
@@ -183,6 +193,7 @@ def group(
         default_takes_words: whether a second word that is not an action is the default's first
             argument; otherwise it is refused.
         aliases: other first words for it.
+        spellings: second words that people may type for verbs of another family.
 
     Raises:
         ValueError: if the name is taken or the section does not exist.
@@ -197,6 +208,7 @@ def group(
         default=default,
         default_takes_words=default_takes_words,
         aliases=aliases,
+        spellings=spellings or {},
     )
     for word in (name, *aliases):
         _claim(word, new_group)

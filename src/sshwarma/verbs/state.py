@@ -1,4 +1,4 @@
-"""The verbs of `/state`: a model's notes in a room, and the states of the room."""
+"""The verbs of `/state`: the states that hold in a room."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ from typing import Annotated, Final, TypeAlias
 
 from sshwarma.common.limits import MAX_ROOM_STATES
 from sshwarma.common.shorten import shorten_name
-from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
     Arg,
     CompletionRequest,
-    ModelMention,
     Option,
     Word,
-    complete_model_mentions,
 )
 from sshwarma.verbs.namespaces import all_listed
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, view
-from sshwarma.verbs.wrap import find_model
-from sshwarma.world import namespace_fields, namespaces, notes, things
+from sshwarma.world import namespace_fields, namespaces, things
 from sshwarma.world.access import Right
-from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import next_call
+from sshwarma.world.errors import Invalid
 from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
 
@@ -52,29 +47,6 @@ async def complete_held_states(request: CompletionRequest) -> list[Option]:
 
 NeededState: TypeAlias = Annotated[str, Arg(complete=complete_needed_states)]
 HeldState: TypeAlias = Annotated[str, Arg(complete=complete_held_states)]
-ModelOrState: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
-"""A model, or a state that was set by hand. Tab offers models: states have /state remove."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelNotes:
-    """The notes that a model keeps in a room."""
-
-    room: str
-    agent: str
-    text: str
-    updated_at: int | None
-
-
-@view(ModelNotes)
-def draw_model_notes(result: ModelNotes) -> Block:
-    """Draw the notes that a model keeps in a room."""
-    if not result.text:
-        return block(f"{result.agent} keeps no notes in {result.room}.")
-    return block(
-        line(("heading", f"Notes of {result.agent} in {result.room}:")),
-        *text_lines(result.text, indent=2),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,58 +72,20 @@ def draw_room_states(states: RoomStates) -> Block:
 
 state = group(
     "state",
-    section="Models",
-    default="show",
+    section="Inventory",
     default_takes_words=True,
-    doc="""Notes that a model keeps in this room; states that hold in the room.
+    spellings={"": "notes show", "show": "notes show", "clear": "notes clear"},
+    doc="""Show and set the states that hold in this room.
 
-    Notes: a model writes its notes at the end of an answer and is sent them with every question.
-    /state @qwen shows them, /state clear @qwen empties them.
+    Tools and namespaces may require states, such as ci-configured. They can be used only where
+    those states hold. You add and remove states by hand; others are detected: mcp:NAME holds while
+    that server is connected, project-loaded while the room's directory exists, git-present while it
+    is under git.
 
-    States: tools and namespaces may require states, such as ci-configured. They can be used only
-    where those states hold. You add and remove states by hand; others are detected: mcp:NAME holds
-    while that server is connected, project-loaded while the room's directory exists, git-present
-    while it is under git.
+    What a model keeps about the room are its notes: /notes. /state, /state @qwen and
+    /state clear @qwen are those too.
     """,
 )
-
-
-@state.verb(
-    "show", needs=Right.ENTER, tool=False, examples=("/state", "/state @qwen", "/state show @qwen")
-)
-async def show_notes(caller: Caller, model: ModelMention | None = None) -> ModelNotes:
-    """Show the notes that a model keeps in this room.
-
-    Args:
-        model: the model (default: the one that answered last here).
-    """
-    return await _notes_of(caller, await _find_model(caller, model))
-
-
-@state.verb(
-    "clear",
-    needs=Right.BUILD,
-    tool=False,
-    examples=("/state clear", "/state clear @qwen"),
-)
-async def clear_notes(
-    caller: Caller, name: ModelOrState | None = None
-) -> ModelNotes | Confirmation:
-    """Empty the notes that a model keeps in this room.
-
-    With the name of a state that was set by hand, removes that state.
-
-    Args:
-        name: the model (default: the one that answered last here), or a state.
-    """
-    if name is not None and name in (await _room_states(caller)).set:
-        return await _set_state(caller, name, holds=False)
-    agent = await _find_model(caller, name)
-    await caller.change(
-        lambda tx: notes.write_notes(tx, caller.room_id, agent.id, agent.name, ""),
-        f"cleared {agent.name}'s notes",
-    )
-    return await _notes_of(caller, agent)
 
 
 @state.verb("list", needs=Right.ENTER, tool=False, examples=("/state list",))
@@ -216,24 +150,6 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
         f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
     )
     return Confirmation(f"The directory of {room.name} is now {directory}. {summary}")
-
-
-async def _find_model(caller: Caller, name: str | None) -> Agent:
-    """Find a model like `find_model`; a refusal mentions the actions for states, too."""
-    try:
-        return await find_model(caller, name)
-    except (NotFound, Invalid) as error:
-        error.hints += (next_call("{} shows the states that hold here.", "state list"),)
-        raise
-
-
-async def _notes_of(caller: Caller, agent: Agent) -> ModelNotes:
-    room = await caller.room()
-    thing = await caller.world.store.read(
-        lambda conn: notes.get_notes_thing(conn, room.id, agent.name)
-    )
-    text = (thing.content or "") if thing else ""
-    return ModelNotes(room.name, agent.name, text, thing.updated_at if thing else None)
 
 
 async def _room_states(caller: Caller) -> RoomStates:
