@@ -217,7 +217,7 @@ async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
     listed = {verb["name"]: verb for verb in answer["verbs"]}
     assert (listed["vibe"]["scope"], listed["vibe"]["change_scope"]) == ("read", "build")
     assert listed["vibe"]["rights"] == "Needs the enter right, build to set it"
-    assert listed["put"]["rights"] == "Needs the build right, for your own bag only enter"
+    assert listed["put"]["rights"] == ("Needs the enter right, build for a bag that is not yours")
     assert all("needs" not in verb for verb in answer["verbs"])
     assert all(verb["input_schema"]["type"] == "object" for verb in answer["verbs"])
 
@@ -225,7 +225,7 @@ async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
 async def test_an_unknown_verb_points_to_the_near_ones(web: Client) -> None:
     token = await web.token("alice")
     for name, hint in (
-        ("history", "It is a family of verbs: history_show, history_search."),
+        ("history", "It is a family of verbs: history_show, history_stats, history_search."),
         ("nav", "It is a family of verbs: nav_show, nav_on, nav_off."),
         ("history_serch", "Did you mean history_search or history_show?"),
         ("lok", "Did you mean look?"),
