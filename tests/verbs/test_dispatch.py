@@ -8,8 +8,10 @@ import pytest
 
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.unknown_verb import UnknownVerb
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from sshwarma.world.reader import PERSON
+from sshwarma.world.presence import Door
+from sshwarma.world.reader import PERSON, reader_at
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, refused
 
@@ -169,8 +171,31 @@ async def test_invoke_takes_arguments_by_name(alice: Someone) -> None:
     for wrong in ({"name": "note"}, {"name": "note", "text": "x", "y": 1}, {"name": 1}):
         with pytest.raises(Invalid):
             await invoke(alice.caller, "put", wrong)
-    with pytest.raises(NotFound):
-        await invoke(alice.caller, "pot", {})
+
+
+@pytest.mark.parametrize(
+    ("door", "given", "message", "hint"),
+    [
+        ("ssh", "jion", "Unknown verb /jion.", "Did you mean /join?"),
+        ("ssh", "mcp_list", "Unknown verb /mcp_list.", "Did you mean /mcp list?"),
+        ("ssh", "zzzzz", "Unknown verb /zzzzz.", "/help lists the verbs."),
+        ("model", "jion", "Unknown verb jion.", "Did you mean join?"),
+        ("mcp", "inventory_equp", "Unknown verb inventory_equp.", "Did you mean inventory_equip"),
+        ("web", "skill_ad", "Unknown verb skill_ad.", "Did you mean skill_add or"),
+        ("web", "zzzzz", "Unknown verb zzzzz.", "help lists the verbs."),
+    ],
+)
+async def test_unknown_verb_is_refused_in_the_words_of_its_reader(
+    alice: Someone, door: Door, given: str, message: str, hint: str
+) -> None:
+    alice.connection.door = door
+    with pytest.raises(UnknownVerb) as caught:
+        if door == "ssh":
+            await run_line(alice.caller, f"/{given}")
+        else:
+            await invoke(alice.caller, given, {})
+    assert caught.value.message == message
+    assert caught.value.hint_for(reader_at(door)).startswith(hint)
 
 
 async def test_change_leaves_an_audit_row(alice: Someone) -> None:

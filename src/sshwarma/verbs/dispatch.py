@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
 from sshwarma.verbs.grammar import (
@@ -15,10 +14,12 @@ from sshwarma.verbs.grammar import (
 )
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight
+from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.reader import reader_at
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
@@ -74,7 +75,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     """
     verb = find_verb(name)
     if verb is None:
-        raise NotFound(f"Unknown verb {shorten_name(name)}.", hint="The verb help lists them.")
+        raise unknown_verb_error(name, reader_at(caller.door))
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
     return await _run_verb(
         caller,

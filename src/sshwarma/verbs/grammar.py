@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
-from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb, verb_names
+from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb
+from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import next_call
+from sshwarma.world.reader import PERSON, next_call
 
 _WORD: Final = re.compile(r"\S+")
 _QUOTED: Final = {
@@ -22,10 +23,6 @@ _QUOTED: Final = {
     '"': re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL),
 }
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-
-
-class UnknownVerb(NotFound):
-    """A typed line that begins with no verb."""
 
 
 class UnknownFlag(Invalid):
@@ -64,14 +61,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
     name = match[0] if match else ""
     entry = find_entry(name)
     if match is None or entry is None:
-        verb = find_verb(name)  # mcp_list, as programs call it
-        near_names = [verb.name] if verb else find_near_names(_strip_slash(name), verb_names())
-        hint = suggest_names([f"/{candidate}" for candidate in near_names])
-        raise UnknownVerb(
-            f"Unknown verb /{shorten_name(_strip_slash(name))}.",
-            hint=hint or next_call("{} lists the verbs.", "help"),
-            span=(0, len(name)),
-        )
+        raise unknown_verb_error(name, PERSON, span=(0, len(name)))
     if isinstance(entry, Verb):
         return entry, match.end()
     return _split_action(entry, line, match.end())
@@ -114,10 +104,6 @@ def find_typed(line: str) -> tuple[Verb, int] | None:
         return split_verb(line)
     except (NotFound, Invalid):
         return None
-
-
-def _strip_slash(name: str) -> str:
-    return name.removeprefix("/").lower()
 
 
 def parse_call(

@@ -99,19 +99,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     Args:
         turn: its id, or the end of it.
     """
-    target = await _find(caller, turn)
-    await check_may_change(caller, target)
-    asker, agent = participant_names(caller, target)
-
-    def drop(tx: Change) -> tuple[int, bool]:
-        count = drop_turns.drop_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
-        return count, restore_notes(tx, caller, target)
-
-    count, has_new_notes = await caller.change(
-        drop, f"dropped {agent}'s answer to {asker} ({target.short_id})"
-    )
-    notes = describe_notes(agent) if has_new_notes else ""
-    return Confirmation(f"Dropped turn {target.short_id}: {format_count(count, 'row')}.{notes}")
+    return await _set_dropped(caller, turn, dropped=True)
 
 
 @message.verb(
@@ -128,19 +116,27 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
     Args:
         turn: its id, or the end of it.
     """
-    target = await _find(caller, turn)
-    await check_may_change(caller, target)
-    asker, agent = participant_names(caller, target)
+    return await _set_dropped(caller, turn, dropped=False)
 
-    def restore(tx: Change) -> tuple[int, bool]:
-        count = drop_turns.restore_turn(tx, turns.find_turn(tx.conn, caller.room_id, target.id))
-        return count, sync_notes(tx, caller, target.agent_id)
 
+async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> Confirmation:
+    """Drop or restore a turn, with the notes that the model then has."""
+    turn = await _find(caller, name)
+    await check_may_change(caller, turn)
+    asker, agent = participant_names(caller, turn)
+
+    def work(tx: Change) -> tuple[int, bool]:
+        stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
+        if dropped:
+            return drop_turns.drop_turn(tx, stored_turn), restore_notes(tx, caller, turn)
+        return drop_turns.restore_turn(tx, stored_turn), sync_notes(tx, caller, turn.agent_id)
+
+    done = "dropped" if dropped else "restored"
     count, has_new_notes = await caller.change(
-        restore, f"restored {agent}'s answer to {asker} ({target.short_id})"
+        work, f"{done} {agent}'s answer to {asker} ({turn.short_id})"
     )
-    notes = describe_notes(agent) if has_new_notes else ""
-    return Confirmation(f"Restored turn {target.short_id}: {format_count(count, 'row')}.{notes}")
+    text = f"{done.capitalize()} turn {turn.short_id}: {format_count(count, 'row')}."
+    return Confirmation(text + (describe_notes(agent) if has_new_notes else ""))
 
 
 async def _find(caller: Caller, turn: str) -> Turn:

@@ -52,10 +52,12 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     )
 
 
-async def find_context(caller: Caller, word: str, choices: str = "room, me, @agent") -> Thing:
-    """Find the context that `room`, `me` or `@agent` names.
+async def find_context(
+    caller: Caller, word: str, choices: str = "room, me, defaults, @agent"
+) -> Thing:
+    """Find the context that `room`, `me`, `defaults` (new rooms) or `@agent` names.
 
-    `choices` are the words that a refusal lists.
+    `choices` are the words that a refusal lists; without `defaults` among them it is unknown.
 
     Raises:
         Invalid: if it is another word.
@@ -65,6 +67,8 @@ async def find_context(caller: Caller, word: str, choices: str = "room, me, @age
         thing_id = caller.room_id
     elif word == "me":
         thing_id = caller.agent.id
+    elif word == "defaults" and "defaults" in choices:
+        thing_id = "defaults"
     elif word.startswith("@"):
         thing_id = caller.world.agents.find(word).id
     else:

@@ -52,7 +52,7 @@ class ArgumentRight:
 class ContextRight:
     """The right to change the equipment of the context that an argument names.
 
-    The context is `room`, `me` or `@agent`; without a value, it is that of `default_context`.
+    The context is `room`, `me`, `defaults` or `@agent`; without a value, it is that of `default_context`.
     """
 
     argument: str
@@ -60,7 +60,7 @@ class ContextRight:
     @property
     def text(self) -> str:
         """The rights for each context, as help states them."""
-        return f"{Right.BUILD} for room, {Right.ADMIN} for another agent"
+        return f"{Right.BUILD} for room, {Right.ADMIN} for defaults and another agent"
 
     async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
         """Raise Forbidden unless the caller may change the equipment of the context.
@@ -75,7 +75,9 @@ class ContextRight:
             except Forbidden as error:
                 error.hints += ("Use the context me for yourself alone.",)
                 raise
-        elif context.startswith("@") and caller.world.agents.find(context).id != caller.agent.id:
+        elif context == "defaults" or (
+            context.startswith("@") and caller.world.agents.find(context).id != caller.agent.id
+        ):
             await caller.require(Right.ADMIN)
 
 

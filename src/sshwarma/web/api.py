@@ -22,14 +22,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
-from sshwarma.common.near_names import find_near_names, suggest_names
-from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.errors import refuse
 from sshwarma.world.agents import Agent
@@ -40,7 +39,7 @@ from sshwarma.world.bearer import (
     authenticate_bearer,
 )
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited, TimedOut, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, RateLimited, TimedOut, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.tokens import Token
@@ -112,7 +111,7 @@ class HttpApi:
             name = request.path_params["name"]
             verb = find_verb(name)
             if verb is None or verb.path != name:
-                raise _unknown_verb_error(name)
+                raise unknown_verb_error(name, API_CLIENT)
             return await invoke(caller, name, arguments)
 
         return await self._answer(request, run)
@@ -238,15 +237,3 @@ async def _end_with_client(request: Request, opened: OpenRequest) -> AsyncIterat
     finally:
         watching.cancel()
         await asyncio.wait({watching})
-
-
-def _unknown_verb_error(name: str) -> NotFound:
-    """Return the refusal of a name that no verb has, with the names that are meant."""
-    verbs = [verb for verb in every_verb() if not verb.ssh_only]
-    family = [verb.path for verb in verbs if verb.group == name]
-    near_names = family or find_near_names(name, [verb.path for verb in verbs])
-    hint = f"It is a family of verbs: {', '.join(family)}." if family else suggest_names(near_names)
-    return NotFound(
-        f"Unknown verb {shorten_name(name)}.",
-        hint=hint or "GET the path api/v1/verbs: it lists them.",
-    )

@@ -25,10 +25,11 @@ from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.grammar import UnknownFlag, UnknownVerb, find_typed, split_verb
+from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.registry import find_entry
 from sshwarma.verbs.run import AttachmentData
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
+from sshwarma.verbs.unknown_verb import UnknownVerb
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError

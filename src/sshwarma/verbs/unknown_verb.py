@@ -1,0 +1,47 @@
+"""The refusal of a name that no verb has, for every door."""
+
+from __future__ import annotations
+
+from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
+from sshwarma.verbs.registry import VerbGroup, every_verb, find_entry, find_verb, verb_names
+from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import Reader, next_call
+
+
+class UnknownVerb(NotFound):
+    """A name that no verb has."""
+
+
+def unknown_verb_error(
+    name: str, reader: Reader, span: tuple[int, int] | None = None
+) -> UnknownVerb:
+    """Return the refusal of a name that no verb has, with the names that the reader may mean.
+
+    Args:
+        name: the name as it was given.
+        reader: who gave it, and calls verbs by other names than others.
+        span: its place in a typed line.
+    """
+    bare = name.removeprefix("/").lower()
+    hint = suggest_names(_list_near_names(bare, reader))
+    family = find_entry(bare)
+    if isinstance(family, VerbGroup):
+        names = [reader.name_verb(verb.name) for verb in family.verbs]
+        if any(names):
+            hint = f"It is a family of verbs: {', '.join(filter(None, names))}."
+    shown = f"/{shorten_name(bare)}" if reader.is_person else shorten_name(name)
+    return UnknownVerb(
+        f"Unknown verb {shown}.", hint=hint or next_call("{} lists the verbs.", "help"), span=span
+    )
+
+
+def _list_near_names(bare: str, reader: Reader) -> list[str]:
+    """List the nearest names of verbs, as the reader calls them."""
+    if reader.is_person:
+        verb = find_verb(bare)  # mcp_list, as programs call it
+        return [
+            f"/{near}" for near in ([verb.name] if verb else find_near_names(bare, verb_names()))
+        ]
+    callable_names = (reader.name_verb(verb.name) for verb in every_verb() if not verb.ssh_only)
+    return find_near_names(bare, filter(None, callable_names))
