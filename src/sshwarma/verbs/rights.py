@@ -52,7 +52,8 @@ class ArgumentRight:
 class ContextRight:
     """The right to change the equipment of the context that an argument names.
 
-    The context is `room`, `me`, `defaults` or `@agent`; without a value, it is that of `default_context`.
+    The context is `room`, `me`, `defaults` or `@agent`; without a value, it is that of
+    `default_context`.
     """
 
     argument: str
