@@ -107,6 +107,25 @@ def test_pending_requests_are_answered_after_eof(alice: Person) -> None:
     assert not any(answer.get("result", {}).get("isError") for answer in answers)
 
 
+def test_own_change_is_notified_before_its_result(alice: Person, room: str) -> None:
+    alice.does("namespace new early")
+    alice.does("tool new early:bird = return 1")
+    with subprocess.Popen(
+        [*alice.ssh(), "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=CLEAN
+    ) as program:
+        assert program.stdin and program.stdout
+        program.stdin.write(lines(HELLO, READY))
+        for number, name in enumerate(("load_room", "unload_room"), 2):
+            program.stdin.write(lines(call(number, name, room="early")))
+            program.stdin.flush()
+            received: list[dict[str, Any]] = []
+            while not received or received[-1].get("id") != number:
+                received.append(json.loads(program.stdout.readline()))
+            methods = [message.get("method") for message in received]
+            assert methods[-2:] == ["notifications/tools/list_changed", None], received
+        program.stdin.close()
+
+
 def test_last_line_without_newline_and_empty_input_are_accepted(alice: Person) -> None:
     done = alice.run("mcp", lines(HELLO).rstrip(b"\n"))
     assert json.loads(done.out)["result"]["serverInfo"]["name"] == "sshwarma"

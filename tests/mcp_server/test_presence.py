@@ -100,6 +100,76 @@ async def test_mention_ends_wait_events_and_can_be_answered(served: Served, mode
         assert served.world.agents.name_of(said.author_id) == "ann"
 
 
+async def test_wait_without_a_cursor_starts_at_the_last_call(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann", role="owner")
+    await served.agent("ben")
+    await served.do("ben", "too early")
+    async with served.client(token, mode) as client:
+        for name, arguments in (
+            ("say", {"text": "@ben what is the port?"}),
+            ("look", {}),
+            ("who", {}),
+            ("use_tool", {"name": "sshwarma.look"}),
+            ("sshwarma.look", {}),
+        ):
+            await served.do("ben", "before")
+            assert not (await client.call_tool(name, arguments)).is_error
+            await served.do("ben", f"@ann 8080, after {name}")
+            heard = await events(client, seconds=0)
+            assert [event["text"] for event in heard["events"]] == [f"@ann 8080, after {name}"]
+            assert (await events(client, seconds=0))["events"] == [], "each event comes once"
+        await served.do("ben", "welcome", room="home")
+        await client.call_tool("join", {"room": "home"})
+        await served.do("ben", "at home", room="home")
+        assert [e["text"] for e in (await events(client, seconds=0))["events"]] == ["at home"]
+
+
+async def test_last_call_is_remembered_while_the_agent_is_away(served: Served) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    async with served.client(token, "legacy") as client:
+        await client.call_tool("say", {"text": "what is the port?"})
+    await served.until(lambda: "ann" not in served.here())
+    await served.do("ben", "8080")
+    async with served.client(token, "legacy") as client:
+        texts = [event["text"] for event in (await events(client, seconds=0))["events"]]
+    assert texts == ["8080"]
+
+
+async def test_say_look_and_join_return_a_cursor(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    async with served.client(token, mode) as client:
+        for name, arguments, room in (
+            ("say", {"text": "what is the port?"}, "lobby"),
+            ("look", {}, "lobby"),
+            ("look", {"thing": "@ben"}, "lobby"),
+            ("join", {"room": "home"}, "home"),
+        ):
+            result = await client.call_tool(name, arguments)
+            cursor = result.structured_content["cursor"]
+            assert words(result).endswith(f"\nCursor for wait_events: {cursor}.")
+            await served.do("ben", f"after {name}", room=room)
+            await client.call_tool("who", {})
+            heard = await events(client, cursor, 0)
+            assert [event["text"] for event in heard["events"]] == [f"after {name}"]
+
+
+async def test_cursor_beyond_the_log_is_refused(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    async with served.client(token, mode) as client:
+        newest = int((await events(client, seconds=0))["cursor"])
+        for cursor in (newest + 1, 999999999):
+            refused = await client.call_tool("wait_events", {"cursor": str(cursor), "timeout": 0})
+            assert refused.is_error
+            assert words(refused) == (
+                f"The cursor {cursor} is beyond the end of the world's log, which is at {newest}."
+                " Pass the cursor of an earlier result, or omit it to get what happened since your"
+                " last call."
+            )
+        assert (await events(client, str(newest), 0))["cursor"] == str(newest)
+
+
 async def test_event_cursor_survives_reconnect_and_skips_private_messages(
     served: Served,
 ) -> None:
@@ -133,7 +203,7 @@ async def test_wait_events_reports_progress_and_times_out(
 
     async with served.client(token) as client:
         result = await client.call_tool("wait_events", {"timeout": 1.5}, progress_callback=progress)
-    assert words(result) == "Nothing happened."
+    assert words(result).startswith("Nothing happened.\nCursor for wait_events: ")
     assert len(heard) >= 2 and heard == sorted(set(heard))
 
 

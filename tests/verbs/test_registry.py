@@ -262,7 +262,11 @@ def test_help_states_the_rights_that_dispatch_checks() -> None:
         ("vibe", "Needs the enter right, build to set it", "build"),
         ("context window", "Needs the enter right, build to set it", "build"),
         ("stats", "Needs the enter right, admin for all rooms", "read"),
-        ("equip", "Needs the enter right, build for room, admin for defaults and another agent", "act"),
+        (
+            "equip",
+            "Needs the enter right, build for room, admin for defaults and another agent",
+            "act",
+        ),
         ("put", "Needs the enter right, build for a bag that is not yours", "build"),
         ("exits", "Needs the enter right", "read"),
         ("help", "", "read"),

@@ -80,6 +80,11 @@ def read_last_seq(conn: Connection, room_id: str) -> int:
     return int(conn.execute(query).scalar_one())
 
 
+def read_newest_number(conn: Connection) -> int:
+    """Return the number of the newest row of all logs; 0 if there are none."""
+    return int(conn.execute(select(func.coalesce(func.max(rows.c.n), 0))).scalar_one())
+
+
 def read_tail(
     conn: Connection,
     room_id: str,

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
-from sshwarma.mcp.server.wait_events import EventBatch, wait_events
+from sshwarma.mcp.server.wait_events import EventBatch, format_cursor, wait_events
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
@@ -31,9 +31,27 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import MCP_CLIENT
 
 OptionalProgressCallback = Callable[[str], None] | None
-ToolRunner = Callable[
-    [McpConnection, dict[str, Any], OptionalProgressCallback], Awaitable[ToolResult]
-]
+
+
+@dataclass(frozen=True)
+class BuiltinCall:
+    """A call of a built-in tool; `position` is where it began in the world's log."""
+
+    connection: McpConnection
+    arguments: dict[str, Any]
+    report: OptionalProgressCallback
+    position: int
+
+    def make_caller(self) -> Caller:
+        """Return the agent as a caller, in its current room.
+
+        Raises:
+            Forbidden: if its access has ended.
+        """
+        return self.connection.make_caller(self.report)
+
+
+ToolRunner = Callable[[BuiltinCall], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,8 @@ class WaitEventsArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     cursor: str | None = Field(
-        None, description="Cursor of the previous result; omit to start from now."
+        None,
+        description="Cursor of an earlier result; omit it for what happened since your last call.",
     )
     timeout: float = Field(
         DEFAULT_WAIT_SECONDS,
@@ -70,12 +89,17 @@ class WaitEventsArguments(BaseModel):
     )
 
 
+WAIT_EVENTS: Final = "wait_events"
+
 _VERBS: Final = (
     "look", "who", "rooms", "join", "say", "history show", "inv show", "equip", "unequip",
     "namespaces", "find", "load", "unload",
 )  # fmt: skip
 """Verbs that are built-in tools. The last four are also in the namespace `global`, for models; the
 tool list leaves those out, so that it does not cost tokens twice."""
+
+_VERBS_WITH_CURSOR: Final = ("say", "look", "join")
+"""Verbs after which an agent waits: their results have the cursor where the call began."""
 
 _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
@@ -99,9 +123,9 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         TokenScope.ACT,
         partial(_use_tool, tools),
     )
-    tools_by_name["wait_events"] = BuiltinTool(
+    tools_by_name[WAIT_EVENTS] = BuiltinTool(
         Tool(
-            name="wait_events",
+            name=WAIT_EVENTS,
             title="Wait for events",
             description="Wait for what others say and do in your room, and for private messages to"
             " you, after the cursor. If `mention` is true, the event addresses you: answer with"
@@ -124,8 +148,14 @@ def _require_verb(name: str) -> Verb:
 
 
 def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
+    tool = make_verb_tool(verb, name, _default_context_to_room(verb.input_schema))
+    if verb.name in _VERBS_WITH_CURSOR and tool.output_schema is not None:
+        properties = {**tool.output_schema.get("properties", {}), "cursor": {"type": "string"}}
+        tool = tool.model_copy(
+            update={"output_schema": {**tool.output_schema, "properties": properties}}
+        )
     return BuiltinTool(
-        make_verb_tool(verb, name, _default_context_to_room(verb.input_schema)),
+        tool,
         verb.scope,
         partial(_run_verb, verb.name),
     )
@@ -141,27 +171,21 @@ def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": properties, "required": required}
 
 
-async def _run_verb(
-    verb: str,
-    connection: McpConnection,
-    arguments: dict[str, Any],
-    report: OptionalProgressCallback,
-) -> ToolResult:
-    caller: Caller = connection.make_caller(report)
+async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
+    arguments = call.arguments
     if verb in ("equip", "unequip"):
         arguments = {"context": "room", **arguments}
-    result = await invoke(caller, verb, arguments)
-    return ToolResult(*await render_in_thread(MCP_CLIENT, result))
+    result = await invoke(call.make_caller(), verb, arguments)
+    text, structured = await render_in_thread(MCP_CLIENT, result)
+    if verb in _VERBS_WITH_CURSOR:
+        text = f"{text}\n{format_cursor(call.position)}"
+        structured = {**structured, "cursor": str(call.position)}
+    return ToolResult(text, structured)
 
 
-async def _use_tool(
-    tools: Tools,
-    connection: McpConnection,
-    arguments: dict[str, Any],
-    report: OptionalProgressCallback,
-) -> ToolResult:
-    request = _validate_arguments("use_tool", UseToolArguments, arguments)
-    outcome = await tools.call(connection.make_caller(report), request.name, request.arguments)
+async def _use_tool(tools: Tools, call: BuiltinCall) -> ToolResult:
+    request = _validate_arguments("use_tool", UseToolArguments, call.arguments)
+    outcome = await tools.call(call.make_caller(), request.name, request.arguments)
     return ToolResult(
         outcome.text,
         outcome.structured,
@@ -170,12 +194,10 @@ async def _use_tool(
     )
 
 
-async def _wait_events(
-    connection: McpConnection, arguments: dict[str, Any], report: OptionalProgressCallback
-) -> ToolResult:
-    request = _validate_arguments("wait_events", WaitEventsArguments, arguments)
+async def _wait_events(call: BuiltinCall) -> ToolResult:
+    request = _validate_arguments(WAIT_EVENTS, WaitEventsArguments, call.arguments)
     batch, text = await wait_events(
-        partial(connection.make_caller, report), connection.client, request.cursor, request.timeout
+        call.make_caller, call.connection.client, request.cursor, request.timeout
     )
     return ToolResult(text, _BATCH_ADAPTER.dump_python(batch, mode="json"))
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from cachetools import LRUCache
+
 from sshwarma.common.background import BackgroundTasks, ignore_outcome
 from sshwarma.common.limits import (
     MAX_CLIENT_CALLS_PER_AGENT,
@@ -22,7 +24,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
-from sshwarma.world import movement
+from sshwarma.world import movement, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -38,6 +40,9 @@ CALL_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a cancelled call to clean up."""
 
 MAX_NOTICES: Final = 20
+
+MAX_REMEMBERED_POSITIONS: Final = 10_000
+"""Agents whose last call is remembered; that of the least recent one is forgotten first."""
 
 
 class McpConnection:
@@ -176,6 +181,18 @@ class ConnectedAgent:
         self.leave_when_done()
 
     @property
+    def position(self) -> int | None:
+        """Position in the world's log where the agent's last call began; None if unknown.
+
+        For `wait_events` it is the position up to which that call returned events.
+        """
+        return self.clients.positions.get(self.agent_id)
+
+    def set_position(self, position: int) -> None:
+        """Set the position of the agent's last call, which other connections know as well."""
+        self.clients.positions[self.agent_id] = position
+
+    @property
     def session_count(self) -> int:
         """Number of open sessions of the older protocol."""
         return sum(connection.is_session for connection in self.connections)
@@ -222,6 +239,7 @@ class ConnectedAgents:
         self.world = world
         self.services = services
         self.limits = limits
+        self.positions: LRUCache[str, int] = LRUCache(MAX_REMEMBERED_POSITIONS)
         self._clients: dict[str, ConnectedAgent] = {}
         self._background = BackgroundTasks()
         self._stopped = False
@@ -284,6 +302,8 @@ class ConnectedAgents:
         if client.link is None:
             caller = self.make_caller(agent, agent.room_id)
             room_id = (await caller.in_accessible_room()).room_id
+            if client.position is None:
+                client.set_position(await self.world.store.read(rows.read_newest_number))
             client.link = AgentConnection(agent.id, room_id, "mcp")
             await movement.record_arrival(self.world, client.link)
         if self._clients.get(agent.id) is not client:  # it was removed while arriving

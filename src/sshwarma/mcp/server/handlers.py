@@ -70,7 +70,7 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
     def __init__(self, clients: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter) -> None:
         tool_lists = ToolListCache()
         notifier = ChangeNotifier(clients.world, tool_lists)
-        ToolMethods.__init__(self, tools, line_rate, tool_lists)
+        ToolMethods.__init__(self, tools, line_rate, tool_lists, self.notify_own_changes)
         SubscriptionMethods.__init__(self, notifier, LegacySessions(clients, notifier))
         self.clients = clients
         self.server = WorldServer(

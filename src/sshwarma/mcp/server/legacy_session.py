@@ -51,6 +51,12 @@ class LegacySessions:
             task.add_done_callback(ignore_outcome)
         return await asyncio.shield(task)
 
+    def find(self, ctx: RequestContext) -> LegacySession | None:
+        """Return the open session of a request; None in the newer protocol."""
+        task: asyncio.Task[LegacySession] | None = connection_of(ctx.session).state.get("session")
+        is_open = task is not None and task.done() and not task.cancelled()
+        return task.result() if task and is_open and task.exception() is None else None
+
     async def _open(
         self, opened: McpConnection, sdk_connection: Any, send: SendEvent
     ) -> LegacySession:

@@ -39,6 +39,9 @@ NOTIFICATION_SETTLE_SECONDS: Final = 0.05
 SEND_TIMEOUT_SECONDS: Final = 10.0
 """Seconds before an unread notification is dropped."""
 
+OWN_CHANGE_TIMEOUT_SECONDS: Final = 1.0
+"""Seconds that the result of a call waits for the notification of the change it made."""
+
 SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 
@@ -95,6 +98,35 @@ class ChangeNotifier:
             listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
         self._listeners[listener] = None
         self._schedule()  # something may have changed since the signatures were read
+
+    async def notify_own_changes(
+        self, client: ConnectedAgent, own: ChangeListener | None, send: SendEvent
+    ) -> None:
+        """Notify a client's listeners of its new tool list, and wait until that is sent.
+
+        `send` carries the notification to the listener `own`, that of the calling session.
+        """
+        work: list[Awaitable[None]] = []
+        for listener in list(self._listeners):
+            if listener.client is not client or ToolsListChanged not in listener.list_kinds:
+                continue
+            try:
+                has_changed = await self._has_changed(listener, ToolsListChanged)
+            except WorldError:
+                continue  # its access has ended
+            if not has_changed:
+                pass  # perhaps it is being notified of the change already
+            elif listener is own:
+                work.append(send(ToolsListChanged()))
+            else:
+                self._send(listener, ToolsListChanged())
+            if listener.send_task is not None and not listener.send_task.done():
+                work.append(asyncio.shield(listener.send_task))
+        try:
+            async with asyncio.timeout(OWN_CHANGE_TIMEOUT_SECONDS):
+                await asyncio.gather(*work, return_exceptions=True)
+        except TimeoutError:
+            log.info("a result was not held back for a slow listener", agent=client.agent_id)
 
     def remove_listener(self, listener: ChangeListener) -> None:
         """Stop notifying a listener."""
@@ -169,9 +201,7 @@ class ChangeNotifier:
     async def _compare(self, listener: ChangeListener, changed: set[str], spoken: set[str]) -> None:
         caller = listener.connection.make_caller()
         for kind in listener.list_kinds:
-            signature = await self._signature(kind, caller)
-            if signature != listener.last_signatures[kind]:
-                listener.last_signatures[kind] = signature
+            if await self._has_changed(listener, kind, caller):
                 self._send(listener, kind())
         for uri, old_signature in list(listener.uris.items()):
             try:
@@ -181,6 +211,16 @@ class ChangeNotifier:
             if signature is not None and signature != old_signature and uri in listener.uris:
                 listener.uris[uri] = signature
                 self._send(listener, ResourceUpdated(uri))
+
+    async def _has_changed(
+        self, listener: ChangeListener, kind: type, caller: Caller | None = None
+    ) -> bool:
+        """Return whether a list of a listener has changed since this was last asked."""
+        caller = caller or listener.connection.make_caller()
+        signature = await self._signature(kind, caller)
+        changed = signature != listener.last_signatures[kind]
+        listener.last_signatures[kind] = signature
+        return changed
 
     async def _signature(self, kind: type, caller: Caller) -> object:
         if kind is ToolsListChanged:
@@ -194,6 +234,8 @@ class ChangeNotifier:
         )
 
     def _send(self, listener: ChangeListener, event: ServerEvent) -> None:
+        if listener not in self._listeners:
+            return  # it was removed while its lists were compared
         listener.pending_events[event] = None  # equal events are sent once
         if listener.send_task is None or listener.send_task.done():
             work = self._deliver(listener)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from dataclasses import replace
+from typing import cast
 
+from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ServerEvent,
     ToolsListChanged,
 )
 from mcp_types import (
     EmptyResult,
     NotificationParams,
+    RequestId,
+    ServerNotification,
     SubscribeRequestParams,
+    SubscriptionsAcknowledgedNotification,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
+    ToolListChangedNotification,
     UnsubscribeRequestParams,
 )
 
@@ -44,6 +53,23 @@ class SubscriptionMethods:
     async def initialized(self, ctx: RequestContext, params: NotificationParams) -> None:
         """Open the session of a client that confirms its initialization."""
         await self._sessions.get(ctx)
+
+    async def notify_own_changes(self, ctx: RequestContext) -> None:
+        """Notify an agent's clients if its tools have changed, before the result of its call.
+
+        Then the next request of the calling client has the new list. In a session the notification
+        travels with the response, because its own stream could be slower.
+        """
+        session = self._sessions.find(ctx)
+
+        async def send(event: ServerEvent) -> None:
+            await ctx.session.send_notification(
+                ToolListChangedNotification(), related_request_id=ctx.request_id
+            )
+
+        await self._notifier.notify_own_changes(
+            mcp_connection_of(ctx).client, session.listener if session else None, send
+        )
 
     async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:
         """Subscribe a session to a resource.
@@ -83,17 +109,51 @@ class SubscriptionMethods:
         list_kinds = frozenset(kind for kind, is_wanted in kinds.items() if is_wanted)
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus, max_subscriptions=1)
-        listener = ChangeListener(connection, bus.publish, list_kinds, readable)
+        sender = _SequentialSender(bus, ctx.session)
+        listener = ChangeListener(connection, sender.send, list_kinds, readable)
         honoured = request.model_copy(update={"resource_subscriptions": list(readable) or None})
         await with_mcp_errors(self._notifier.add_listener(listener))
         close_task = asyncio.get_running_loop().create_task(
             _close_after_connection(connection, stream)
         )
         try:
-            return await stream(ctx, params.model_copy(update={"notifications": honoured}))
+            return await stream(
+                replace(ctx, session=cast(ServerSession, sender)),
+                params.model_copy(update={"notifications": honoured}),
+            )
         finally:
             close_task.cancel()
             self._notifier.remove_listener(listener)
+
+
+class _SequentialSender:
+    """Publishes the events of a stream, each when the one before has been written.
+
+    It takes the place of the session that the SDK writes the stream to.
+    """
+
+    def __init__(self, bus: InMemorySubscriptionBus, session: ServerSession) -> None:
+        self._bus = bus
+        self._session = session
+        self._unwritten: deque[asyncio.Future[None]] = deque()
+
+    async def send(self, event: ServerEvent) -> None:
+        """Publish an event; return when its notification has been written."""
+        written = asyncio.get_running_loop().create_future()
+        self._unwritten.append(written)
+        await self._bus.publish(event)
+        await written
+
+    async def send_notification(
+        self, notification: ServerNotification, related_request_id: RequestId | None = None
+    ) -> None:
+        """Write a notification to the stream (called by the SDK)."""
+        await self._session.send_notification(notification, related_request_id)
+        if isinstance(notification, SubscriptionsAcknowledgedNotification):
+            return  # the first of the stream, which no event caused
+        written = self._unwritten.popleft()
+        if not written.done():  # its sender may have stopped waiting
+            written.set_result(None)
 
 
 async def _close_after_connection(connection: McpConnection, stream: ListenHandler) -> None:

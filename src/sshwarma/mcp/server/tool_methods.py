@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import structlog
 from mcp_types import (
@@ -14,9 +14,12 @@ from mcp_types import (
 )
 
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.mcp.server.builtin_tools import OptionalProgressCallback, make_builtin_tools
+from sshwarma.mcp.server.builtin_tools import (
+    WAIT_EVENTS,
+    BuiltinCall,
+    make_builtin_tools,
+)
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
-from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.progress import progress_reporter
 from sshwarma.mcp.server.request_context import (
     REFUSED_CODE,
@@ -29,7 +32,7 @@ from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import access
+from sshwarma.world import access, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
@@ -41,13 +44,21 @@ log = structlog.get_logger(__name__)
 class ToolMethods:
     """Lists and calls the tools that a request's agent has in its room.
 
-    `line_rate` is the rate limit of each agent's lines and calls at all doors.
+    `line_rate` is the rate limit of each agent's lines and calls at all doors. `notify_own_changes`
+    is called with each request that may have changed its agent's tools, before its result is sent.
     """
 
-    def __init__(self, tools: Tools, line_rate: LineRateLimiter, tool_lists: ToolListCache) -> None:
+    def __init__(
+        self,
+        tools: Tools,
+        line_rate: LineRateLimiter,
+        tool_lists: ToolListCache,
+        notify_own_changes: Callable[[RequestContext], Awaitable[None]],
+    ) -> None:
         self._tools = tools
         self._line_rate = line_rate
         self._tool_lists = tool_lists
+        self._notify_own_changes = notify_own_changes
         self._builtin_tools = make_builtin_tools(tools)
 
     async def list_tools(
@@ -77,8 +88,13 @@ class ToolMethods:
                 caller = connection.make_caller(report)
                 if caller.connection is not None:
                     caller.connection.mark_active()
-                work = self._call(connection, caller, params.name, params.arguments or {}, report)
-                return to_call_result(await connection.run_call(work))
+                position = await caller.world.store.read(rows.read_newest_number)
+                call = BuiltinCall(connection, params.arguments or {}, report, position)
+                result = await connection.run_call(self._call(caller, params.name, call))
+                if params.name != WAIT_EVENTS:  # it sets its own position
+                    connection.client.set_position(position)
+                await self._notify_own_changes(ctx)
+                return to_call_result(result)
         except WorldError as error:
             if connection.ended.is_set():
                 raise to_mcp_error(error, REFUSED_CODE) from error
@@ -87,27 +103,20 @@ class ToolMethods:
             log.exception("a tool call failed", tool=params.name)
             return make_refusal(INTERNAL_ERROR)
 
-    async def _call(
-        self,
-        connection: McpConnection,
-        caller: Caller,
-        name: str,
-        arguments: dict[str, Any],
-        report: OptionalProgressCallback,
-    ) -> ToolResult:
+    async def _call(self, caller: Caller, name: str, call: BuiltinCall) -> ToolResult:
         builtin = self._builtin_tools.get(name)
         if builtin is not None:
             self._check_scope(caller, builtin.scope)
             if builtin.scope is not TokenScope.READ:
                 self._line_rate.check(caller.agent.id)
-            return await builtin.run(connection, arguments, report)
+            return await builtin.run(call)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
         )
         if item is None or self._tool_lists.changes(item):
             self._line_rate.check(caller.agent.id)
-        outcome = await self._tools.call(caller, name, arguments)
+        outcome = await self._tools.call(caller, name, call.arguments)
         return ToolResult(
             outcome.text,
             outcome.structured,

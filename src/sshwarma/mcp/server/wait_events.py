@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, or_, select
 
 from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
 from sshwarma.common.shorten import shorten_name
@@ -30,6 +30,10 @@ from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 
 WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
+
+CURSOR_HINT: Final = (
+    "Pass the cursor of an earlier result, or omit it to get what happened since your last call."
+)
 
 MOVE_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait until an agent is out of a room that was closed to it."""
@@ -65,16 +69,20 @@ async def wait_events(
 ) -> tuple[EventBatch, str]:
     """Return the events by others after `cursor`, as a batch and as text.
 
-    Waits at most `seconds` for the first event. Without a cursor, it starts from now.
+    Waits at most `seconds` for the first event. Without a cursor, it starts at the agent's last
+    call, so that an answer to that call is not lost.
 
     Raises:
-        Invalid: if the cursor is invalid, or `seconds` is out of range.
+        Invalid: if the cursor is invalid or beyond the end of the log, or if `seconds` is out of
+            range.
         Forbidden: if the agent may no longer read its room.
     """
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise Invalid(f"The timeout must be 0 to {MAX_WAIT_SECONDS:.0f} seconds (got {seconds:g}).")
     deadline = time.monotonic() + seconds
     since = _parse_cursor(cursor)
+    if since is None:
+        since = client.position
     while True:
         current = caller()
         try:
@@ -91,13 +99,14 @@ async def wait_events(
         ]
         try:
             if since is None:
-                since = await current.world.store.read(_newest_row_number)
+                since = await current.world.store.read(rows.read_newest_number)
             new_rows, since, has_more = await _read_rows_since(current, room.id, since)
             notices = _take_notices(client)
             if notices:  # it may have been moved to another room
                 room = await caller().room()
             seconds_left = deadline - time.monotonic()
             if new_rows or notices or seconds_left <= 0:
+                client.set_position(since)
                 return _make_batch(
                     current,
                     room=room.name,
@@ -147,21 +156,26 @@ def _parse_cursor(cursor: str | None) -> int | None:
     if not cursor.isdecimal() or len(cursor) > 18:
         raise Invalid(
             f"Invalid cursor {shorten_name(cursor)}.",
-            hint="Pass the cursor of the previous result, or omit it to start from now.",
+            hint=CURSOR_HINT,
         )
     return int(cursor)
 
 
-def _newest_row_number(conn: Connection) -> int:
-    return int(conn.execute(select(func.coalesce(func.max(rows_table.c.n), 0))).scalar_one())
-
-
 async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
-    """Return others' rows after `since`, the next position, and whether more follow."""
+    """Return others' rows after `since`, the next position, and whether more follow.
+
+    Raises:
+        Invalid: if `since` is beyond the end of the log, as after the restore of a backup.
+    """
     me = caller.agent.id
 
     def read(conn: Connection) -> tuple[list[Row], int]:
-        newest_n = _newest_row_number(conn)
+        newest_n = rows.read_newest_number(conn)
+        if since > newest_n:
+            raise Invalid(
+                f"The cursor {since} is beyond the end of the world's log, which is at {newest_n}.",
+                hint=CURSOR_HINT,
+            )
         logs = [room_id, *private_messages.read_private_logs(conn, me)]
         query = (
             select(rows_table)
@@ -178,7 +192,7 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
     new_rows, newest_n = await caller.world.store.read(read)
     if len(new_rows) > MAX_WAIT_EVENTS:
         return new_rows[:MAX_WAIT_EVENTS], new_rows[MAX_WAIT_EVENTS - 1].n, True
-    return new_rows, max(newest_n, since), False
+    return new_rows, newest_n, False
 
 
 def _take_notices(client: ConnectedAgent) -> list[str]:
@@ -214,4 +228,9 @@ def _make_batch(
         for row in found
     ]
     text = "\n".join([*lines, *notices]) or "Nothing happened."
-    return EventBatch(room, str(since), tuple(events), more), text
+    return EventBatch(room, str(since), tuple(events), more), f"{text}\n{format_cursor(since)}"
+
+
+def format_cursor(position: int) -> str:
+    """Return the line of a text result that names the cursor for the next `wait_events`."""
+    return f"Cursor for wait_events: {position}."
