@@ -32,7 +32,8 @@ class Model:
     """What a world should hold."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
-    rows: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
+    rows: dict[tuple[str, str], tuple[float, bool | None]] = field(default_factory=dict)
+    """Priority, and on, off, or None for what was taken back."""
     exits: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
 
     def above(self, node: Node) -> list[Node]:
@@ -62,7 +63,8 @@ class Model:
             own = [
                 (self.nodes[thing], priority, on)
                 for (of, thing), (priority, on) in self.rows.items()
-                if of == context and self.nodes[thing].kind in ("data", "reference")
+                if on is not None and of == context
+                if self.nodes[thing].kind in ("data", "reference")
                 if self.nodes[thing].live
             ]
             own.sort(
@@ -95,7 +97,7 @@ class Model:
         for level in (tool, *chain):
             for source, context in self._contexts(room, agent):
                 row = self.rows.get((context, level.id))
-                if row is not None:
+                if row is not None and row[1] is not None:
                     priority, on = row
                     if on:
                         return source, priority

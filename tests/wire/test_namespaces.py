@@ -214,7 +214,9 @@ def test_auto_loaded_namespace_is_available_to_everyone(ann: Person, house: Serv
     house.owner.does("namespace set deploy auto_load on", "namespace set deploy required_states -")
     try:
         assert "deploy:run" in tools(ann)
-        ann.does("unload deploy")
+        assert "it is loaded everywhere: deploy:run" in ann.does("unload deploy")
+        assert "deploy:run" in tools(ann)
+        ann.does("unload deploy --off")
         assert "deploy:run" not in tools(ann)
     finally:
         house.owner.does(

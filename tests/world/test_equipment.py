@@ -64,7 +64,14 @@ async def test_tool_can_be_off_under_an_equipped_namespace(alice: Someone) -> No
     assert (await row_of(world, alice.room_id, "play")).deleted_at is not None
     await do(alice, "/equip room holler:*")
     assert await tool_names(world, alice.room_id, None) == ["holler:play", "holler:sample"]
-    await do(alice, "/unequip room holler:*")
+    back = await do(alice, "/unequip room holler:*")
+    assert back.changed == ("holler:play", "holler:sample")
+    assert back.note == (
+        "Still on, because they are loaded in this room: holler:play, holler:sample."
+    )
+    assert await tool_names(world, alice.room_id, None) == ["holler:play", "holler:sample"]
+    off = await do(alice, "/unequip room holler:*")
+    assert off.switched_off == ("holler:play", "holler:sample")
     assert await tool_names(world, alice.room_id, None) == []
 
 

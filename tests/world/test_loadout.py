@@ -47,11 +47,10 @@ async def on(world: World, context: str, *ids: str, priority: float | None = Non
 
 
 async def off(world: World, context: str, *ids: str) -> None:
-    """A row that says off, whether or not one said on before."""
-    await on(world, context, *ids)
+    """A row that says off."""
 
     def work(tx: Any) -> None:
-        equipment.unequip_things(tx, context, [things.get_live_thing(tx.conn, i) for i in ids])
+        equipment.switch_off_things(tx, context, [things.get_live_thing(tx.conn, i) for i in ids])
 
     await world.change(work)
 
@@ -163,9 +162,10 @@ async def test_auto_loaded_tools_can_be_unequipped_and_equipped(
 ) -> None:
     await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
-    assert (await do(alice, f"/unequip room {pattern}")).changed == (pattern,)
+    assert (await do(alice, f"/unequip room {pattern} --off")).switched_off == (pattern,)
     assert "git:status" not in {i.thing.label for i in (await world.loadout("lobby", None)).tools}
-    assert (await do(alice, f"/unequip room {pattern}")).changed == ()
+    again = await do(alice, f"/unequip room {pattern} --off")
+    assert (again.changed, again.switched_off, again.already) == ((), (), (pattern,))
     assert "git:status" in {i.thing.label for i in (await world.loadout(den.id, None)).tools}
     await do(alice, f"/equip room {pattern}")
     assert "git:status" in {i.thing.label for i in (await world.loadout("lobby", None)).tools}

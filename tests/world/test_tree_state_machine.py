@@ -236,23 +236,24 @@ class Worlds(RuleBasedStateMachine):
         assert (len(changed), len(already)) == ((0, 1) if same else (1, 0))
         self.model.rows[context, thing] = (new, True)
 
-    @rule(context=contexts, thing=made, inherited=st.booleans())
-    def unequip(self, context: str, thing: str, inherited: bool) -> None:
+    @rule(context=contexts, thing=made, off=st.booleans())
+    def unequip(self, context: str, thing: str, off: bool) -> None:
         if not self.model.nodes[thing].live:
             return
         before = self.model.rows.get((context, thing))
         outcome: list[Any] = []
 
+        set_rows = equipment.switch_off_things if off else equipment.unequip_things
+
         def work(tx: Change) -> None:
-            wanted = [things.get_live_thing(tx.conn, thing)]
-            through = [thing] if inherited else []
-            outcome.append(equipment.unequip_things(tx, context, wanted, through))
+            outcome.append(set_rows(tx, context, [things.get_live_thing(tx.conn, thing)]))
 
         self.unit(work, None)
-        changes = before[1] if before is not None else inherited
+        on = before is not None and before[1]
+        changes = (before is None or before[1] is not False) if off else bool(on)
         assert (len(outcome[0][0]), len(outcome[0][1])) == ((1, 0) if changes else (0, 1))
         if changes:
-            self.model.rows[context, thing] = (before[0] if before else 0.0, False)
+            self.model.rows[context, thing] = (before[0] if before else 0.0, False if off else None)
 
     @rule(start=rooms, direction=directions, to=rooms)
     def open_exit(self, start: str, direction: str, to: str) -> None:

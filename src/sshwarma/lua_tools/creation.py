@@ -93,7 +93,7 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
             equipment.unequip_things(tx, to.id, [tool])
             equipment.equip_things(tx, to.id, [new_tool], row.priority)
         elif row is not None:
-            equipment.unequip_things(tx, to.id, [new_tool], through_namespace=[new_tool.id])
+            equipment.switch_off_things(tx, to.id, [new_tool])
 
 
 def _create_tool(

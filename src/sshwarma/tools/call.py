@@ -23,7 +23,12 @@ from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
-from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.loadout import (
+    UNAVAILABLE_OBSTACLE,
+    LoadoutItem,
+    OffSwitch,
+    find_off_switch,
+)
 from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -265,6 +270,21 @@ class Tools:
             label = await self._world.store.read(
                 lambda conn: _find_unequipped_tool(conn, name, is_open)
             )
+            switch = await self._world.store.read(
+                lambda conn: _find_off_switch(conn, caller, label)
+            )
+            if label is not None and switch is not None:
+                place = "in this room" if switch.source == "room" else "on you"
+                context = "room" if switch.source == "room" else "me"
+                raise NotFound(
+                    f"{label} cannot be called: {switch.thing.label} is switched off {place}.",
+                    hint=next_call(
+                        "{} switches it on.",
+                        "equip",
+                        context=context,
+                        patterns=switch.thing.label,
+                    ),
+                )
             if label is not None:
                 space = label.partition(":")[0]
                 raise NotFound(
@@ -351,6 +371,14 @@ def _find_unequipped_tool(
         if thing is not None and thing.kind == "tool":
             return thing.label if all(map(is_open, things.read_ancestors(conn, thing.id))) else None
     return None
+
+
+def _find_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:
+    """Return what switches a tool off for the caller in its room."""
+    tool = things.find_by_qualified_name(conn, label) if label else None
+    if tool is None:
+        return None
+    return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
 
 
 def _error_text(caller: Caller, refused: WorldError) -> str:

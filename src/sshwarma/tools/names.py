@@ -46,6 +46,17 @@ def mcp_tool_name(canonical: str) -> str:
     return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
 
 
+def tool_name_at(door: str, canonical: str) -> str:
+    """Return the name under which callers at a door have a tool in their list."""
+    match door:
+        case "mcp":
+            return mcp_tool_name(canonical)
+        case "model":
+            return model_tool_name(canonical)
+        case _:
+            return canonical
+
+
 def _clip_name(name: str, canonical: str, length: int) -> str:
     if len(name) <= length:
         return name

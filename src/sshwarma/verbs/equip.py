@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, TypeAlias
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
@@ -15,6 +17,7 @@ from sshwarma.verbs.arguments import (
     Arg,
     CompletionRequest,
     Context,
+    Flag,
     Option,
     Priority,
     bag_options,
@@ -28,12 +31,14 @@ from sshwarma.verbs.resolve import (
     list_bag_ids,
 )
 from sshwarma.verbs.rights import ContextRight
-from sshwarma.verbs.views import join_names, view
+from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
+from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import next_call
+from sshwarma.world.loadout import GLOBAL_NAMESPACE
+from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -89,6 +94,8 @@ class EquipResult:
         changed: labels of the things that changed.
         already: labels of the things that needed no change.
         unmatched: patterns that match nothing.
+        switched_off: labels of the things that are off now, although something else turns them on.
+        note: what cannot be called although it was equipped, or can although it was unequipped.
     """
 
     on: bool
@@ -96,10 +103,13 @@ class EquipResult:
     changed: tuple[str, ...]
     already: tuple[str, ...]
     unmatched: tuple[str, ...]
+    switched_off: tuple[str, ...] = ()
+    note: str = ""
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
-@view(EquipResult)
-def draw_equip_result(result: EquipResult) -> Block:
+@view_for_reader(EquipResult)
+def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
     """Draw what was equipped or unequipped, and the patterns without a match."""
     word = "Equipped" if result.on else "Unequipped"
     describe = describe_context if result.on else describe_lost_context
@@ -109,6 +119,10 @@ def draw_equip_result(result: EquipResult) -> Block:
         if result.changed
         else []
     )
+    if result.switched_off:
+        names = join_names(result.switched_off, "tool")
+        place = describe_context(result.context)
+        lines.append(line("Switched off ", *names, f" {place}.", hang=2))
     if result.already:
         state = "Already equipped: " if result.on else "Not equipped: "
         lines.append(line(("dim", state), *join_names(result.already, "dim"), ".", hang=2))
@@ -116,6 +130,9 @@ def draw_equip_result(result: EquipResult) -> Block:
         lines.append(
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
+    if result.note:
+        hint = result.next.text(reader) if result.next is not None else ""
+        lines.append(line(("warn", f"{result.note} {hint}".rstrip()), hang=2))
     return block(*lines)
 
 
@@ -153,7 +170,12 @@ async def equip(
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_open)
         changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
-        return _make_equip_result(True, context, changed, already, unmatched)
+        result = _make_equip_result(True, context, changed, already, unmatched)
+        if context_thing.kind not in ("room", "agent"):  # the defaults of new rooms
+            return result
+        reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
+        note = f"Not all can be called: {reasons.text}." if reasons.text else ""
+        return replace(result, note=note, next=reasons.next)
 
     return await caller.change(work)
 
@@ -167,44 +189,75 @@ async def equip(
     examples=("/unequip room holler:*", "/unequip room sshwarma:join,leave,go,create"),
     scope=TokenScope.ACT,
 )
-async def unequip(caller: Caller, context: Context, patterns: EquippedPatterns) -> EquipResult:
+async def unequip(
+    caller: Caller, context: Context, patterns: EquippedPatterns, *, off: Flag = False
+) -> EquipResult:
     """Unequip tools and data.
 
-    The things themselves are kept. Equipping them again restores their priority.
+    Takes back that they were equipped there. A tool that is on there only through its namespace is
+    switched off there. The things themselves are kept. Equipping them again restores their
+    priority.
 
     Args:
         context: room, me or @agent.
         patterns: names, globs (holler:*), comma lists and namespaces, as when equipping.
+        off: switch them off there, whatever else equips them.
     """
     context_thing = await find_context(caller, context)
     globs = equipment.split_patterns(patterns)
 
-    def work(tx: Change) -> EquipResult:
+    def work(tx: Change) -> tuple[EquipResult, list[Thing]]:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller))
-        room_id = context_thing.id if context_thing.kind == "room" else None
-        agent_id = None if room_id else context_thing.id
-        load = loadout.compute_loadout(tx.conn, room_id, agent_id)
-        chains = loadout.AncestorCache(tx.conn)
-        through = [item.thing.id for item in load.tools if not item.always_on]
-        for item in load.tools:
-            if (
-                item.source == "always" and not item.always_on
-            ):  # a namespace may be on by itself, too
-                through += [link.id for link in chains.ancestors_of(item.thing)]
-        always = {item.thing.id for item in load.tools if item.always_on}
-        fixed = [thing for thing in matching if thing.id in always]
-        if fixed and len(fixed) == len(matching):
-            raise Invalid(f"{fixed[0].label} is always there and cannot be unequipped.")
+        rows = equipment.read_equipped_rows(tx.conn, [context_thing.id])
+        own = {row.thing.id for row in rows if row.equipped}
+        wanted = [thing for thing in matching if thing.id in own or not _is_always_on(thing)]
+        if not wanted:
+            raise Invalid(f"{matching[0].label} is always there and cannot be unequipped.")
+        to_switch_off = (
+            wanted if off else _find_tools_on_through_namespace(tx.conn, context_thing, wanted)
+        )
+        switched_off, _ = equipment.switch_off_things(tx, context_thing.id, to_switch_off)
+        rest = [thing for thing in wanted if thing not in to_switch_off]
+        changed, already = equipment.unequip_things(tx, context_thing.id, rest)
+        if off:
+            already = [thing for thing in wanted if thing not in switched_off]
         # A pattern may match everything: report things that are off already only if they are named.
         explicit = {pattern for pattern in globs if "*" not in pattern and "?" not in pattern}
-        changed, already = equipment.unequip_things(tx, context_thing.id, matching, through)
         unchanged = [
             thing for thing in already if thing.label in explicit or thing.name in explicit
         ]
         notify_room(tx, caller, context_thing, "unequipped", changed)
-        return _make_equip_result(False, context, changed, unchanged, unmatched)
+        notify_room(tx, caller, context_thing, "switched off", switched_off)
+        result = _make_equip_result(False, context, changed, unchanged, unmatched)
+        return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
-    return await caller.change(work)
+    result, unequipped = await caller.change(work)
+    if context_thing.kind not in ("room", "agent"):
+        return result
+    note = await describe_tools_on(caller, context_thing, unequipped)
+    switch_off = next_call(
+        "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
+    )
+    return replace(result, note=note, next=switch_off if note else None)
+
+
+def _is_always_on(thing: Thing) -> bool:
+    return thing.id == GLOBAL_NAMESPACE or (
+        thing.kind == "tool" and thing.parent_id == GLOBAL_NAMESPACE
+    )
+
+
+def _find_tools_on_through_namespace(
+    conn: Connection, context: Thing, wanted: list[Thing]
+) -> list[Thing]:
+    """Return the tools that are on in a context without a row of their own."""
+    is_room = context.kind == "room"
+    load = loadout.compute_loadout(
+        conn, context.id if is_room else None, None if is_room else context.id
+    )
+    own = {row.thing.id for row in equipment.read_equipped_rows(conn, [context.id])}
+    through = {item.thing.id for item in load.tools} - own
+    return [thing for thing in wanted if thing.id in through]
 
 
 def notify_room(

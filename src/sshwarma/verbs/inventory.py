@@ -19,7 +19,7 @@ from sshwarma.verbs.arguments import (
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_context
 from sshwarma.verbs.views import draw_columns, view
-from sshwarma.world import loadout, things
+from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
@@ -80,6 +80,7 @@ class Inventory:
         available: things that could be equipped; None unless requested.
         available_cut: whether there are more of these than are shown.
         whose: whose equipment is an agent's own: `yours`, or `bob's`; `new rooms` for defaults.
+        switched_off: names of what is switched off there, whatever else equips it.
     """
 
     of: str
@@ -89,6 +90,7 @@ class Inventory:
     available: tuple[EquippedItem, ...] | None = None
     available_cut: bool = False
     whose: str = "yours"
+    switched_off: tuple[str, ...] = ()
 
 
 @view(Inventory)
@@ -98,6 +100,9 @@ def draw_inventory(inventory: Inventory) -> Block:
     lines += draw_columns(_draw_equipped_row(item, inventory.whose) for item in inventory.equipped)
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
+    if inventory.switched_off:
+        lines += [line(), line(("heading", "Switched off:"))]
+        lines += [line("  ", ("dim", f"✗ {name}")) for name in inventory.switched_off]
     lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
     lines += draw_columns(
         (
@@ -185,11 +190,11 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
         choices = "room, me, all, @agent"
         owner = await _read_agent(caller, await find_context(caller, inventory or "me", choices))
     if inventory != "all":
-        return _make_inventory(owner)
+        return await _make_inventory(caller, owner)
     available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
     shown = map(_make_equipped_item, available[:MAX_SHOWN_AVAILABLE_TOOLS])
     return replace(
-        _make_inventory(owner),
+        await _make_inventory(caller, owner),
         available=tuple(
             sorted(
                 shown,
@@ -204,11 +209,13 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
 async def show_defaults(caller: Caller) -> Inventory:
     """Show the equipment that new rooms get."""
     load = await caller.world.loadout(None, DEFAULTS_ID)
-    owner = _Owner("defaults", _without_always(load), [], "Bag of new rooms", "new rooms")
-    return _make_inventory(owner)
+    owner = _Owner(
+        "defaults", _without_always(load), [], "Bag of new rooms", "new rooms", (DEFAULTS_ID,)
+    )
+    return await _make_inventory(caller, owner)
 
 
-def _make_inventory(owner: _Owner) -> Inventory:
+async def _make_inventory(caller: Caller, owner: _Owner) -> Inventory:
     return Inventory(
         of=owner.name,
         equipped=tuple(map(_make_equipped_item, (*owner.load.tools, *owner.load.data))),
@@ -219,7 +226,15 @@ def _make_inventory(owner: _Owner) -> Inventory:
             if thing.metadata.get("role") not in ("state", "memory")
         ),
         whose=owner.whose,
+        switched_off=await _read_switched_off(caller, owner.contexts),
     )
+
+
+async def _read_switched_off(caller: Caller, context_ids: tuple[str, ...]) -> tuple[str, ...]:
+    rows = await caller.world.store.read(
+        lambda conn: equipment.read_equipped_rows(conn, context_ids)
+    )
+    return tuple(sorted({row.thing.label for row in rows if not row.equipped}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +246,7 @@ class _Owner:
     bag: list[Thing]
     bag_title: str
     whose: str
+    contexts: tuple[str, ...]
 
 
 async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
@@ -241,7 +257,8 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
         lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
     )
     load = await caller.world.loadout(room.id, caller.agent.id if with_caller else None)
-    return _Owner(room.name, load, bag, "Room contents", "yours")
+    contexts = (room.id, caller.agent.id) if with_caller else (room.id,)
+    return _Owner(room.name, load, bag, "Room contents", "yours", contexts)
 
 
 async def _read_agent(caller: Caller, context: Thing) -> _Owner:
@@ -252,8 +269,9 @@ async def _read_agent(caller: Caller, context: Thing) -> _Owner:
         bag = await world.memoized(
             ("bag", context.id), lambda conn: things.read_children(conn, context.id)
         )
-        return _Owner(context.name, load, bag, "Your bag", "yours")
-    return _Owner(context.name, load, [], f"{context.name}'s bag", f"{context.name}'s")
+        return _Owner(context.name, load, bag, "Your bag", "yours", (context.id,))
+    title, whose = f"{context.name}'s bag", f"{context.name}'s"
+    return _Owner(context.name, load, [], title, whose, (context.id,))
 
 
 def _without_always(load: Loadout) -> Loadout:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import MAX_FOUND_NAMESPACES
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.names import tool_name_at
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.arguments import Context, Flag, Text
 from sshwarma.verbs.equip import notify_room
@@ -24,31 +28,37 @@ from sshwarma.verbs.resolve import (
     find_context,
 )
 from sshwarma.verbs.rights import ContextRight
-from sshwarma.verbs.views import draw_columns, draw_hint, join_names, view, view_for_reader
-from sshwarma.world import equipment, loadout, namespaces
+from sshwarma.verbs.tool_reasons import (
+    MAX_NAMED_TOOLS,
+    ToolReasons,
+    describe_tools_on,
+    explain_blocked_tools,
+)
+from sshwarma.verbs.views import draw_columns, draw_hint, join_names, view_for_reader
+from sshwarma.world import equipment, namespaces
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, Unavailable
-from sshwarma.world.loadout import GLOBAL_NAMESPACE, Loadout, LoadoutItem
+from sshwarma.world.errors import Conflict, NotFound, Unavailable
+from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.namespaces import Namespace
-from sshwarma.world.reader import Hint, Reader, next_call
+from sshwarma.world.reader import Hint, NextCall, Reader, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_LOADED_TOOL_NAMES = 8
-"""Tools that are listed when a namespace is loaded; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A namespace that was loaded or unloaded.
+    """A namespace that was loaded, unloaded or switched off.
 
     Attributes:
         room: id of the namespace.
         context: room or agent that it was loaded on, as it was typed.
+        loaded: whether its tools can be called through this.
         changed: labels of the namespaces that changed, including those inside it.
-        tools: labels of its tools that the caller can now use; empty after an unload.
+        tools: its tools that can be called now, by the names that the reader calls; empty after an
+            unload.
         note: what is unusual about the result; "" if nothing is.
+        switched_off: whether it is off whatever else loads it.
     """
 
     room: str
@@ -57,27 +67,32 @@ class LoadResult:
     changed: tuple[str, ...]
     tools: tuple[str, ...]
     note: str
+    switched_off: bool = False
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
-@view(LoadResult)
-def draw_load_result(result: LoadResult) -> Block:
+@view_for_reader(LoadResult)
+def draw_load_result(result: LoadResult, reader: Reader) -> Block:
     """Draw the namespaces that were loaded or unloaded, and the tools that are now on."""
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
         names = join_names(result.changed, "thing")
         noun = "namespace" if len(result.changed) == 1 else "namespaces"
-        describe = describe_context if result.loaded else describe_lost_context
-        place = describe(result.context)
+        is_there = result.loaded or result.switched_off
+        place = (describe_context if is_there else describe_lost_context)(result.context)
+        word = "Switched off" if result.switched_off else word
         lines.append(line(f"{word} {noun} ", *names, f" {place}.", hang=2))
     if result.tools:
         lines.append(
-            line("Its tools: ", *join_names(result.tools[:MAX_LOADED_TOOL_NAMES], "tool"), hang=2)
+            line("Its tools: ", *join_names(result.tools[:MAX_NAMED_TOOLS], "tool"), hang=2)
         )
-        if len(result.tools) > MAX_LOADED_TOOL_NAMES:
-            lines.append(line(("dim", f"and {len(result.tools) - MAX_LOADED_TOOL_NAMES} more")))
+        if len(result.tools) > MAX_NAMED_TOOLS:
+            lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
     if result.note:
-        lines.insert(0 if not result.changed else len(lines), line(("warn", result.note), hang=2))
+        hint = result.next.text(reader) if result.next is not None else ""
+        text = f"{result.note} {hint}".rstrip()
+        lines.insert(0 if not result.changed else len(lines), line(("warn", text), hang=2))
     return block(*lines)
 
 
@@ -101,7 +116,7 @@ async def load(
     """Load a namespace, so that its tools can be used.
 
     Loads it on yourself, for every room, or on this room, for everybody in it. Nobody is moved.
-    This is the same as equipping the namespace.
+    This is the same as equipping the namespace. Refused if it is switched off there.
 
     Args:
         room: name of the namespace, such as git.
@@ -117,16 +132,37 @@ async def load(
         )
     context_thing = await find_context(caller, context)
 
-    def work(tx: Change) -> list[Thing]:
+    def work(tx: Change) -> tuple[list[Thing], ToolReasons]:
         targets = [space.thing]
         if include_children:
             targets += namespaces.read_descendants(tx.conn, space.thing)
         changed, _ = equipment.equip_things(tx, context_thing.id, targets)
+        reasons = explain_blocked_tools(tx.conn, caller, context_thing, targets)
+        if reasons.has_off_switch and not reasons.usable:
+            raise Conflict(
+                f"{space.id} was not loaded, because none of its tools could be called:"
+                f" {reasons.text}.",
+                hint=() if reasons.next is None else (reasons.next,),
+            )
         notify_room(tx, caller, context_thing, "loaded", changed)
-        return changed
+        return changed, reasons
 
-    changed = await caller.change(work)
-    return await _make_load_result(caller, space, context, changed, loaded=True)
+    changed, reasons = await caller.change(work)
+    notes = [] if changed else [f"{space.id} is already loaded {describe_context(context)}."]
+    if reasons.text:
+        notes.append(f"Not all of its tools can be called: {reasons.text}.")
+    loaded = {thing.label for thing in changed}
+    if space.id in loaded:  # with what loads with it
+        loaded |= {tool.label.partition(":")[0] for tool in reasons.usable}
+    return LoadResult(
+        room=space.id,
+        context=context,
+        loaded=True,
+        changed=tuple(sorted(loaded)),
+        tools=tuple(tool_name_at(caller.door, tool.label) for tool in reasons.usable),
+        note=" ".join(notes),
+        next=reasons.next,
+    )
 
 
 async def _find_namespace(caller: Caller, name: str) -> Namespace:
@@ -182,7 +218,7 @@ def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     also_needs=(ContextRight("context"),),
     namespace="global",
     tool="unload_room",
-    examples=("/unload git", "/unload git room", "/unload requirement --include-children"),
+    examples=("/unload git", "/unload git room", "/unload git room --off"),
     scope=TokenScope.ACT,
 )
 async def unload(
@@ -191,15 +227,18 @@ async def unload(
     context: Context = "me",
     *,
     include_children: Flag = False,
+    off: Flag = False,
 ) -> LoadResult:
     """Unload a namespace.
 
-    Its tools are kept: loading it again switches them on.
+    Takes back that it was loaded there. Whatever else loads it still does; off switches it off for
+    the room or agent all the same, until it is loaded there again.
 
     Args:
         room: name of the namespace, such as git.
         context: me, room or @agent (default: me).
         include_children: include the namespaces inside it, at every depth.
+        off: switch it off there, even if it is loaded elsewhere.
     """
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
@@ -209,87 +248,35 @@ async def unload(
         )
     context_thing = await find_context(caller, context)
 
-    def work(tx: Change) -> list[Thing]:
+    def work(tx: Change) -> tuple[list[Thing], list[Thing]]:
         targets = [space.thing]
         if include_children:
             targets += namespaces.read_descendants(tx.conn, space.thing)
-        on = loadout.compute_loadout(
-            tx.conn,
-            context_thing.id if context_thing.kind == "room" else None,
-            context_thing.id if context_thing.kind != "room" else None,
-        )
-        # One that is on without a row of its own gets a row that says off. Tools that are equipped
-        # one by one do not mean that their namespace is on.
-        rows = equipment.read_equipped_rows(tx.conn, [context_thing.id])
-        single = {row.thing.id for row in rows if row.equipped and row.thing.kind == "tool"}
-        through = {item.thing.parent_id or "" for item in on.tools if item.thing.id not in single}
-        through |= {thing.id for thing in targets if thing.auto_load}
-        changed, _ = equipment.unequip_things(tx, context_thing.id, targets, through)
-        notify_room(tx, caller, context_thing, "unloaded", changed)
-        return changed
+        set_rows = equipment.switch_off_things if off else equipment.unequip_things
+        changed, _ = set_rows(tx, context_thing.id, targets)
+        action = "switched off" if off else "unloaded"
+        notify_room(tx, caller, context_thing, action, changed)
+        return changed, targets
 
-    changed = await caller.change(work)
-    return await _make_load_result(caller, space, context, changed, loaded=False)
-
-
-async def _make_load_result(
-    caller: Caller, space: Namespace, context: str, changed: list[Thing], *, loaded: bool
-) -> LoadResult:
-    current_loadout = await caller.world.loadout(caller.room_id, caller.agent.id)
-    namespace_ids = {space.thing.id, *(thing.id for thing in changed)}
-    tools = tuple(
-        item.thing.label for item in current_loadout.usable if item.thing.parent_id in namespace_ids
-    )
-    note = ""
+    changed, targets = await caller.change(work)
+    notes = []
     if not changed:
-        state = "already loaded" if loaded else "not loaded"
-        note = f"{space.id} is {state} {describe_context(context)}."
-    if not loaded and tools:
-        tools_note = await _describe_tools_on(caller, current_loadout, namespace_ids)
-        note = f"{note} {tools_note}".lstrip()
+        state = "already switched off" if off else "not loaded"
+        notes.append(f"{space.id} is {state} {describe_context(context)}.")
+    tools_note = await describe_tools_on(caller, context_thing, targets)
+    switch_off = next_call(
+        "{} switches it off.", "unload", room=space.id, context=context, off=True
+    )
     return LoadResult(
         room=space.id,
         context=context,
-        loaded=loaded,
+        loaded=False,
         changed=tuple(sorted(thing.label for thing in changed)),
-        tools=tools if loaded else (),
-        note=note,
+        tools=(),
+        note=" ".join([*notes, tools_note]).strip(),
+        switched_off=off,
+        next=switch_off if tools_note and not off else None,
     )
-
-
-async def _describe_tools_on(caller: Caller, have: Loadout, meant: Collection[str]) -> str:
-    """Describe which tools of these namespaces are still on, and what equips them."""
-    contexts = [caller.room_id, caller.agent.id]
-    rows = await caller.world.store.read(lambda conn: equipment.read_equipped_rows(conn, contexts))
-    single = {row.thing.id for row in rows if row.equipped}
-    on = [item for item in have.usable if item.thing.parent_id in meant]
-    reasons = {
-        "equipped one by one in this room": [
-            item for item in on if item.source == "room" and item.thing.id in single
-        ],
-        "equipped one by one on you": [
-            item for item in on if item.source == "agent" and item.thing.id in single
-        ],
-        "loaded in this room": [
-            item for item in on if item.source == "room" and item.thing.id not in single
-        ],
-        "loaded on you": [
-            item for item in on if item.source == "agent" and item.thing.id not in single
-        ],
-        "loaded everywhere": [item for item in on if item.source == "always"],
-    }
-    return " ".join(
-        f"Still on, because {'it is' if len(items) == 1 else 'they are'} {reason}:"
-        f" {_join_tool_names(items)}."
-        for reason, items in reasons.items()
-        if items
-    )
-
-
-def _join_tool_names(items: Sequence[LoadoutItem]) -> str:
-    names = ", ".join(item.thing.label for item in items[:MAX_LOADED_TOOL_NAMES])
-    excess = len(items) - MAX_LOADED_TOOL_NAMES
-    return f"{names} and {excess} more" if excess > 0 else names
 
 
 @dataclass(frozen=True, slots=True)

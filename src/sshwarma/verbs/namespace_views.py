@@ -17,6 +17,7 @@ class NamespaceSummary:
         missing: required states that do not hold.
         tools: number of its tools.
         tools_on: number of its tools that are equipped.
+        switched_off: where it is switched off for the caller: room, agent or "".
     """
 
     id: str
@@ -34,6 +35,7 @@ class NamespaceSummary:
     tools: int
     tools_on: int
     enabled: bool
+    switched_off: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
                 f"{namespace.tools_on}/{namespace.tools}"
                 if namespace.tools_on
                 else f"{namespace.tools}",
-                ("warn", "" if namespace.available else _why(namespace)),
+                ("warn", _why(namespace)),
                 _about(namespace),
             )
             for namespace in result.namespaces
@@ -67,10 +69,14 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
 
 
 def _why(item: NamespaceSummary) -> str:
-    """Explain why a namespace is not available."""
+    """Explain why the tools of a namespace cannot be called; "" if no switch is in the way."""
     if item.missing:
         return f"needs {', '.join(item.missing)}"
-    return "unavailable" if item.enabled else "disabled"
+    if not item.available:
+        return "unavailable" if item.enabled else "disabled"
+    if item.switched_off:
+        return f"switched off {'in this room' if item.switched_off == 'room' else 'on you'}"
+    return ""
 
 
 def _about(item: NamespaceSummary) -> str:
@@ -112,7 +118,7 @@ def draw_namespace_details(namespace: NamespaceDetails) -> Block:
     state = "loaded" if summary.loaded else "not loaded"
     return block(
         line(("thing", summary.id), f" - {summary.description}" if summary.description else ""),
-        line(f"Status: {state}, {'available' if summary.available else _why(summary)}"),
+        line(f"Status: {state}, {_why(summary) or 'available'}"),
         *(line(f"{name}: {value}") for name, value in facts if value),
         *(
             [line(), line(f"Tools: {summary.tools_on} of {summary.tools} on")]

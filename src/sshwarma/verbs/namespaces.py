@@ -6,10 +6,10 @@ from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.common.shorten import shorten_name
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
+from sshwarma.verbs.namespace_summaries import summarize_namespaces
 from sshwarma.verbs.namespace_views import (
     NamespaceDetails,
     NamespaceList,
@@ -20,14 +20,15 @@ from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
 from sshwarma.verbs.rights import MAKER_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
-from sshwarma.world import equipment, loadout, namespace_fields, namespaces, things
+from sshwarma.world import loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
-from sshwarma.world.loadout import Loadout
-from sshwarma.world.namespaces import Namespace
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
+
+MAX_NAMED_PLACES: Final = 8
+"""Rooms and agents named where a namespace stays off; the rest are counted."""
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
@@ -119,7 +120,7 @@ async def all_listed(caller: Caller) -> list[NamespaceSummary]:
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return await caller.world.memoized(
         ("namespaces", caller.room_id, caller.agent.id),
-        lambda conn: _make_list_items(conn, caller, load),
+        lambda conn: summarize_namespaces(conn, caller, load),
     )
 
 
@@ -229,9 +230,13 @@ async def set_namespace(
     new_thing = await caller.change(
         lambda tx: namespace_fields.set_namespace_field(tx, thing, field, text)
     )
-    return Confirmation(
-        f"{field} of {thing.label} is now: {_format_field(new_thing, field, text) or 'empty'}."
-    )
+    said = f"{field} of {thing.label} is now: {_format_field(new_thing, field, text) or 'empty'}."
+    if field == "auto_load" and new_thing.auto_load:
+        exceptions = await caller.world.store.read(
+            lambda conn: loadout.find_off_contexts(conn, new_thing)
+        )
+        said += _describe_exceptions(exceptions)
+    return Confirmation(said)
 
 
 @namespace.verb(
@@ -263,6 +268,19 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
     contents = f" with {', '.join(labels[1:6])}" if len(labels) > 1 else ""
     suffix = f" and {len(labels) - 6} more" if len(labels) > 6 else ""
     return Confirmation(f"Removed {thing.label}{contents}{suffix}: {format_count(tools, 'tool')}.")
+
+
+def _describe_exceptions(contexts: list[Thing]) -> str:
+    """Describe where tools of a namespace stay off although it loads everywhere."""
+    if not contexts:
+        return ""
+    places = [
+        f"in {context.name}" if context.kind == "room" else f"on {context.name}"
+        for context in contexts[:MAX_NAMED_PLACES]
+    ]
+    excess = len(contexts) - MAX_NAMED_PLACES
+    more = f" and {excess} more" if excess > 0 else ""
+    return f" Some or all of it is switched off, and stays off: {', '.join(places)}{more}."
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:
@@ -347,53 +365,3 @@ def _find_namespace_or_tool(conn: Connection, name: str, room_id: str) -> Thing:
 
 async def _require_maker(caller: Caller, thing: Thing) -> None:
     await require_maker_or_admin(caller, thing, thing.label)
-
-
-def _make_list_items(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceSummary]:
-    contexts = [caller.room_id, caller.agent.id]
-    equipped = {
-        row.thing.id for row in equipment.read_equipped_rows(conn, contexts) if row.equipped
-    }
-    on: dict[str, int] = {}
-    for item in load.usable:
-        on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
-    states = loadout.read_states(conn, caller.room_id)
-    states |= caller.world.detected_states(caller.room_id)
-    spaces = namespaces.read_namespaces(conn, caller.room_id)
-    by_id = {space.id: space for space in spaces}
-    return [_make_list_item(space, by_id, equipped, on, states) for space in spaces]
-
-
-def _make_list_item(
-    space: Namespace,
-    by_id: dict[str, Namespace],
-    equipped: set[str],
-    on: dict[str, int],
-    held: frozenset[str],
-) -> NamespaceSummary:
-    chain, parent = [space], space.parent
-    while parent in by_id and len(chain) < MAX_TREE_DEPTH:
-        chain.append(by_id[parent])
-        parent = by_id[parent].parent
-    missing = namespaces.missing_states(
-        (state for link in chain for state in link.required_states), held
-    )
-    usable = all(link.thing.enabled and link.thing.available for link in chain)
-    tools_on = on.get(space.thing.id, 0)
-    return NamespaceSummary(
-        id=space.id,
-        name=space.title,
-        description=space.thing.description,
-        keywords=space.keywords,
-        parent=space.parent,
-        children=space.children,
-        required_states=space.required_states,
-        auto_load=space.thing.auto_load,
-        load_with_parent=space.load_with_parent,
-        loaded=bool(tools_on) or space.thing.id in equipped or space.thing.auto_load,
-        available=usable and not missing,
-        missing=missing,
-        tools=space.tools,
-        tools_on=tools_on,
-        enabled=all(link.thing.enabled for link in chain),
-    )

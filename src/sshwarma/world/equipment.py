@@ -1,8 +1,9 @@
 """Equipment: rows that turn a thing on or off in a context (a room or an agent).
 
-A live row means on. A soft-deleted row means off, and is kept for two reasons: equipping again
-revives it, and a tool that its namespace would turn on stays off. Equipment does not say where a
-thing lives.
+A live row means on. Unequipping takes it back: the row is soft-deleted and decides nothing, and is
+kept because equipping again revives it with its priority. A soft-deleted row with `switched_off`
+means off, also where a namespace or another context would turn the thing on; only
+`switch_off_things` writes it. Equipment does not say where a thing lives.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
@@ -26,7 +29,7 @@ from sshwarma.world.things import Thing
 
 @dataclass(frozen=True, slots=True)
 class EquippedRow:
-    """One equipment row, with its thing."""
+    """One equipment row, with its thing; one that is not `equipped` switches it off."""
 
     context_id: str
     thing: Thing
@@ -34,8 +37,11 @@ class EquippedRow:
     equipped: bool
 
 
+RowState: TypeAlias = Literal["on", "off", "neutral"]
+
+
 def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[EquippedRow]:
-    """Every row of those contexts whose thing is live, on and off."""
+    """Return the rows of those contexts that turn something live on or off."""
     query = (
         select(
             things,
@@ -44,7 +50,11 @@ def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[Equ
             equipped.c.deleted_at.label("off_at"),
         )
         .join(equipped, equipped.c.thing_id == things.c.id)
-        .where(equipped.c.context_id.in_(list(context_ids)), things.c.deleted_at.is_(None))
+        .where(
+            equipped.c.context_id.in_(list(context_ids)),
+            or_(equipped.c.deleted_at.is_(None), equipped.c.switched_off == 1),
+            things.c.deleted_at.is_(None),
+        )
         .order_by(equipped.c.priority, things.c.qualified_name, things.c.name, things.c.id)
     )
     return [
@@ -73,18 +83,14 @@ def equip_things(
     """
     changed: list[Thing] = []
     unchanged: list[Thing] = []
-    rows_by_id = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
+    states = _read_row_states(tx.conn, context_id)
     for thing in wanted:
-        row = rows_by_id.get(thing.id)
-        if row is None:
-            values = {"context_id": context_id, "thing_id": thing.id, "priority": priority or 0.0}
-            tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
-        elif row.equipped and (priority is None or priority == row.priority):
+        state, old_priority = states.get(thing.id, ("neutral", 0.0))
+        new_priority = old_priority if priority is None else priority
+        if state == "on" and new_priority == old_priority:
             unchanged.append(thing)
             continue
-        else:
-            new_priority = row.priority if priority is None else priority
-            _update_equipped(tx, context_id, thing.id, deleted_at=None, priority=new_priority)
+        _write_row(tx, context_id, thing.id, "on", new_priority)
         changed.append(thing)
     if changed:
         tx.publish_on_commit(WorldChanged(context_id))
@@ -92,31 +98,79 @@ def equip_things(
 
 
 def unequip_things(
-    tx: Change, context_id: str, wanted: Sequence[Thing], through_namespace: Iterable[str] = ()
+    tx: Change, context_id: str, wanted: Iterable[Thing]
 ) -> tuple[list[Thing], list[Thing]]:
-    """Turn things off in a context. Returns those that changed and those that were already off.
+    """Take back the rows that turn things on in a context.
 
-    `through_namespace` are ids of tools that are on there without a row of their own: each gets a
-    row that turns it off.
+    Returns the things that changed, and those that had no such row. What else turns them on still
+    does.
     """
+    return _set_row_states(tx, context_id, wanted, "neutral", changing=("on",))
+
+
+def switch_off_things(
+    tx: Change, context_id: str, wanted: Iterable[Thing]
+) -> tuple[list[Thing], list[Thing]]:
+    """Switch things off in a context, whatever else turns them on.
+
+    Returns the things that changed, and those that were switched off before.
+    """
+    return _set_row_states(tx, context_id, wanted, "off", changing=("on", "neutral"))
+
+
+def _set_row_states(
+    tx: Change,
+    context_id: str,
+    wanted: Iterable[Thing],
+    new_state: RowState,
+    changing: tuple[RowState, ...],
+) -> tuple[list[Thing], list[Thing]]:
+    """Set the rows in one of the states `changing`; return their things, and the others."""
     changed: list[Thing] = []
     unchanged: list[Thing] = []
-    inherited_ids = set(through_namespace)
-    rows_by_id = {row.thing.id: row for row in read_equipped_rows(tx.conn, [context_id])}
+    states = _read_row_states(tx.conn, context_id)
     for thing in wanted:
-        row = rows_by_id.get(thing.id)
-        if row is not None and row.equipped:
-            _update_equipped(tx, context_id, thing.id, deleted_at=tx.now)
-        elif row is None and thing.id in inherited_ids:
-            values = {"context_id": context_id, "thing_id": thing.id, "deleted_at": tx.now}
-            tx.conn.execute(insert(equipped).values(created_at=tx.now, **values))
+        state, priority = states.get(thing.id, ("neutral", 0.0))
+        if state in changing:
+            _write_row(tx, context_id, thing.id, new_state, priority)
+            changed.append(thing)
         else:
             unchanged.append(thing)
-            continue
-        changed.append(thing)
     if changed:
         tx.publish_on_commit(WorldChanged(context_id))
     return changed, unchanged
+
+
+def _read_row_states(conn: Connection, context_id: str) -> dict[str, tuple[RowState, float]]:
+    """Return the state and priority of each row of a context, by the id of its thing."""
+    found: dict[str, tuple[RowState, float]] = {}
+    for row in conn.execute(select(equipped).where(equipped.c.context_id == context_id)):
+        state: RowState = "off" if row.switched_off else "neutral"
+        found[row.thing_id] = ("on" if row.deleted_at is None else state, row.priority)
+    return found
+
+
+def _write_row(
+    tx: Change, context_id: str, thing_id: str, state: RowState, priority: float
+) -> None:
+    values: dict[str, Any] = {
+        "priority": priority,
+        "deleted_at": None if state == "on" else tx.now,
+        "switched_off": int(state == "off"),
+    }
+    key = {"context_id": context_id, "thing_id": thing_id}
+    statement = sqlite.insert(equipped).values(created_at=tx.now, **key, **values)
+    tx.conn.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
+
+
+def read_off_contexts(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
+    """Return the ids of the contexts in which one of these things is switched off."""
+    query = select(equipped.c.context_id).where(
+        equipped.c.thing_id.in_(thing_ids),
+        equipped.c.deleted_at.is_not(None),
+        equipped.c.switched_off == 1,
+    )
+    return set(conn.scalars(query))
 
 
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
@@ -236,11 +290,3 @@ def _fixed_prefix(pattern: str) -> str:
 
 def _escape_glob(pattern: str) -> str:
     return pattern.replace("[", "[[]")  # only * and ? are special here
-
-
-def _update_equipped(tx: Change, context_id: str, thing_id: str, **values: object) -> None:
-    tx.conn.execute(
-        update(equipped)
-        .where(equipped.c.context_id == context_id, equipped.c.thing_id == thing_id)
-        .values(**values)
-    )

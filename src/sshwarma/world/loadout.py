@@ -1,7 +1,7 @@
 """The loadout: what one agent in one room can see and use now.
 
-The most specific equipment row decides whether a tool is on (a live row means on, a soft-deleted
-one off): the row of the tool itself, else of its namespace, else of the nearest ancestor reached
+The most specific equipment row decides whether a tool is on or off (one that was taken back decides
+nothing): the row of the tool itself, else of its namespace, else of the nearest ancestor reached
 through `load_with_parent`, else their `auto_load`, else it is off. Within a level the room's row
 beats the agent's. The tools of `global` are on regardless of rows. A tool that is on can be used if
 it is available, it and all its namespaces are enabled, the states they require hold, and its
@@ -136,7 +136,7 @@ def _decide_namespace_tools(
 ) -> None:
     """Add the tools of the namespaces that have a row; tools decided before keep theirs."""
     for source, row in spaces.values():
-        for tool in _read_tools_below(conn, row.thing, spaces.keys()):
+        for tool in read_tools_below(conn, row.thing, spaces.keys()):
             item = LoadoutItem(tool, source, row.priority, "")
             decided.setdefault(tool.id, item if row.equipped else None)
 
@@ -144,10 +144,43 @@ def _decide_namespace_tools(
 def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
     """Add the tools of the namespaces that load everywhere; those of `global` are always on."""
     for namespace in _read_auto_load_namespaces(conn):
-        for tool in _read_tools_below(conn, namespace, ()):
+        for tool in read_tools_below(conn, namespace, ()):
             item = LoadoutItem(tool, "always", 0.0, "", always_on=namespace.id == GLOBAL_NAMESPACE)
             if decided.setdefault(tool.id, item) is None and item.always_on:
                 decided[tool.id] = item
+
+
+@dataclass(frozen=True, slots=True)
+class OffSwitch:
+    """The row that switches a tool off: its own, or that of a namespace above it."""
+
+    thing: Thing
+    source: EquipSource
+
+
+def find_off_switch(
+    conn: Connection, tool: Thing, room_id: str | None, agent_id: str | None
+) -> OffSwitch | None:
+    """Return what switches a tool off for an agent in a room; None if no row does."""
+    contexts = [context_id for context_id in (room_id, agent_id) if context_id]
+    rows = equipment.read_equipped_rows(conn, contexts)
+    off = {(row.context_id, row.thing.id) for row in rows if not row.equipped}
+    sources: tuple[tuple[EquipSource, str | None], ...] = (("room", room_id), ("agent", agent_id))
+    for link in (tool, *things.read_ancestors(conn, tool.id)):
+        for source, context_id in sources:
+            if (context_id, link.id) in off:
+                return OffSwitch(link, source)
+        if link is not tool and not link.metadata.get("load_with_parent"):
+            break
+    return None
+
+
+def find_off_contexts(conn: Connection, namespace: Thing) -> list[Thing]:
+    """Return the rooms and agents in which a namespace or a tool that it loads is switched off."""
+    thing_ids = [namespace.id, *(tool.id for tool in read_tools_below(conn, namespace))]
+    context_ids = equipment.read_off_contexts(conn, thing_ids)
+    contexts = (things.get_thing(conn, context_id) for context_id in sorted(context_ids))
+    return [thing for thing in contexts if thing is not None and thing.deleted_at is None]
 
 
 def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
@@ -211,12 +244,12 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
     yield from sorted((item for item in items.values() if item is not None), key=_item_sort_key)
 
 
-def _read_tools_below(
-    conn: Connection, namespace: Thing, decided: Collection[str]
+def read_tools_below(
+    conn: Connection, namespace: Thing, decided: Collection[str] = ()
 ) -> Iterator[Thing]:
     """Return the tools of a namespace and of its children that load with it, at any depth.
 
-    Children with a row of their own are left out: their row is more specific.
+    The children `decided`, which have a row of their own, are left out: that is more specific.
     """
     stack = [namespace]
     seen_ids: set[str] = set()

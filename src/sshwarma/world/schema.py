@@ -97,6 +97,8 @@ equipped = Table(
     Column("priority", Float, nullable=False, server_default="0.0"),
     Column("created_at", Millis, nullable=False),
     Column("deleted_at", Millis),
+    # Of a deleted row: 1 if it switches the thing off, 0 if the row was only taken back.
+    Column("switched_off", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("context_id", "thing_id"),
     _live_index("ix_equipped_context", "context_id"),
     _live_index("ix_equipped_thing", "thing_id"),

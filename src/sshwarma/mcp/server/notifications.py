@@ -100,11 +100,13 @@ class ChangeNotifier:
         self._schedule()  # something may have changed since the signatures were read
 
     async def notify_own_changes(
-        self, client: ConnectedAgent, own: ChangeListener | None, send: SendEvent
+        self, client: ConnectedAgent, own: ChangeListener | None, send: SendEvent, before: object
     ) -> None:
         """Notify a client's listeners of its new tool list, and wait until that is sent.
 
-        `send` carries the notification to the listener `own`, that of the calling session.
+        `send` carries the notification to the listener `own`, that of the calling session. This one
+        is notified of each difference to the list `before` the call, even if that was sent on the
+        session's stream meanwhile, because a client need not have that stream.
         """
         work: list[Awaitable[None]] = []
         for listener in list(self._listeners):
@@ -114,11 +116,10 @@ class ChangeNotifier:
                 has_changed = await self._has_changed(listener, ToolsListChanged)
             except WorldError:
                 continue  # its access has ended
-            if not has_changed:
-                pass  # perhaps it is being notified of the change already
-            elif listener is own:
-                work.append(send(ToolsListChanged()))
-            else:
+            if listener is own:
+                if listener.last_signatures[ToolsListChanged] != before:
+                    work.append(send(ToolsListChanged()))
+            elif has_changed:
                 self._send(listener, ToolsListChanged())
             if listener.send_task is not None and not listener.send_task.done():
                 work.append(asyncio.shield(listener.send_task))

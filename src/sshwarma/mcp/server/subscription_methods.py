@@ -54,8 +54,10 @@ class SubscriptionMethods:
         """Open the session of a client that confirms its initialization."""
         await self._sessions.get(ctx)
 
-    async def notify_own_changes(self, ctx: RequestContext) -> None:
+    async def notify_own_changes(self, ctx: RequestContext, before: object) -> None:
         """Notify an agent's clients if its tools have changed, before the result of its call.
+
+        `before` is the signature of its tool list when the call began.
 
         Then the next request of the calling client has the new list. In a session the notification
         travels with the response, because its own stream could be slower.
@@ -68,7 +70,7 @@ class SubscriptionMethods:
             )
 
         await self._notifier.notify_own_changes(
-            mcp_connection_of(ctx).client, session.listener if session else None, send
+            mcp_connection_of(ctx).client, session.listener if session else None, send, before
         )
 
     async def subscribe(self, ctx: RequestContext, params: SubscribeRequestParams) -> EmptyResult:

@@ -45,7 +45,7 @@ class ToolMethods:
     """Lists and calls the tools that a request's agent has in its room.
 
     `line_rate` is the rate limit of each agent's lines and calls at all doors. `notify_own_changes`
-    is called with each request that may have changed its agent's tools, before its result is sent.
+    is called with each request and its agent's tool list before it, when its result is known.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ToolMethods:
         tools: Tools,
         line_rate: LineRateLimiter,
         tool_lists: ToolListCache,
-        notify_own_changes: Callable[[RequestContext], Awaitable[None]],
+        notify_own_changes: Callable[[RequestContext, object], Awaitable[None]],
     ) -> None:
         self._tools = tools
         self._line_rate = line_rate
@@ -90,10 +90,11 @@ class ToolMethods:
                     caller.connection.mark_active()
                 position = await caller.world.store.read(rows.read_newest_number)
                 call = BuiltinCall(connection, params.arguments or {}, report, position)
+                tools_before = (await self._tool_lists.get_tool_list(caller)).signature
                 result = await connection.run_call(self._call(caller, params.name, call))
                 if params.name != WAIT_EVENTS:  # it sets its own position
                     connection.client.set_position(position)
-                await self._notify_own_changes(ctx)
+                await self._notify_own_changes(ctx, tools_before)
                 return to_call_result(result)
         except WorldError as error:
             if connection.ended.is_set():

@@ -1,0 +1,142 @@
+"""Why tools can be called or not, as the verbs that change equipment report it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from sshwarma.verbs.resolve import describe_context
+from sshwarma.world import equipment, loadout
+from sshwarma.world.caller import Caller
+from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
+from sshwarma.world.reader import NextCall, next_call
+from sshwarma.world.things import Thing
+
+MAX_NAMED_TOOLS = 8
+"""Tools that a reason names; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReasons:
+    """Reasons why tools of a change can or cannot be called.
+
+    Attributes:
+        usable: the tools that can be called.
+        text: the reasons for the others; "" if there are none.
+        has_off_switch: whether a row switches one of them off.
+        next: the call that takes the first switch out of the way.
+    """
+
+    usable: tuple[Thing, ...]
+    text: str = ""
+    has_off_switch: bool = False
+    next: NextCall | None = None
+
+
+def reporting_contexts(caller: Caller, context: Thing) -> tuple[str, str]:
+    """Return the room and the agent for which a change of a context is reported."""
+    return caller.room_id, context.id if context.kind == "agent" else caller.agent.id
+
+
+def explain_blocked_tools(
+    conn: Connection, caller: Caller, context: Thing, changed: Sequence[Thing]
+) -> ToolReasons:
+    """Return which tools of these tools and namespaces can be called, and why not the others."""
+    room_id, agent_id = reporting_contexts(caller, context)
+    states = caller.world.detected_states(caller.room_id)
+    load = loadout.compute_loadout(conn, room_id, agent_id, states)
+    items = {item.thing.id: item for item in load.tools}
+    usable: list[Thing] = []
+    reasons: dict[str, None] = {}
+    first: OffSwitch | None = None
+    for tool in read_tools_of(conn, changed):
+        item = items.get(tool.id)
+        switch = None if item else loadout.find_off_switch(conn, tool, room_id, agent_id)
+        if item is not None and not item.obstacle:
+            usable.append(tool)
+        elif item is not None:
+            reasons[f"{tool.label} cannot be used: {item.obstacle}"] = None
+        elif switch is not None:
+            place = "in this room" if switch.source == "room" else "on the agent"
+            if agent_id == caller.agent.id and switch.source == "agent":
+                place = "on you"
+            reasons[f"{switch.thing.label} is switched off {place}"] = None
+            first = first or switch
+    listed = list(reasons)
+    text = "; ".join(listed[:MAX_NAMED_TOOLS])
+    if len(listed) > MAX_NAMED_TOOLS:
+        text += f"; and {len(listed) - MAX_NAMED_TOOLS} more"
+    name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
+    return ToolReasons(tuple(usable), text, first is not None, _suggest_switch_on(first, name))
+
+
+def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
+    """Return these tools, and those of the namespaces with what loads with them."""
+    tools: dict[str, Thing] = {}
+    for thing in changed:
+        if thing.kind == "tool":
+            tools.setdefault(thing.id, thing)
+        elif thing.kind in loadout.NAMESPACE_KINDS:
+            for tool in loadout.read_tools_below(conn, thing):
+                tools.setdefault(tool.id, tool)
+    return list(tools.values())
+
+
+def suggest_switch_on(switch: OffSwitch) -> NextCall:
+    """Suggest the call that switches a tool or a namespace of the caller on again."""
+    context = "room" if switch.source == "room" else "me"
+    if switch.thing.kind == "tool":
+        return next_call(
+            "{} switches it on.", "equip", context=context, patterns=switch.thing.label
+        )
+    return next_call("{} switches it on.", "load", room=switch.thing.label, context=context)
+
+
+def _suggest_switch_on(switch: OffSwitch | None, other_agent: str) -> NextCall | None:
+    if switch is None or (other_agent and switch.source == "agent"):
+        return None
+    return suggest_switch_on(switch)
+
+
+async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Thing]) -> str:
+    """Describe which of these tools, or tools of these namespaces, are still on, and why."""
+    room_id, agent_id = reporting_contexts(caller, context)
+    load = await caller.world.loadout(room_id, agent_id)
+
+    def read(conn: Connection) -> tuple[set[str], set[str]]:
+        rows = equipment.read_equipped_rows(conn, [room_id, agent_id])
+        single = {row.thing.id for row in rows if row.equipped}
+        return single, {tool.id for tool in read_tools_of(conn, changed)}
+
+    single, meant = await caller.world.store.read(read)
+    place = describe_context(
+        "me" if agent_id == caller.agent.id else f"@{caller.world.agents.name_of(agent_id)}"
+    )
+    return _describe_reasons(load, single, meant, place)
+
+
+def _describe_reasons(
+    load: Loadout, single: Collection[str], meant: Collection[str], on_agent: str
+) -> str:
+    on = [item for item in load.usable if item.thing.id in meant]
+    sources = {"room": "in this room", "agent": on_agent}
+    reasons: dict[str, list[LoadoutItem]] = {}
+    for source, place in sources.items():
+        items = [item for item in on if item.source == source]
+        reasons[f"equipped one by one {place}"] = [i for i in items if i.thing.id in single]
+        reasons[f"loaded {place}"] = [i for i in items if i.thing.id not in single]
+    reasons["loaded everywhere"] = [item for item in on if item.source == "always"]
+    return " ".join(
+        f"Still on, because {'it is' if len(items) == 1 else 'they are'} {reason}:"
+        f" {_join_tool_names(items)}."
+        for reason, items in reasons.items()
+        if items
+    )
+
+
+def _join_tool_names(items: Sequence[LoadoutItem]) -> str:
+    names = ", ".join(item.thing.label for item in items[:MAX_NAMED_TOOLS])
+    excess = len(items) - MAX_NAMED_TOOLS
+    return f"{names} and {excess} more" if excess > 0 else names
