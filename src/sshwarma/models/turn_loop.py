@@ -39,7 +39,7 @@ from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_deps import TurnDeps
 from sshwarma.models.turn_rows import TurnRows
-from sshwarma.tools.call import CallPosition
+from sshwarma.tools.call_position import CallPosition
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices

@@ -15,6 +15,7 @@ from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.arguments import check_arguments
+from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
@@ -35,37 +36,6 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-
-class CallPosition:
-    """The place of a call among concurrent calls; its rows follow those of the call before it.
-
-    A call that cannot be made still has to `release`.
-    """
-
-    def __init__(self, before: CallPosition | None = None) -> None:
-        self._before = before
-        self._recorded = asyncio.Event()
-        self._ended = asyncio.Event()
-
-    async def wait_to_begin(self) -> None:
-        """Wait until the previous call is recorded."""
-        if self._before is not None:
-            await self._before._recorded.wait()
-
-    def mark_begun(self) -> None:
-        """Mark the call as recorded."""
-        self._recorded.set()
-
-    async def wait_to_end(self) -> None:
-        """Wait until the result of the previous call is recorded."""
-        if self._before is not None:
-            await self._before._ended.wait()
-
-    def release(self) -> None:
-        """Mark the call as over, however it ended; no other call waits for it any more."""
-        self._recorded.set()
-        self._ended.set()
 
 
 @dataclass(frozen=True, slots=True)

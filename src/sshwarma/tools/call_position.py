@@ -1,0 +1,36 @@
+"""The order of the rows of tool calls that run at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class CallPosition:
+    """The place of a call among concurrent calls; its rows follow those of the call before it.
+
+    A call that cannot be made still has to `release`.
+    """
+
+    def __init__(self, before: CallPosition | None = None) -> None:
+        self._before = before
+        self._recorded = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def wait_to_begin(self) -> None:
+        """Wait until the previous call is recorded."""
+        if self._before is not None:
+            await self._before._recorded.wait()
+
+    def mark_begun(self) -> None:
+        """Mark the call as recorded."""
+        self._recorded.set()
+
+    async def wait_to_end(self) -> None:
+        """Wait until the result of the previous call is recorded."""
+        if self._before is not None:
+            await self._before._ended.wait()
+
+    def release(self) -> None:
+        """Mark the call as over, however it ended; no other call waits for it any more."""
+        self._recorded.set()
+        self._ended.set()
