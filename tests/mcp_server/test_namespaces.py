@@ -177,9 +177,9 @@ async def test_mcp_http_and_terminal_list_the_same_tools(
         asked = (await http.post(url, json={})).json()["result"]
     over_http = {item["name"] for item in asked["equipped"] if item["kind"] == "tool"}
     assert {item.name for item in typed.equipped if item.kind == "tool"} == over_http
-    bare = {"load_room", "unload_room", "list_rooms", "find_rooms"}
+    bare = {name for name in listed if "." not in name} | {"inventory"}
     dotted = {name.replace(":", ".") for name in over_http}
     assert {name for name in listed if "." in name} == {
-        name for name in dotted if name.removeprefix("global.") not in bare
+        name for name in dotted if name.partition(".")[2] not in bare
     }
-    assert bare <= listed
+    assert {"load_room", "unload_room", "list_rooms", "find_rooms"} <= listed

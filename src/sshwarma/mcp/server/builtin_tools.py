@@ -17,7 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.mcp.server.clients import McpConnection
-from sshwarma.mcp.server.tool_list import make_annotations, make_output_schema, make_verb_tool
+from sshwarma.mcp.server.tool_list import (
+    BUILTIN_VERBS,
+    make_annotations,
+    make_output_schema,
+    make_verb_tool,
+)
+from sshwarma.mcp.server.tool_texts import make_compact_schema
 from sshwarma.mcp.server.wait_events import EventBatch, format_cursor, wait_events
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
@@ -91,13 +97,6 @@ class WaitEventsArguments(BaseModel):
 
 WAIT_EVENTS: Final = "wait_events"
 
-_VERBS: Final = (
-    "look", "who", "rooms", "join", "say", "history show", "inv show", "equip", "unequip",
-    "namespaces", "find", "load", "unload",
-)  # fmt: skip
-"""Verbs that are built-in tools. The last four are also in the namespace `global`, for models; the
-tool list leaves those out, so that it does not cost tokens twice."""
-
 _VERBS_WITH_CURSOR: Final = ("say", "look", "join")
 """Verbs after which an agent waits: their results have the cursor where the call began."""
 
@@ -108,15 +107,14 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     """Return the built-in tools by name."""
     tools_by_name = {
         name: _make_verb_tool(name, verb)
-        for verb in map(_require_verb, _VERBS)
+        for verb in map(_require_verb, BUILTIN_VERBS)
         if (name := verb.mcp_tool) is not None
     }
     tools_by_name["use_tool"] = BuiltinTool(
         Tool(
             name="use_tool",
-            title="Call an equipped tool",
-            description="Call a tool that is equipped here, by any of its names. The room sees the"
-            " call and its result. Use it if your list of tools is out of date.",
+            description="Call a loaded or equipped tool, also one that your list does not show yet."
+            " The room sees the call and its result.",
             input_schema=_argument_schema(UseToolArguments),
             annotations=make_annotations(TokenScope.ACT, is_builtin=False),
         ),
@@ -126,10 +124,9 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     tools_by_name[WAIT_EVENTS] = BuiltinTool(
         Tool(
             name=WAIT_EVENTS,
-            title="Wait for events",
             description="Wait for what others say and do in your room, and for private messages to"
-            " you, after the cursor. If `mention` is true, the event addresses you: answer with"
-            " say. Call again with the returned cursor.",
+            " you, after the cursor. An event with mention true addresses you: answer with say."
+            " Call again with the returned cursor.",
             input_schema=_argument_schema(WaitEventsArguments),
             output_schema=make_output_schema(_BATCH_ADAPTER),
             annotations=make_annotations(TokenScope.READ),
@@ -148,25 +145,18 @@ def _require_verb(name: str) -> Verb:
 
 
 def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
-    tool = make_verb_tool(verb, name, _default_context_to_room(verb.input_schema))
-    if verb.name in _VERBS_WITH_CURSOR and tool.output_schema is not None:
-        properties = {**tool.output_schema.get("properties", {}), "cursor": {"type": "string"}}
-        tool = tool.model_copy(
-            update={"output_schema": {**tool.output_schema, "properties": properties}}
-        )
-    return BuiltinTool(
-        tool,
-        verb.scope,
-        partial(_run_verb, verb.name),
-    )
+    tool = make_verb_tool(verb, name)
+    schema = _default_context_to_caller(tool.input_schema)
+    tool = tool.model_copy(update={"input_schema": schema})
+    return BuiltinTool(tool, verb.scope, partial(_run_verb, verb.name))
 
 
-def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make the room the default `context` of a schema that requires one."""
+def _default_context_to_caller(schema: dict[str, Any]) -> dict[str, Any]:
+    """Make the caller the default `context` of a schema that requires one, as in load_room."""
     if "context" not in schema.get("required", ()):
         return schema
     properties = dict(schema["properties"])
-    properties["context"] = {**properties["context"], "default": "room"}
+    properties["context"] = {**properties["context"], "default": "me"}
     required = [name for name in schema["required"] if name != "context"]
     return {**schema, "properties": properties, "required": required}
 
@@ -174,7 +164,7 @@ def _default_context_to_room(schema: dict[str, Any]) -> dict[str, Any]:
 async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
     arguments = call.arguments
     if verb in ("equip", "unequip"):
-        arguments = {"context": "room", **arguments}
+        arguments = {"context": "me", **arguments}
     result = await invoke(call.make_caller(), verb, arguments)
     text, structured = await render_in_thread(MCP_CLIENT, result)
     if verb in _VERBS_WITH_CURSOR:
@@ -207,7 +197,7 @@ def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:
     for part in (schema, *schema["properties"].values()):
         part.pop("title", None)
     schema.pop("description", None)
-    return schema
+    return make_compact_schema(schema, {})
 
 
 def _validate_arguments(tool: str, model: type[Any], arguments: dict[str, Any]) -> Any:

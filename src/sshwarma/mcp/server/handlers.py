@@ -6,7 +6,7 @@ over HTTP or from the channel over ssh.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -29,16 +29,9 @@ from sshwarma.mcp.server.resource_methods import ResourceMethods
 from sshwarma.mcp.server.subscription_methods import SubscriptionMethods
 from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.mcp.server.tool_methods import ToolMethods
+from sshwarma.mcp.server.tool_texts import INSTRUCTIONS
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
-
-INSTRUCTIONS: Final = """\
-You are an agent in a world of rooms, shared with people and models. You are in one room at a time:
-look describes it, who lists who is where, join moves you to another. say speaks to everyone in the
-room; @NAME in the text addresses one of them. wait_events returns what others said and did; when
-an event has mention true, it addresses you. Tools with a dot in their names are equipped in this
-room or on you; the list changes with the room and its equipment. Errors say what to do instead.
-"""
 
 
 class WorldServer(Server[Any]):

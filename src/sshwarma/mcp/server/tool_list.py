@@ -13,6 +13,11 @@ from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
+from sshwarma.mcp.server.tool_texts import (
+    DESCRIPTIONS,
+    PARAMETER_TEXTS,
+    make_compact_schema,
+)
 from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
@@ -24,10 +29,12 @@ T = TypeVar("T")
 MAX_CACHED_TOOL_LISTS: Final = 256
 """Cached tool lists; the least recently used is dropped first."""
 
-BARE_NAME_TOOL_IDS: Final = frozenset(
-    f"global_{name}" for name in ("list_rooms", "find_rooms", "load_room", "unload_room")
-)
-"""Tools listed under their bare names by `builtin_tools`; their other names still work."""
+BUILTIN_VERBS: Final = (
+    "look", "who", "rooms", "join", "say", "history show", "inv show", "equip", "unequip",
+    "namespaces", "find", "load", "unload",
+)  # fmt: skip
+"""Verbs that `builtin_tools` lists under a bare name. Those that are also tools of a namespace are
+not listed a second time; their other names still work."""
 
 _CURSOR_PREFIX: Final = "after:"
 
@@ -57,8 +64,11 @@ class ToolListCache:
         self._scopes: dict[str, TokenScope] = {}
         self._change_scopes: dict[str, TokenScope] = {}
         self._of_verbs: dict[str, Tool] = {}
+        self._builtin_ids: set[str] = set()
         for verb in every_verb():
             spec = verb.tool_spec
+            if spec is not None and verb.name in BUILTIN_VERBS:
+                self._builtin_ids.add(spec.id)
             if spec is not None:
                 name = mcp_tool_name(f"{spec.namespace}:{spec.name}")
                 self._scopes[spec.id] = verb.scope
@@ -91,7 +101,7 @@ class ToolListCache:
             name = mcp_tool_name(item.thing.label)
             if (
                 "." in name
-                and item.thing.id not in BARE_NAME_TOOL_IDS
+                and item.thing.id not in self._builtin_ids
                 and scope.allows(self.scope_of(item))
             ):
                 verb_tool = self._of_verbs.get(item.thing.id)
@@ -99,14 +109,16 @@ class ToolListCache:
         return tuple(tools[name] for name in sorted(tools))
 
 
-def make_verb_tool(verb: Verb, name: str, input_schema: dict[str, Any] | None = None) -> Tool:
-    """Return a verb as an MCP tool of that name."""
+def make_verb_tool(verb: Verb, name: str) -> Tool:
+    """Return a verb as an MCP tool of that name.
+
+    It has no output schema, although its result has structured content: these schemas would be more
+    than half of the tokens of a list.
+    """
     return Tool(
         name=name,
-        title=verb.summary,
-        description=verb.program_description,
-        input_schema=input_schema or verb.input_schema,
-        output_schema=make_output_schema(verb.result_adapter),
+        description=DESCRIPTIONS.get(name, verb.program_description),
+        input_schema=make_compact_schema(verb.input_schema, PARAMETER_TEXTS.get(name, {})),
         annotations=make_annotations(verb.change_scope),
     )
 
@@ -117,9 +129,10 @@ def make_annotations(scope: TokenScope, *, is_builtin: bool = True) -> ToolAnnot
     Our own tools (`is_builtin`) act only within the world and can be undone. Those that need the
     build scope are still marked destructive, because they change what others see.
     """
+    is_read_only = scope is TokenScope.READ
     return ToolAnnotations(
-        read_only_hint=scope is TokenScope.READ,
-        destructive_hint=scope is TokenScope.BUILD if is_builtin else None,
+        read_only_hint=is_read_only,
+        destructive_hint=scope is TokenScope.BUILD if is_builtin and not is_read_only else None,
         open_world_hint=not is_builtin,
     )
 
