@@ -8,11 +8,14 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation
 
 from sshwarma.admin import operations
 from sshwarma.common.limits import MAX_WAIT_EVENTS
 from sshwarma.mcp.server import clients, wait_events
+from sshwarma.terminal.render import render_plain
 from sshwarma.tools.provider import ToolResult
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.caller import Caller
 from support.mcp_server import Expiry, Served, words
 
@@ -38,6 +41,33 @@ async def test_mcp_client_appears_in_its_room_and_in_who(served: Served, mode: s
         assert [row.content for row in await served.world.last_rows("lobby", 5)] == ["arrives"]
     if mode == "auto":
         assert "ann" in served.here(), "it stays for a while: there is no session to end"
+
+
+async def test_agent_with_a_program_is_shown_as_external(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben")
+    info = Implementation(name="claude-code", version="2.1")
+    async with served.client(token, mode, client_info=info) as client:
+        seen = (await client.call_tool("look", {})).structured_content["here"]
+        assert [(one["name"], one["kind"], one["client"]) for one in seen] == [
+            ("ann", "external", "claude-code")
+        ]
+        listed = await served.do("ben", "/who")
+        assert [(one.name, one.kind, one.client) for one in listed.people] == [
+            ("ann", "external", "claude-code")
+        ]
+        assert "ann (external claude-code)" in render_plain(
+            draw_result(await served.do("ben", "/look"))
+        )
+
+
+async def test_person_with_an_inspector_is_shown_as_a_person(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    info = Implementation(name="mcp-inspector" + "\n" * 9 + "x" * 99, version="1")
+    async with served.client(token, mode, client_info=info) as client:
+        who = (await client.call_tool("who", {})).structured_content["people"][0]
+    assert who["kind"] == "person"
+    assert who["client"] == "mcp-inspector " + "x" * 26
 
 
 async def test_presence_ends_some_time_after_the_last_request(

@@ -35,6 +35,7 @@ class RoomPerson:
     status: str  # active, idle
     idle_seconds: int
     door: str
+    client: str = ""  # the program that acts for it over MCP, by its own account
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,7 @@ class PersonListItem:
     door: str
     status: str
     idle_seconds: int
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ def draw_person_list(result: PersonList) -> Block:
             (
                 ("name", person.name),
                 ("room", person.room),
-                person.door,
+                f"{person.door} {person.client}".rstrip(),
                 (
                     "dim",
                     f"{person.status} {format_duration(person.idle_seconds)}"
@@ -268,11 +270,14 @@ async def who(caller: Caller) -> PersonList:
     listed_people = (
         PersonListItem(
             name=world.agents.name_of(present.agent_id),
-            kind=agent.kind if (agent := world.agents.get(present.agent_id)) else "person",
+            kind=present.kind(agent.kind)
+            if (agent := world.agents.get(present.agent_id))
+            else "person",
             room=names.get(present.room_id, "(private)"),
             door=present.door,
             status=present.status,
             idle_seconds=present.idle_seconds,
+            client=present.program,
         )
         for present in world.presence.everyone()
     )
@@ -293,15 +298,17 @@ def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:
     agent = world.agents.get(present.agent_id)
     return RoomPerson(
         agent.name if agent else "(gone)",
-        agent.kind if agent else "person",
+        present.kind(agent.kind) if agent else "person",
         present.status,
         present.idle_seconds,
         present.door,
+        present.program,
     )
 
 
 def _format_person_note(person: RoomPerson) -> str:
-    notes = [] if person.kind == "person" else [person.kind]
+    kind = f"{person.kind} {person.client}".rstrip()
+    notes = [] if person.kind == "person" else [kind]
     if person.status == "idle":
         notes.append(f"idle {format_duration(person.idle_seconds)}")
     return f" ({', '.join(notes)})" if notes else ""

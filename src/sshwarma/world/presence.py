@@ -25,11 +25,15 @@ IDLE_SECONDS: Final = 300
 
 @dataclass(slots=True, eq=False)
 class AgentConnection:
-    """One live connection of an agent, in one room. Times are seconds of `time.monotonic`."""
+    """One live connection of an agent, in one room. Times are seconds of `time.monotonic`.
+
+    `program` is the name that an MCP client gives itself.
+    """
 
     agent_id: str
     room_id: str
     door: Door
+    program: str = ""
     connected_at: float = field(default_factory=time.monotonic)
     last_active: float = field(default_factory=time.monotonic)
 
@@ -46,6 +50,16 @@ class PresentAgent:
     door: Door
     room_id: str
     idle_seconds: int
+    program: str = ""
+
+    def kind(self, agent_kind: str) -> str:
+        """Return what the agent is as it is present here.
+
+        The account of a person is `external` while a program acts for it over MCP. An inspector is
+        a window for people.
+        """
+        is_program = self.door == "mcp" and self.program and "inspector" not in self.program.lower()
+        return "external" if agent_kind == "person" and is_program else agent_kind
 
     @property
     def status(self) -> str:
@@ -85,6 +99,12 @@ class Presence:
         has_left = self._remove_from_room(connection)
         connection.room_id = room_id
         return has_left, self._add_to_room(connection)
+
+    def set_program(self, connection: AgentConnection, program: str) -> None:
+        """Record which program a connection belongs to."""
+        if connection.program != program:
+            connection.program = program
+            self._publish_change(connection.room_id)
 
     def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
         """Return an entry for each agent, in order of arrival, with its last used connection.
@@ -144,4 +164,4 @@ class Presence:
     def _to_present(links: list[AgentConnection]) -> PresentAgent:
         latest = max(links, key=lambda link: link.last_active)
         idle = int(time.monotonic() - latest.last_active)
-        return PresentAgent(latest.agent_id, latest.door, latest.room_id, idle)
+        return PresentAgent(latest.agent_id, latest.door, latest.room_id, idle, latest.program)

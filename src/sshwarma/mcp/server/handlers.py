@@ -6,7 +6,7 @@ over HTTP or from the channel over ssh.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -32,6 +32,8 @@ from sshwarma.mcp.server.tool_methods import ToolMethods
 from sshwarma.mcp.server.tool_texts import INSTRUCTIONS
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
+
+MAX_PROGRAM_NAME_CHARACTERS: Final = 40
 
 
 class WorldServer(Server[Any]):
@@ -103,6 +105,7 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
         result = await call_next(ctx)
         if ctx.method == "initialize":
             await with_mcp_errors(self._sessions.get(ctx))
+            _note_program(ctx)
         return result
 
 
@@ -110,4 +113,14 @@ async def _note_request_id(ctx: RequestContext, call_next: CallNext) -> HandlerR
     """Tell the connection of an HTTP request which id an error must answer (middleware)."""
     if ctx.request is not None:
         mcp_connection_of(ctx).request_id = ctx.request_id
+    _note_program(ctx)
     return await call_next(ctx)
+
+
+def _note_program(ctx: RequestContext) -> None:
+    """Record the name that the client of a request gives itself, for those who see its agent."""
+    params = ctx.session.client_params
+    client = mcp_connection_of(ctx).client
+    if params is not None and client.link is not None:
+        name = " ".join(params.client_info.name.split())[:MAX_PROGRAM_NAME_CHARACTERS]
+        client.clients.world.presence.set_program(client.link, name)
