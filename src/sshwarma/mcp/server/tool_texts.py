@@ -43,8 +43,7 @@ PARAMETER_TEXTS: Final = {
     "join": {"room": "Name of the room, as in rooms."},
     "say": {"text": "The message; it may have several lines."},
     "inventory_list": {
-        "inventory": "room, me, @agent, all (with what could be equipped) or defaults (default:"
-        " room and you)."
+        "inventory": "room, me, @agent or all (with what could be equipped; default: room and you)."
     },
     "inventory_equip": {
         "context": "me, room (for everyone in it) or @agent.",
