@@ -86,7 +86,16 @@ async def test_moved_namespace_keeps_equipment_and_overrides(
     assert isinstance(await refused(bob, "/examine git.branch:create"), NotFound)
     shown = (await do(bob, "/namespace show scm.branch")).namespace
     assert (shown.parent, shown.children) == ("scm", ("scm.branch.remote",))
+    assert shown.description == "Tools of scm.branch"
+    await do(bob, "/namespace set scm.branch description All about branches")
     await do(bob, "/namespace set scm.branch parent -")
+    branch = (await do(bob, "/namespace show branch")).namespace
+    assert branch.description == "All about branches"
+    remote = (await do(bob, "/namespace show branch.remote")).namespace
+    assert remote.description == "Tools of branch.remote"
+    await do(bob, "/namespace new my-new_ns")
+    assert (await do(bob, "/namespace show my-new_ns")).namespace.name == "My new ns"
+    await do(bob, "/namespace remove my-new_ns")
     assert await ids(bob) == ["branch", "branch.remote", "git", "scm"]
 
 

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from sshwarma.common.limits import MAX_PAGE_ENTRIES
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.tools.progress import ProgressText
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.errors import Conflict
 from support.mcp_server import Served, words
@@ -138,6 +139,11 @@ async def test_tool_call_is_recorded_and_looking_around_is_not(served: Served) -
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("join", {"room": "nowhere"}, "Unknown room nowhere."),
     ("join", {"rom": "lobby"}, "rom"),
+    (
+        "join",
+        {"room": "git"},
+        'git is a namespace of tools, not a room to stand in. load_room {"room": "git"} loads its',
+    ),
     ("say", {}, "text"),
     ("say", {"text": " "}, "The message is empty."),
     ("look", {"thing": 7}, "thing"),
@@ -336,6 +342,28 @@ async def test_progress_is_forwarded(served: Served, mode: str) -> None:
         result = await client.call_tool("t.slow", {}, progress_callback=progress)
     assert words(result) == "there"
     assert heard == [(1, "half way")]
+
+
+async def test_numbers_of_progress_are_forwarded(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    goes_on = asyncio.Event()
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def slow(caller: Any, tool: Any, arguments: dict[str, Any]) -> ToolResult:
+        for text in (ProgressText("1/4", 1, 4), ProgressText("2/4 half", 2, 4)):
+            goes_on.clear()
+            caller.on_progress(text)
+            await asyncio.wait_for(goes_on.wait(), 20)
+        return ToolResult("there")
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+        goes_on.set()
+
+    await served.equip("lobby", await served.tool("t", "slow", slow))
+    async with served.client(token, mode) as client:
+        await client.call_tool("t.slow", {}, progress_callback=progress)
+    assert heard == [(1, 4, "1/4"), (2, 4, "2/4 half")]
 
 
 async def test_cancelled_call_is_stopped_and_recorded(served: Served, mode: str) -> None:

@@ -138,6 +138,15 @@ def test_harmful_tool_fails_only_its_own_call(alice: Person, bob: Person, room: 
     assert {entry["kind"] for entry in tools} == {"tool.call", "tool.error"}
 
 
+@covers("run")
+def test_run_of_a_failing_tool_exits_with_1(alice: Person, room: str) -> None:
+    alice.run("tool new bad", "error('no such luck')")
+    alice.run("tool new good", "return 1")
+    for options in ("", " --json"):
+        assert alice.run(f"run {room}:bad{options}").status == 1
+        assert alice.run(f"run {room}:good{options}").status == 0
+
+
 @covers("put", "help")
 def test_commands_work_at_every_door(alice: Person, bob: Person, room: str) -> None:
     alice.run("put command:shout", "-- Says it loudly.\nreturn args:upper()")

@@ -6,6 +6,7 @@ Its contents are renamed with it and keep their equipment, overrides and call st
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import update
 
@@ -48,7 +49,13 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
     for namespace in (new_space, *descendants):
         tools = things.read_children(tx.conn, namespace.id, "tool")
         label = name + namespace.label.removeprefix(space.label)
-        things.update_thing(tx, namespace.id, qualified_name=label)
+        old_label = namespace.label
+        if namespace is new_space:
+            old_label = space.label
+        changes: dict[str, Any] = {"qualified_name": label}
+        if namespace.description == namespaces.make_description(old_label):
+            changes["description"] = namespaces.make_description(label)
+        things.update_thing(tx, namespace.id, **changes)
         for tool in tools:
             _rename_tool(tx, tool, f"{label}:{tool.name}")
     return things.get_live_thing(tx.conn, space.id)

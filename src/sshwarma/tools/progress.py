@@ -16,6 +16,20 @@ PROGRESS_INTERVAL_SECONDS: Final = 0.1
 """Seconds between updates; faster reports replace each other, as a tool may send thousands."""
 
 
+class ProgressText(str):
+    """A progress report that also has numbers: how far the tool is, and of how much if known."""
+
+    progress: float
+    total: float | None
+
+    def __new__(cls, text: str, progress: float, total: float | None) -> Self:
+        """Make a report that is shown as the text."""
+        self = super().__new__(cls, text)
+        self.progress = progress
+        self.total = total
+        return self
+
+
 class CallProgress:
     """Shows the progress reports of a call outside a turn, until its block ends.
 

@@ -16,7 +16,14 @@ from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
-from sshwarma.verbs.views import draw_columns, format_count, format_duration, format_kind, view
+from sshwarma.verbs.views import (
+    cut_to_line,
+    draw_columns,
+    format_count,
+    format_duration,
+    format_kind,
+    view,
+)
 from sshwarma.world import loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -107,7 +114,7 @@ def draw_thing_details(details: ThingDetails) -> Block:
             (
                 ("thing", f"· {thing.name}"),
                 ("dim", f"[{format_kind(thing.kind)}]"),
-                thing.description,
+                cut_to_line(thing.description),
             )
             for thing in details.contains
         )

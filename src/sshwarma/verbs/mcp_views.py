@@ -14,11 +14,17 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
+from sshwarma.verbs.views import (
+    cut_to_line,
+    draw_columns,
+    format_count,
+    format_duration,
+    view,
+    view_for_reader,
+)
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -60,7 +66,7 @@ def draw_server_list(result: ServerList, reader: Reader) -> Block:
             (
                 _draw_state_mark(server.state, server.name),
                 ("dim", server.state),
-                f"{server.tools} tools",
+                format_count(server.tools, "tool"),
                 ("warn", f"{server.waiting} wait for approval" if server.waiting else ""),
                 ("dim", _name_obstacle(server, reader) or server.where),
             )
@@ -134,7 +140,7 @@ def draw_server_details(server: ServerDetails, reader: Reader) -> Block:
         (
             ("tool", f"✓ {tool.name}") if tool.status == "available" else ("dim", f"✗ {tool.name}"),
             ("warn", "" if tool.status == "available" else tool.status),
-            ("dim", shorten_text(tool.description.partition("\n")[0])),
+            ("dim", cut_to_line(tool.description)),
         )
         for tool in server.tools
     )

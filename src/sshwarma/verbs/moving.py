@@ -12,7 +12,7 @@ from sshwarma.verbs.arguments import ExitName, RoomName, Word
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.rights import RoomRight
 from sshwarma.verbs.views import join_names, view
-from sshwarma.world import exits, movement, names, things
+from sshwarma.world import exits, movement, names, namespaces, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -69,7 +69,26 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     Args:
         room: the name of the room.
     """
-    return await move_to_room(caller, await caller.find_room(room))
+    try:
+        target = await caller.find_room(room)
+    except NotFound:
+        if not await _is_namespace(caller, room):
+            raise
+        raise NotFound(
+            f"{room} is a namespace of tools, not a room to stand in.",
+            hint=next_call("{} loads its tools.", "load", room=room),
+        ) from None
+    return await move_to_room(caller, target)
+
+
+async def _is_namespace(caller: Caller, name: str) -> bool:
+    try:
+        await caller.world.store.read(
+            lambda conn: namespaces.find_namespace(conn, name, caller.room_id)
+        )
+    except NotFound:
+        return False
+    return True
 
 
 @verb(

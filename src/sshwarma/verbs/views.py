@@ -30,6 +30,9 @@ EMPTY_BLOCK: Final = Block()
 
 _USAGE_PART: Final = re.compile(r" +|\[[^]]*\]\S*|[^ ]+")
 
+MAX_SUMMARY_CHARACTERS: Final = 120
+"""Characters of a description that stands for a longer one in a list."""
+
 MAX_COLUMN_CHARACTERS: Final = 48
 """Characters of a column of a table; a wider cell shifts the rest of its own row."""
 
@@ -170,6 +173,12 @@ def format_kind(kind: str) -> str:
 def format_count(count: int, thing: str) -> str:
     """Format a number with its noun: `1 row`, `2 rows`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def cut_to_line(text: str) -> str:
+    """Return the first line of a text, at most MAX_SUMMARY_CHARACTERS; … stands for the rest."""
+    first = text.strip().partition("\n")[0].rstrip()[:MAX_SUMMARY_CHARACTERS]
+    return first if len(first) == len(text.strip()) else f"{first}…"
 
 
 def format_clock(at_ms: int) -> str:

@@ -7,6 +7,7 @@ in its metadata and columns, and the loadout reads them there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -199,14 +200,24 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
                 "toolset",
                 part,
                 qualified_name=path,
-                description=(description if path == name.lower() else "") or f"Tools of {path}",
-                metadata={KEYWORDS_KEY: [part], "title": part.replace("_", " ").capitalize()},
+                description=(description if path == name.lower() else "") or make_description(path),
+                metadata={KEYWORDS_KEY: [part], "title": make_title(part)},
                 created_by=created_by,
             )
         parent_id = (namespace or existing or things.get_live_thing(tx.conn, parent_id)).id
     if namespace is None:
         raise Conflict(f"The namespace {name} already exists.")
     return namespace
+
+
+def make_title(name: str) -> str:
+    """Return the title of a namespace that nobody has given one: `my-new_ns` as "My new ns"."""
+    return re.sub("[-_]+", " ", name).capitalize()
+
+
+def make_description(path: str) -> str:
+    """Return the description of a namespace that nobody has described."""
+    return f"Tools of {path}"
 
 
 def _find_reachable_or_remove(tx: Change, path: str) -> Thing | None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 
 from sshwarma.mcp.server.request_context import RequestContext
+from sshwarma.tools.progress import ProgressText
 
 
 @asynccontextmanager
 async def progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str], None] | None]:
     """Yield a function that reports progress, or None if the client wants none.
 
-    A newer report replaces one that is not sent yet.
+    A newer report replaces one that is not sent yet. The numbers of a `ProgressText` are passed on,
+    as long as they grow, which the protocol demands; other reports are counted.
     """
     if progress_token_from_params(ctx.params) is None:
         yield None
@@ -28,12 +31,17 @@ async def progress_reporter(ctx: RequestContext) -> AsyncIterator[Callable[[str]
         event.set()
 
     async def send() -> None:
-        count = 0
+        sent = 0.0
         while True:
             await event.wait()
             event.clear()
-            count += 1
-            await ctx.session.report_progress(count, None, latest[0])
+            text, total = latest[0], None
+            if isinstance(text, ProgressText):
+                total = text.total
+                sent = text.progress if text.progress > sent else math.nextafter(sent, math.inf)
+            else:
+                sent = math.floor(sent) + 1
+            await ctx.session.report_progress(sent, total, str(text))
 
     task = asyncio.get_running_loop().create_task(send())
     try:

@@ -2,7 +2,8 @@
 
 It accepts flags and piped text: `ssh host inv --json`, `cat log | ssh host '@guide what failed?'`.
 
-Exit status: 0 done, 1 refused, 2 invalid arguments, 70 internal error, 130 interrupted.
+Exit status: 0 done, 1 refused or a failed tool, 2 invalid arguments, 70 internal error, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.registry import find_entry
-from sshwarma.verbs.run import AttachmentData
+from sshwarma.verbs.run import AttachmentData, RunResult
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb
 from sshwarma.verbs.views import draw_result, dump_json
@@ -134,7 +135,7 @@ class ExecHandler(TaskHandler):
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
-        return 0
+        return 1 if isinstance(result, RunResult) and not result.ok else 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
         """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.

@@ -43,6 +43,7 @@ from sshwarma.mcp.client.sdk.bearer import BearerAuth
 from sshwarma.mcp.client.sdk.elicitation_form import current_call
 from sshwarma.mcp.client.sdk.results import convert_result
 from sshwarma.mcp.client.sdk.stdio import ANSWER_REFUSED_CODE
+from sshwarma.tools.progress import ProgressText
 from sshwarma.tools.provider import ToolResult
 
 LISTEN_RETRY_SECONDS: Final = 5.0
@@ -117,7 +118,8 @@ class McpSession(ServerLink):
     ) -> ToolResult:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                report(_format_progress(progress, total, message))
+                text = _format_progress(progress, total, message)
+                report(ProgressText(text, progress, total))
 
         outer = current_call.set(mark)
         scope_refusals = self._scope_refusal_count
