@@ -120,7 +120,7 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
         ("/run nosuch:x", "Unknown tool nosuch:x. /inv shows what is equipped."),
         ("/drop room nosuch", "Unknown thing nosuch in this room. /inv lists what is there."),
         ("/inv nosuch", "Choose one of: room, me, all, @agent (got nosuch)."),
-        ("/equip nosuch sshwarma:look", "Choose one of: room, me, @agent (got nosuch)."),
+        ("/equip nosuch sshwarma:look", "Choose one of: room, me, defaults, @agent (got nosuch)."),
         (
             "/history --before x",
             "/history show: --before: must be a whole number (got x)."
