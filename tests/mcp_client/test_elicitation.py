@@ -16,6 +16,7 @@ from sshwarma.mcp.client.link import ElicitationField
 from sshwarma.tools.call import CallOutcome
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
+from sshwarma.world.questions import Question
 from support.driver.installed import PROGRAMS
 from support.hub import Hubbed
 from support.people import Someone, do, refused
@@ -158,7 +159,7 @@ async def test_call_of_a_model_asks_the_person_it_answers(
 ) -> None:
     await hubbed.poisoned()
     hers = Terminal(alice)
-    caller = replace(qwen.caller, person_id=alice.id)
+    caller = replace(qwen.caller, question=Question(alice.id, max_turns=1))
     call = asyncio.create_task(hubbed.tools.call(caller, "evil:ask", {}))
     await hers.answers("Oslo", "", "")
     assert said(await call)["content"] == {"city": "Oslo", "days": 3}

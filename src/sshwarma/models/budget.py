@@ -100,23 +100,32 @@ class TurnBudget:
         Raises:
             BudgetExceeded: if a limit of the turn or of the day is reached.
         """
-        limits = self.limits
-        if self.steps >= limits.turn_steps:
-            steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-            text = f"was stopped after {steps}, the limit of one turn"
-            raise limits.make_error(text, "turn_steps")
+        if self.steps >= self.limits.turn_steps:
+            raise self.make_end_error()
         self.check()
         self.steps += 1
 
     @property
     def is_last_step(self) -> bool:
         """Whether the step that has begun is the last one: the model must answer now."""
-        limits = self.limits
-        most_tokens = limits.turn_tokens
+        most_tokens = self.limits.turn_tokens
         nears_tokens = most_tokens is not None and (
             self.steps > 1 and self.turn_usage.tokens >= LAST_STEP_FRACTION * most_tokens
         )
-        return self.steps >= limits.turn_steps or nears_tokens
+        return self.steps >= self.limits.turn_steps or nears_tokens
+
+    def make_end_error(self) -> BudgetExceeded:
+        """Build the error for a turn that goes on after its last step."""
+        if self.steps < self.limits.turn_steps:
+            return self._make_token_error()
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        text = f"was stopped after {steps}, the limit of one turn"
+        return self.limits.make_error(text, "turn_steps")
+
+    def _make_token_error(self) -> BudgetExceeded:
+        most_tokens, tokens = self.limits.turn_tokens, self.turn_usage.tokens
+        text = f"was stopped after {tokens} of {most_tokens} tokens for one turn"
+        return self.limits.make_error(text, "turn_tokens")
 
     def check(self) -> None:
         """Raise if the tokens or the cost of the turn or of the day are used up.
@@ -126,8 +135,7 @@ class TurnBudget:
         """
         limits, turn, day = self.limits, self.turn_usage, self.day_usage()
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
-            text = f"was stopped after {turn.tokens} of {limits.turn_tokens} tokens for one turn"
-            raise limits.make_error(text, "turn_tokens")
+            raise self._make_token_error()
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
             text = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
             raise limits.make_error(f"{self._refusal_prefix} {text}", "day_tokens")

@@ -170,22 +170,23 @@ class RunningTurn:
         while True:
             await self._make_caller().as_present()
             self._budget.begin_step()
+            is_last = self._budget.is_last_step
             try:
-                calls = await self._run_step(backend, context, steps)
+                calls = await self._run_step(backend, context, steps, is_last=is_last)
             except BackendError as error:
                 if not error.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
                 context = await self._compose(backend, (context.tokens or 2) // 2)
                 steps = fit_results(steps, 0)
-                calls = await self._run_step(backend, context, steps)
+                calls = await self._run_step(backend, context, steps, is_last=is_last)
             if not calls:
                 return
             text = self._live_answer.text
             await self._append_text()
             self._budget.check()
-            if self._budget.is_last_step:  # a provider may ignore that it offers no tools
-                self._budget.begin_step()
+            if is_last:  # a provider may ignore that it offers no tools
+                raise self._budget.make_end_error()
             self._live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._call_tools(calls)),)
             # What the context leaves free is for results, too.
@@ -196,12 +197,15 @@ class RunningTurn:
             self._live_answer.set_running_tools()
 
     async def _run_step(
-        self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
+        self,
+        backend: Backend,
+        composed: ModelContext,
+        steps: tuple[TurnStep, ...],
+        *,
+        is_last: bool,
     ) -> list[ToolCall]:
         """Run one step and return its tool calls."""
-        request = await self._requests.build(
-            self._make_caller(), composed, steps, is_last=self._budget.is_last_step
-        )
+        request = await self._requests.build(self._make_caller(), composed, steps, is_last=is_last)
         calls: list[ToolCall] = []
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
@@ -310,7 +314,6 @@ class RunningTurn:
             agent=agent,
             room_id=self.turn.room_id,
             door="model",
-            person_id=self.asked.person_id,
             question=self.asked,
         )
 

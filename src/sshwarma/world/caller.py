@@ -63,7 +63,6 @@ class Caller:
         connection: the connection that stands in the room, where the door has one.
         verb, line: the request, for the audit.
         call_stack: the tool call that makes this request, if one does.
-        person_id: of an answering model, the id of the person who asked the question.
         question: of an answering model, the question that it answers.
         scope: the scope of the token used.
         on_progress: shows a few words of progress, where the door can.
@@ -78,11 +77,15 @@ class Caller:
     connection: AgentConnection | None = None
     verb: str = ""
     line: str = ""
-    person_id: str | None = None
     question: Question | None = None
     call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
     on_progress: Callable[[str], None] | None = None
+
+    @property
+    def person_id(self) -> str | None:
+        """Of an answering model, the id of the person who asked the question."""
+        return None if self.question is None else self.question.person_id
 
     def with_verb(self, verb: str, line: str) -> Caller:
         """Return the same caller, for the verb that its line runs."""
