@@ -186,6 +186,10 @@ class Tools:
         item = NameTable(load.tools).find(name)
         if item is not None:
             return item.thing.label
+        return await self._find_unequipped(caller, name)
+
+    async def _find_unequipped(self, caller: Caller, name: str) -> str | None:
+        """Return the qualified name of an unequipped tool that the caller may know of, or None."""
         is_open = await caller.visibility_filter()
         return await self._world.store.read(lambda conn: _find_unequipped_tool(conn, name, is_open))
 
@@ -236,10 +240,7 @@ class Tools:
                 raise NotFound(
                     f"{name} is ambiguous: {', '.join(matches)}.", hint="Use the full name."
                 )
-            is_open = await caller.visibility_filter()
-            label = await self._world.store.read(
-                lambda conn: _find_unequipped_tool(conn, name, is_open)
-            )
+            label = await self._find_unequipped(caller, name)
             switch = await self._world.store.read(
                 lambda conn: _find_off_switch(conn, caller, label)
             )

@@ -38,7 +38,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
-from sshwarma.world.reader import NextCall, Reader, next_call
+from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -131,8 +131,7 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
     if result.note:
-        hint = result.next.text(reader) if result.next is not None else ""
-        lines.append(line(("warn", f"{result.note} {hint}".rstrip()), hang=2))
+        lines.append(line(("warn", add_next_call(result.note, result.next, reader)), hang=2))
     return block(*lines)
 
 
@@ -171,8 +170,6 @@ async def equip(
         changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
         result = _make_equip_result(True, context, changed, already, unmatched)
-        if context_thing.kind not in ("room", "agent"):  # the defaults of new rooms
-            return result
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
         note = f"Not all can be called: {reasons.text}." if reasons.text else ""
         return replace(result, note=note, next=reasons.next)
@@ -232,8 +229,6 @@ async def unequip(
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)
-    if context_thing.kind not in ("room", "agent"):
-        return result
     note = await describe_tools_on(caller, context_thing, unequipped)
     switch_off = next_call(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True

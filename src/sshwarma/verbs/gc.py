@@ -17,7 +17,7 @@ from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.garbage import Garbage
-from sshwarma.world.reader import NextCall, Reader, next_call
+from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.things import Thing
 
 
@@ -54,8 +54,7 @@ def draw_garbage_report(report: GarbageReport, reader: Reader) -> Block:
         lines += draw_columns(
             (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in report.kept
         )
-    hint = report.next.text(reader) if report.next is not None else ""
-    if hint:
+    if hint := add_next_call("", report.next, reader):
         lines.append(line(("dim", hint)))
     return block(*lines)
 

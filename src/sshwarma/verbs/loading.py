@@ -41,7 +41,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.namespaces import Namespace
-from sshwarma.world.reader import Hint, NextCall, Reader, next_call
+from sshwarma.world.reader import Hint, NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -90,8 +90,7 @@ def draw_load_result(result: LoadResult, reader: Reader) -> Block:
         if len(result.tools) > MAX_NAMED_TOOLS:
             lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
     if result.note:
-        hint = result.next.text(reader) if result.next is not None else ""
-        text = f"{result.note} {hint}".rstrip()
+        text = add_next_call(result.note, result.next, reader)
         lines.insert(0 if not result.changed else len(lines), line(("warn", text), hang=2))
     return block(*lines)
 

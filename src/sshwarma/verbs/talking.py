@@ -25,7 +25,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
-from sshwarma.world.reader import PERSON, NextCall, Reader, next_call
+from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -65,8 +65,8 @@ def draw_sent_message(message: SentMessage, reader: Reader) -> Block:
 
 def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Line]:
     """Draw the notice that only the sender sees; no lines without one."""
-    hint = message.next.text(reader) if message.next is not None else ""
-    return [line(("warn", f"{message.note} {hint}".rstrip()))] if message.note else []
+    note = add_next_call(message.note, message.next, reader)
+    return [line(("warn", note))] if message.note else []
 
 
 @verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)

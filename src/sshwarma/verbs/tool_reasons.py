@@ -14,6 +14,9 @@ from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
 from sshwarma.world.reader import NextCall, next_call
 from sshwarma.world.things import Thing
 
+CALLING_KINDS = frozenset(("room", "agent"))
+"""Kinds of the contexts in which tools are called."""
+
 MAX_NAMED_TOOLS = 8
 """Tools that a reason names; the rest are counted."""
 
@@ -24,7 +27,7 @@ class ToolReasons:
 
     Attributes:
         usable: the tools that can be called.
-        text: the reasons for the others; "" if there are none.
+        text: why the others cannot be called; "" if all can.
         has_off_switch: whether a row switches one of them off.
         next: the call that takes the first switch out of the way.
     """
@@ -43,7 +46,12 @@ def reporting_contexts(caller: Caller, context: Thing) -> tuple[str, str]:
 def explain_blocked_tools(
     conn: Connection, caller: Caller, context: Thing, changed: Sequence[Thing]
 ) -> ToolReasons:
-    """Return which tools of these tools and namespaces can be called, and why not the others."""
+    """Return which tools of these tools and namespaces can be called, and why not the others.
+
+    None for a context in which nobody calls tools: the defaults of new rooms.
+    """
+    if context.kind not in CALLING_KINDS:
+        return ToolReasons(())
     room_id, agent_id = reporting_contexts(caller, context)
     states = caller.world.detected_states(caller.room_id)
     load = loadout.compute_loadout(conn, room_id, agent_id, states)
@@ -101,7 +109,12 @@ def _suggest_switch_on(switch: OffSwitch | None, other_agent: str) -> NextCall |
 
 
 async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Thing]) -> str:
-    """Describe which of these tools, or tools of these namespaces, are still on, and why."""
+    """Describe which of these tools, or tools of these namespaces, are still on, and why.
+
+    Returns "" for a context in which nobody calls tools: the defaults of new rooms.
+    """
+    if context.kind not in CALLING_KINDS:
+        return ""
     room_id, agent_id = reporting_contexts(caller, context)
     load = await caller.world.loadout(room_id, agent_id)
 

@@ -18,7 +18,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.world.reader import PERSON, NextCall, Reader
+from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any, Reader], Block]] = {}
@@ -102,8 +102,7 @@ class Confirmation:
 @view_for_reader(Confirmation)
 def draw_confirmation(confirmation: Confirmation, reader: Reader) -> Block:
     """Draw the sentence of a confirmation, and what the reader can do next."""
-    hint = confirmation.next.text(reader) if confirmation.next is not None else ""
-    return block(line(f"{confirmation.text} {hint}".rstrip(" "), hang=2))
+    return block(line(add_next_call(confirmation.text, confirmation.next, reader), hang=2))
 
 
 def join_names(items: Iterable[str], style: str) -> list[Span]:

@@ -146,6 +146,12 @@ class NextCall:
         return f"{first} {second}".strip()
 
 
+def add_next_call(text: str, call: NextCall | None, reader: Reader) -> str:
+    """Return a text with the sentence about the next call behind it, if the reader can make it."""
+    sentence = call.text(reader) if call is not None else ""
+    return " ".join(part for part in (text, sentence) if part).rstrip(" ")
+
+
 Hint: TypeAlias = str | NextCall | TextByReader
 
 

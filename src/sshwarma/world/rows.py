@@ -81,7 +81,7 @@ def read_last_seq(conn: Connection, room_id: str) -> int:
 
 
 def read_newest_number(conn: Connection) -> int:
-    """Return the number of the newest row of all logs; 0 if there are none."""
+    """Return the number of the newest row of all logs; 0 before the first row."""
     return int(conn.execute(select(func.coalesce(func.max(rows.c.n), 0))).scalar_one())
 
 

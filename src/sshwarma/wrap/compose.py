@@ -187,14 +187,13 @@ class ContextComposer:
         all_layers = await self._make_layers(load, snapshot, notices)
         tools = _tools_text(load)
         tool_tokens = estimate_tokens(tools)
-        others = (turn.id for turn in log_window.turns if turn.provider_kind != provider_kind)
-        transcript = Transcript(agent.id, world.agents, policies, plain_calls=not load.usable)
-        transcript = replace(transcript, text_turn_ids=frozenset(others))
+        transcript = _make_transcript(caller, load, log_window, policies, provider_kind)
         used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
         free_tokens = round(budget * (1 - ANSWER_FRACTION)) - result_tokens - used_tokens
         log_budget = max(MIN_LOG_TOKENS, free_tokens)
-        fitted = await _fit_log_layers(all_layers, log_window.rows, transcript, log_budget)
-        layers, summarized_ids = fitted
+        layers, summarized_ids = await _fit_log_layers(
+            all_layers, log_window.rows, transcript, log_budget
+        )
         return ModelContext(
             sort_layers(layers),
             tuple(notices),
@@ -296,6 +295,24 @@ def _tools_text(load: Loadout) -> str:
         + item.thing.description
         + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
         for item in sorted(load.usable, key=lambda item: item.thing.label)
+    )
+
+
+def _make_transcript(
+    caller: Caller,
+    load: Loadout,
+    log_window: Window,
+    policies: Mapping[str, RetentionPolicy],
+    provider_kind: str,
+) -> Transcript:
+    """Return how the log is formatted for a model and its provider."""
+    other_kinds = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
+    return Transcript(
+        caller.agent.id,
+        caller.world.agents,
+        policies,
+        plain_calls=not load.usable,
+        text_turn_ids=frozenset(turn.id for turn in other_kinds),
     )
 
 
