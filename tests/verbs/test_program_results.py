@@ -104,6 +104,7 @@ async def _check_call(caller: Caller, verb: Verb, given: dict[str, Any]) -> None
 @pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
 def test_no_description_names_what_isnames_typed(verb: Verb) -> None:
     assert not names_typed(verb.program_description)
+    assert not names_typed(verb.program_detail)
     assert verb.program_description
     for described in verb.input_schema["properties"].values():
         assert described["description"]

@@ -134,6 +134,31 @@ def test_wrap_shows_the_prompt_layer_by_layer(slow_house: Server) -> None:
     assert owner.json("wrap") == wrapped
 
 
+@covers("wrap")
+def test_wrap_shows_the_request_as_its_provider_receives_it(
+    slow_house: Server, slow_model: SlowModel
+) -> None:
+    """The one that would be sent, with the schemas of its tools, and the one that was."""
+    owner = slow_house.owner
+    request = owner.json("wrap @tale")["request"]
+    assert request == owner.json("wrap @tale request")["body"]
+    assert "north light" not in json.dumps(request)
+    look = next(tool["function"] for tool in request["tools"] if "look" in tool["function"]["name"])
+    assert look["parameters"]["properties"] == {"thing": {"type": "string"}}
+    refusal = owner.run("wrap @tale last")
+    assert (refusal.status, "nothing here since" in refusal.err) == (1, True)
+    hers = owner.sit()
+    hers.enter("@tale tell me of the north light")
+    hers.wait_for("tale: Once upon a time")
+    sent = owner.json("wrap @tale last")
+    assert "north light" in json.dumps(sent["body"]["messages"][-1])
+    assert sent["body"]["tools"] == request["tools"]
+    assert sent["sent_at"] > 0
+    hers.enter("/wrap @tale last")
+    hers.wait_for("What tale was sent at")
+    hers.press("ctrl-c")
+
+
 @covers("stop")
 def test_answer_streams_and_can_be_stopped(slow_house: Server, slow_model: SlowModel) -> None:
     teller, other = slow_house.person("teller"), slow_house.person("other")

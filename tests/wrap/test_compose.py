@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sshwarma.models.offered_tools import offer_tools, write_offers
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
@@ -53,7 +54,10 @@ class Setting:
         )
 
     async def received(self, question: str = "what now?") -> ModelContext:
-        return await self.composer.compose(self.caller("qwen", "model"), question, "alice", 2**62)
+        caller = self.caller("qwen", "model")
+        load = await self.world.loadout("lobby", caller.agent.id)
+        tools = write_offers(offer_tools(load.usable))
+        return await self.composer.compose(caller, question, "alice", 2**62, tools=tools)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

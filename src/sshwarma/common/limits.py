@@ -230,6 +230,9 @@ MAX_SHOWN_AVAILABLE_TOOLS: Final = 300
 MAX_COMPLETIONS: Final = 200
 """Completion candidates."""
 
+MAX_EXACT_INTEGER: Final = 2**53 - 1
+"""The greatest integer that every JSON parser keeps exactly (RFC 8785 and RFC 7493)."""
+
 MAX_BAG_OPTIONS: Final = 200
 """Things of a bag that completion reads."""
 

@@ -118,7 +118,16 @@ class AnswerCut:
     """The answer ended at the provider's limit of its length."""
 
 
-StreamPart: TypeAlias = TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay | AnswerCut
+@dataclass(frozen=True, slots=True)
+class RequestSent:
+    """The request left for the provider with this body: JSON, without headers and key."""
+
+    body: bytes
+
+
+StreamPart: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay | AnswerCut | RequestSent
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,18 @@ class Backend(Protocol):
 
         Raises:
             BackendError: if the model cannot answer, with a reason for people.
+        """
+
+
+@runtime_checkable
+class PreviewBackend(Protocol):
+    """A backend that can tell the body of a request without sending it."""
+
+    async def preview(self, request: StepRequest) -> bytes:
+        """Return the body of the request as JSON.
+
+        Raises:
+            BackendError: if it cannot be written, because a key or a package is missing.
         """
 
 

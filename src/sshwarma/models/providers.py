@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.models.backend import BackendError
+from sshwarma.models.request_body import record_request
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
 
@@ -94,6 +95,7 @@ def load_model(settings: ModelSettings, environ: Mapping[str, str]) -> LoadedMod
         from pydantic_ai.models import create_async_httpx2_client
 
         http = create_async_httpx2_client()
+        http.event_hooks["request"].append(record_request)
         kind = PROVIDER_KINDS[settings.kind]
         model = kind.make(settings, base_url_of(settings), key.reveal() or PLACEHOLDER_KEY, http)
     return LoadedModel(model, _request_settings(settings, kind), key, http)

@@ -21,6 +21,7 @@ from sshwarma.models.backend import (
     BackendError,
     FailureRecord,
     ReasoningDelta,
+    RequestSent,
     RetryDelay,
     StepRequest,
     StreamPart,
@@ -38,6 +39,7 @@ from sshwarma.models.errors import (
 from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
 from sshwarma.models.prices import add_cost
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind, load_model
+from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
 from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
@@ -152,6 +154,20 @@ class PydanticAIBackend:
             if self._is_retired and not self._open_streams:
                 await self.close()
 
+    async def preview(self, request: StepRequest) -> bytes:
+        """See `PreviewBackend.preview`."""
+        loaded = await self.ready()
+        endings: tuple[type[Exception], ...] = (PreviewEnded, *expected_exceptions())
+        with preview_body() as record:
+            try:
+                async with aclosing(self._stream_once(loaded, request)) as parts:
+                    await anext(parts, None)
+            except endings as error:
+                if not record.body:
+                    failure = classify_error(error, self._settings, loaded.key, has_begun=False)
+                    raise failure.error from None
+        return record.body
+
     async def _stream_with_retries(
         self, loaded: LoadedModel, request: StepRequest
     ) -> AsyncGenerator[StreamPart, None]:
@@ -159,13 +175,18 @@ class PydanticAIBackend:
         for attempt in count(1):
             has_begun = False
             failure: ModelFailure | None = None
+            record = begin_record()
             try:
                 async with aclosing(self._stream_once(loaded, request)) as parts:
                     async for part in parts:
+                        if record.body and not has_begun:
+                            yield RequestSent(record.body)
                         has_begun = True
                         yield part
             except expected_exceptions() as error:
                 failure = classify_error(error, self._settings, loaded.key, has_begun=has_begun)
+            if record.body and not has_begun:
+                yield RequestSent(record.body)
             # Raise outside the handler, so that the error does not reference the library's
             # exception, which holds the request with its headers.
             if failure is None:

@@ -7,24 +7,23 @@ from collections.abc import Iterable
 from sshwarma.models.backend import (
     CompletedCall,
     Message,
-    OfferedTool,
     StepRequest,
     ToolCall,
     TurnStep,
 )
-from sshwarma.tools.names import model_tool_name
+from sshwarma.models.offered_tools import offer_tools
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import LoadoutItem
-from sshwarma.world.row import Row
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import ContextMessage
 
 
 class StepRequestBuilder:
-    """Builds the requests of one turn, which answers `question`."""
+    """Builds the requests of one turn, which answers the question `text` of the agent `asker`."""
 
-    def __init__(self, question: Row) -> None:
-        self._question = question
+    def __init__(self, asker: str, text: str) -> None:
+        self._asker = asker
+        self._text = text
         self._tool_order: dict[str, int] = {}  # tool ids in the order of their first offer
 
     async def build(
@@ -38,20 +37,11 @@ class StepRequestBuilder:
         """Return the request of the next step, with the tools that the model has now."""
         room = await caller.room()
         load = await caller.world.loadout(room.id, caller.agent.id)
-        offers = tuple(
-            OfferedTool(
-                model_tool_name(item.thing.label),
-                item.thing.label,
-                item.thing.description,
-                item.thing.metadata.get("input_schema", {"type": "object"}),
-            )
-            for item in self._order_tools(load.usable)
-        )
         return StepRequest(
             room=room.name,
-            asker=caller.world.agents.name_of(self._question.author_id),
-            text=self._question.content,
-            tools=offers,
+            asker=self._asker,
+            text=self._text,
+            tools=offer_tools(self._order_tools(load.usable)),
             steps=steps,
             system=context.system,
             conversation=tuple(

@@ -1,4 +1,4 @@
-"""Dependencies of the turn loop, and the contexts that were last sent to models."""
+"""Dependencies of the turn loop, and what was last sent to models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 
 MAX_LOGGED_CONTEXTS: Final = 256
+
+MAX_SENT_REQUESTS_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of all the requests that are kept to be looked at."""
 
 
 class ContextLog:
@@ -37,6 +40,37 @@ class ContextLog:
 
 
 @dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request that was sent: when, in Unix milliseconds, to which model, and its JSON body."""
+
+    at: int
+    model: str
+    body: bytes
+
+
+class SentRequestLog:
+    """The last request that each model was sent in each room, since the start of the server.
+
+    The newest MAX_SENT_REQUESTS_BYTES of them are kept.
+    """
+
+    def __init__(self) -> None:
+        self._sent: LRUCache[tuple[str, str], SentRequest] = LRUCache(
+            MAX_SENT_REQUESTS_BYTES, getsizeof=lambda request: len(request.body)
+        )
+
+    def record(self, room_id: str, agent_id: str, request: SentRequest) -> None:
+        """Record the last request of a model in a room, unless it is too long to be kept."""
+        self._sent.pop((room_id, agent_id), None)
+        if len(request.body) <= MAX_SENT_REQUESTS_BYTES:
+            self._sent[room_id, agent_id] = request
+
+    def find_last(self, room_id: str, agent_id: str) -> SentRequest | None:
+        """Return the last request of a model in a room, or None."""
+        return self._sent.get((room_id, agent_id))
+
+
+@dataclass(frozen=True, slots=True)
 class TurnDeps:
     """Dependencies of the turn loop; `backends` are by agent id."""
 
@@ -47,3 +81,4 @@ class TurnDeps:
     composer: ContextComposer
     budgets: ModelBudgets
     context_log: ContextLog = field(default_factory=ContextLog)
+    sent_requests: SentRequestLog = field(default_factory=SentRequestLog)

@@ -8,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
 from sshwarma.common.limits import (
-    MAX_CALLS_PER_STEP,
-    MAX_RESULT_CHARACTERS,
     STALL_TIMEOUT_SECONDS,
 )
 from sshwarma.common.messages import INTERNAL_ERROR
@@ -24,9 +21,9 @@ from sshwarma.models.backend import (
     AnswerCut,
     Backend,
     BackendError,
-    CompletedCall,
     MeteredBackend,
     ReasoningDelta,
+    RequestSent,
     RetryDelay,
     StepRequest,
     TextDelta,
@@ -36,16 +33,17 @@ from sshwarma.models.backend import (
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import count_result_characters, fit_results
 from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.offered_tools import offer_tools, write_offers
+from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
-from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_rows import TurnRows
-from sshwarma.tools.call_position import CallPosition
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
-from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -53,7 +51,6 @@ from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ANSWER_FRACTION, ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.transcript import clip_text
 
 log = structlog.get_logger(__name__)
 
@@ -105,9 +102,11 @@ class RunningTurn:
         self._deps = deps
         self._world = deps.world
         self._question = question
-        self._requests = StepRequestBuilder(question)
+        asker = deps.world.agents.name_of(question.author_id)
+        self._requests = StepRequestBuilder(asker, question.content)
         self._follower = follower
         self._live_answer = LiveAnswer(deps.world, turn)
+        self._calls = StepCalls(deps, self._live_answer, turn, question)
         self._budget = TurnBudget()
         # A started step without usage yet.
         self._uncounted_step: tuple[Backend, StepRequest] | None = None
@@ -188,7 +187,7 @@ class RunningTurn:
             if is_last:  # a provider may ignore that it offers no tools
                 raise self._budget.make_end_error()
             self._live_answer.set_running_tools(*(call.name for call in calls))
-            steps += (TurnStep(text, await self._call_tools(calls)),)
+            steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
             # What the context leaves free is for results, too.
             free_tokens = round(backend.context_tokens * (1 - ANSWER_FRACTION))
             free_tokens -= context.tokens + context.tool_tokens
@@ -230,6 +229,9 @@ class RunningTurn:
                     await self._record_usage(backend.model, part)
                 elif isinstance(part, AnswerCut):
                     self._live_answer.is_cut = True
+                elif isinstance(part, RequestSent):
+                    sent = SentRequest(now_ms(), backend.model, part.body)
+                    self._deps.sent_requests.record(self.turn.room_id, self.agent.id, sent)
                 else:
                     calls.append(part)
 
@@ -242,12 +244,14 @@ class RunningTurn:
             return ModelContext(())
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
+        load = await self._world.loadout(self.turn.room_id, self.agent.id)
         try:
             context = await self._deps.composer.compose(
                 self._make_caller(),
                 question.content,
                 asker,
                 question.seq,
+                tools=write_offers(offer_tools(load.usable)),
                 budget=budget,
                 result_tokens=min(backend.result_tokens, budget // 2),
                 provider_kind=backend.provider_kind,
@@ -258,52 +262,6 @@ class RunningTurn:
             await self._world.change(partial(self.rows.append_notice, text=notice))
         self._deps.context_log.record(self.turn.room_id, self.agent.id, context)
         return context
-
-    async def _call_tools(self, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
-        """Run a step's tool calls concurrently.
-
-        Calls and results become rows in the order of the model; an early result waits for those
-        before it. Of more than MAX_CALLS_PER_STEP calls the first are run, and one more stands for
-        the others, which are refused.
-        """
-        refused = calls[MAX_CALLS_PER_STEP:]
-        calls = calls[: MAX_CALLS_PER_STEP + 1]
-        places: list[CallPosition] = []
-        for _ in calls:
-            places.append(CallPosition(places[-1] if places else None))
-
-        async def run_call(number: int, call: ToolCall) -> CompletedCall:
-            refusal = call.parse_error
-            if number >= MAX_CALLS_PER_STEP:
-                refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
-                if len(refused) > 1:
-                    refusal += f" {len(refused)} calls were refused, this one and those after it."
-
-            def report(text: str) -> None:
-                self._live_answer.report_progress(number, f"{call.name} {text}")
-
-            try:
-                outcome = await self._deps.tools.call(
-                    replace(self._make_caller(), on_progress=report),
-                    call.name,
-                    call.arguments,
-                    turn_id=self.turn.id,
-                    parent_row_id=self._question.id,
-                    refusal=refusal,
-                    place=places[number],
-                )
-            finally:
-                places[number].release()
-            text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
-            text = write_names_plainly(text, self._world.agents)
-            return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
-
-        coroutines = (run_call(number, call) for number, call in enumerate(calls))
-        results = await asyncio.gather(*coroutines, return_exceptions=True)
-        for outcome in results:
-            if isinstance(outcome, BaseException):  # the model may no longer be or talk here
-                raise outcome
-        return tuple(result for result in results if isinstance(result, CompletedCall))
 
     def _make_caller(self) -> Caller:
         agent = self._world.agents.get(self.agent.id) or self.agent

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
-from sshwarma.models.backend import Backend
+from sshwarma.models.backend import Backend, PreviewBackend
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
-from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.models.step_requests import StepRequestBuilder
+from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, rooms, turns
 from sshwarma.world.agents import Agent
-from sshwarma.world.caller import RequestServices
+from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
@@ -74,6 +75,35 @@ class TurnRunner:
     def last_context(self, room_id: str, agent_id: str) -> ModelContext | None:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
+
+    def last_request(self, room_id: str, agent_id: str) -> SentRequest | None:
+        """Return the last request that a model was sent in a room, if still known."""
+        return self._deps.sent_requests.find_last(room_id, agent_id)
+
+    async def preview_request(
+        self, caller: Caller, context: ModelContext, asker: str, text: str
+    ) -> bytes | None:
+        """Return the body of the request that a model would be sent first, as JSON.
+
+        Args:
+            caller: the model, in its room.
+            context: its context, composed for the question.
+            asker: name of the agent who asks.
+            text: the question.
+
+        Returns:
+            None if the model has no such requests, as one without a server.
+
+        Raises:
+            BackendError: if its key or a package is missing.
+        """
+        if caller.agent.id not in self._backends:
+            return None
+        backend = self._backends[caller.agent.id]
+        if not isinstance(backend, PreviewBackend):
+            return None
+        request = await StepRequestBuilder(asker, text).build(caller, context, ())
+        return await backend.preview(request)
 
     def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:
         """Return the models that a text mentions and that can answer."""

@@ -15,15 +15,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import CoreSchema, literal_schema
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_BAG_OPTIONS, MAX_HISTORY_ROWS
+from sshwarma.common.limits import MAX_BAG_OPTIONS, MAX_EXACT_INTEGER, MAX_HISTORY_ROWS
 from sshwarma.world import things
 from sshwarma.world.access import PERMANENT_BAN_MINUTES
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
 from sshwarma.world.things import Thing
-
-"""Things of one bag that Tab offers."""
 
 Option: TypeAlias = tuple[str, str]
 """A word that Tab inserts, and a note beside it."""
@@ -216,8 +214,8 @@ RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=32)
 """A flag that may be repeated, with one value each time."""
 
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
-RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=2**53)]
-Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=2**53)]
+RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
+Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]
 Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
 Minutes: TypeAlias = Annotated[

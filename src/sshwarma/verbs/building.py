@@ -167,6 +167,9 @@ async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     The vibe is the mood of the room in one line. People see it when they look, models in their
     context.
 
+    For models:
+        Show or set the mood of your room.
+
     Args:
         text: the new vibe (default: show the current one); - empties it.
     """

@@ -1,4 +1,4 @@
-"""Parser of the docstrings of verbs: a summary, text, and the sections `For people:`, `Args:`."""
+"""Parser of the docstrings of verbs: a summary, text, and sections for readers and arguments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sshwarma.common.limit_text import fill_limits
 
 _ARGUMENTS: Final = re.compile(r"^Args:$", re.MULTILINE)
 _FOR_PEOPLE: Final = re.compile(r"^For people:$", re.MULTILINE)
+_FOR_MODELS: Final = re.compile(r"^For models:$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^    (\w+): (.*)$")
 
 
@@ -22,12 +23,15 @@ class Docstring:
         summary: its first line, without the full stop.
         detail: the text up to the sections.
         for_people: the text below `For people:`, about what is typed; programs do not read it.
+        for_models: the text below `For models:`, which is what models and MCP clients read in place
+            of the summary and the detail; "" without it.
         arguments: descriptions by parameter.
     """
 
     summary: str
     detail: str
     for_people: str
+    for_models: str
     arguments: dict[str, str]
 
 
@@ -35,8 +39,8 @@ def parse_docstring(text: str) -> Docstring:
     """Parse a docstring in Google style.
 
     Only lines below `Args:` describe parameters, so no sentence of the text is mistaken for one.
-    `{MAX_HISTORY_ROWS}` becomes the value of that limit. Backticks are dropped: the text is shown
-    as it is, not as Markdown.
+    The section `For models:` comes after `For people:`. `{MAX_HISTORY_ROWS}` becomes the value of
+    that limit. Backticks are dropped: the text is shown as it is, not as Markdown.
 
     Raises:
         ValueError: if a line below `Args:` is neither a parameter nor the continuation of one, or
@@ -44,6 +48,7 @@ def parse_docstring(text: str) -> Docstring:
     """
     text = fill_limits(inspect.cleandoc(text).replace("`", ""))
     body, arguments = _split_at(_ARGUMENTS, text)
+    body, for_models = _split_at(_FOR_MODELS, body)
     body, for_people = _split_at(_FOR_PEOPLE, body)
     summary, _, detail = body.partition("\n")
     described: dict[str, str] = {}
@@ -61,6 +66,7 @@ def parse_docstring(text: str) -> Docstring:
         summary.strip().removesuffix("."),
         detail.strip(),
         inspect.cleandoc(for_people).strip(),
+        " ".join(for_models.split()),
         described,
     )
 

@@ -155,6 +155,10 @@ async def equip(
 
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
 
+    For models:
+        Equip single tools or texts for me, the room or @agent; * stands for any text. For a
+        namespace, load_room is simpler.
+
     Args:
         context: room, me or @agent.
         patterns: names, globs (holler:*) and comma lists (sshwarma:join,leave); a namespace by its
@@ -194,6 +198,10 @@ async def unequip(
     Takes back that they were equipped there. A tool that is on there only through its namespace is
     switched off there. The things themselves are kept. Equipping them again restores their
     priority.
+
+    For models:
+        Take back what was equipped there. A tool that is on there only through its namespace is
+        switched off.
 
     Args:
         context: room, me or @agent.

@@ -214,6 +214,9 @@ async def show_help(
 
     Without a topic, everything there is with a line each.
 
+    For models:
+        Show how a tool or topic works.
+
     Args:
         topic: a verb, a family of verbs, one verb of a family, or a topic.
     """

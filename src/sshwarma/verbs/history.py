@@ -179,6 +179,7 @@ history = group(
     ),
     spellings={"stats": Spelling("history stats")},
     excludes={"row": ("n", "before", "at", "tools"), "at": ("before",)},
+    rarely_used=("at", "tools"),
 )
 async def show_history(
     caller: Caller,
@@ -194,6 +195,10 @@ async def show_history(
 
     Shows the newest rows of this room with their times. If there are older rows, the first line
     says how to read them.
+
+    For models:
+        Show your room's log: newest n rows, rows before a row number, one row in full, or private
+        messages with an agent.
 
     Args:
         agent: @NAME, for your private messages with that agent (default: this room).
@@ -285,6 +290,7 @@ async def search_history(
     section="Remembering",
     examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
     namespace="global",
+    rarely_used=("dropped",),
 )
 async def find(
     caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
@@ -294,6 +300,9 @@ async def find(
     Searches every room you may enter and your private messages, newest first. A row must have all
     the words; the last may be the start of one; double quotes keep words together. Dropped rows
     are left out, and so are calls of this search.
+
+    For models:
+        Find the newest n rows with all these words.
 
     Args:
         text: the words.

@@ -181,6 +181,9 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without
     an argument, and what else could be equipped.
 
+    For models:
+        Show what is equipped: room, me, @agent or all.
+
     Args:
         inventory: room, me, all or @agent (default: your equipment here and the bag of the room).
     """

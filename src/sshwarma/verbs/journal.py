@@ -71,6 +71,9 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
 async def note(caller: Caller, text: Text) -> JournalNote:
     """Add a note to the journal.
 
+    For models:
+        Add a note to the journal.
+
     Args:
         text: what to keep in this room's journal.
     """
@@ -80,6 +83,9 @@ async def note(caller: Caller, text: Text) -> JournalNote:
 @entry_verb("decide", example="/decide we ship on Friday")
 async def decide(caller: Caller, text: Text) -> JournalNote:
     """Add a decision to the journal.
+
+    For models:
+        Add a decision to the journal.
 
     Args:
         text: what was decided.
@@ -91,6 +97,9 @@ async def decide(caller: Caller, text: Text) -> JournalNote:
 async def idea(caller: Caller, text: Text) -> JournalNote:
     """Add an idea to the journal.
 
+    For models:
+        Add an idea to the journal.
+
     Args:
         text: the idea.
     """
@@ -100,6 +109,9 @@ async def idea(caller: Caller, text: Text) -> JournalNote:
 @entry_verb("milestone", example="/milestone first green run")
 async def milestone(caller: Caller, text: Text) -> JournalNote:
     """Add a milestone to the journal.
+
+    For models:
+        Add a milestone to the journal.
 
     Args:
         text: what was reached.
@@ -147,6 +159,9 @@ async def journal(
     n: Count = DEFAULT_HISTORY_ROWS,
 ) -> Journal:
     """Show the journal.
+
+    For models:
+        Show the journal of your room.
 
     Args:
         kind: note, decision, idea, milestone or all (default all).

@@ -102,6 +102,7 @@ def draw_load_result(result: LoadResult, reader: Reader) -> Block:
     also_needs=(ContextRight("context"),),
     namespace="global",
     tool="load_room",
+    rarely_used=("include_children",),
     examples=("/load git", "/load git room", "/load requirement --include-children"),
     scope=TokenScope.ACT,
 )
@@ -116,6 +117,9 @@ async def load(
 
     Loads it on yourself, for every room, or on this room, for everybody in it. Nobody is moved.
     This is the same as equipping the namespace. Refused if it is switched off there.
+
+    For models:
+        Load a namespace (room) of tools for me, the room or @agent.
 
     Args:
         room: name of the namespace, such as git.
@@ -217,6 +221,7 @@ def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     also_needs=(ContextRight("context"),),
     namespace="global",
     tool="unload_room",
+    rarely_used=("include_children", "off"),
     examples=("/unload git", "/unload git room", "/unload git room --off"),
     scope=TokenScope.ACT,
 )
@@ -232,6 +237,9 @@ async def unload(
 
     Takes back that it was loaded there. Whatever else loads it still does; off switches it off for
     the room or agent all the same, until it is loaded there again.
+
+    For models:
+        Take back that a namespace was loaded there.
 
     Args:
         room: name of the namespace, such as git.
@@ -350,6 +358,9 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
 
     Searches by keywords, names and ids first. If none of them occurs in the query, searches by
     similarity.
+
+    For models:
+        Find the namespace of tools for a task, in your own words.
 
     Args:
         query: what you want to do, in your own words (default: list all namespaces).

@@ -118,6 +118,9 @@ async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
     With a thing, the same as examine.
 
+    For models:
+        Show this room, or a thing, @agent or room.
+
     Args:
         thing: a thing, an @agent or a room, as in examine (default: this room).
     """
@@ -196,6 +199,9 @@ async def rooms(caller: Caller) -> RoomList:
     """List the rooms.
 
     Sorted by name, with the number of people in each. Only members see a private room.
+
+    For models:
+        List the rooms to go to. For tools: list_rooms.
     """
     now = now_ms()
     return RoomList(
@@ -261,6 +267,9 @@ async def who(caller: Caller) -> PersonList:
 
     Everyone connected now, with room, connection (ssh or mcp) and idle time. A private room
     that you may not enter is left out.
+
+    For models:
+        List who is connected, and where.
     """
     world, now = caller.world, now_ms()
     names = {

@@ -66,6 +66,9 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
     For people:
         /create makes a room.
 
+    For models:
+        Go to a room. For tools: load_room.
+
     Args:
         room: the name of the room.
     """
@@ -111,6 +114,9 @@ async def leave(caller: Caller) -> MoveResult:
 async def go(caller: Caller, direction: ExitName) -> MoveResult:
     """Take an exit.
 
+    For models:
+        Take an exit: its direction or name.
+
     Args:
         direction: n s e w u d ne nw se sw in out, or the name of an exit.
     """
@@ -141,6 +147,9 @@ async def create(caller: Caller, room: Word) -> MoveResult:
 
     You own the new room and go there. It gets the equipment of `defaults`. It can have your own
     name, but not the name of another agent.
+
+    For models:
+        Create a room of this name and go there.
 
     Args:
         room: its name: a lower-case letter, then letters, digits, - or _; at most
@@ -237,7 +246,11 @@ def draw_exit_list(result: ExitList) -> Block:
 
 @verb("exits", section="Moving", needs=Right.ENTER, examples=("/exits",), default=True)
 async def exits_here(caller: Caller) -> ExitList:
-    """List the exits of this room."""
+    """List the exits of this room.
+
+    For models:
+        List the exits.
+    """
     room = await caller.room()
     return ExitList(
         room.name, tuple((room_exit.direction, room_exit.to_name) for room_exit in room.exits)

@@ -94,6 +94,7 @@ FIELD_EXAMPLES: Final = {
     "enabled": "off",
     "leave_out": "SHORT 500",
 }
+"""Fields that can be set, each with an example."""
 
 FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(FIELD_EXAMPLES)]
 FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
@@ -111,7 +112,11 @@ UnloadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=co
     examples=("/namespaces",),
 )
 async def show_namespaces(caller: Caller) -> NamespaceList:
-    """List namespaces of tools: which are loaded, which could be."""
+    """List namespaces of tools: which are loaded, which could be.
+
+    For models:
+        List namespaces of tools, loaded or not.
+    """
     return NamespaceList(tuple(await all_listed(caller)))
 
 
@@ -122,9 +127,6 @@ async def all_listed(caller: Caller) -> list[NamespaceSummary]:
         ("namespaces", caller.room_id, caller.agent.id),
         lambda conn: summarize_namespaces(conn, caller, load),
     )
-
-
-"""Fields that can be set, each with an example."""
 
 
 namespace = group(

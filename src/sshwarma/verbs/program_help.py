@@ -136,7 +136,7 @@ def _describe_tool(reader: Reader, verb: Verb) -> ToolHelp:
     return ToolHelp(
         name=reader.name_verb(verb.name),
         summary=verb.summary,
-        description=verb.program_description,
+        description=verb.program_detail,
         arguments=tuple(
             _describe_argument(name, described, name in required)
             for name, described in schema["properties"].items()

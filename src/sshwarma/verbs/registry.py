@@ -54,6 +54,7 @@ class VerbOptions(TypedDict, total=False):
         spellings: flags without a value that people may type for other calls.
         excludes: for an argument, those that a call must not give besides it.
         needs_one_of: the optional arguments of which a program must give at least one.
+        rarely_used: parameters that lists of tools for models leave out.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
         mcp_tool: its name for MCP clients, if that differs from its name as a tool.
         default: whether new rooms have it equipped as a tool.
@@ -73,6 +74,7 @@ class VerbOptions(TypedDict, total=False):
     spellings: Mapping[str, Spelling]
     excludes: Mapping[str, tuple[str, ...]]
     needs_one_of: tuple[str, ...]
+    rarely_used: tuple[str, ...]
     tool: str | bool
     mcp_tool: str
     default: bool
@@ -304,6 +306,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         spellings=options.get("spellings", {}),
         excludes=options.get("excludes", {}),
         needs_one_of=options.get("needs_one_of", ()),
+        rarely_used=options.get("rarely_used", ()),
         examples=options["examples"],
         tool=tool_name,
         mcp_tool=options.get("mcp_tool") or tool_name,
@@ -321,6 +324,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         *(rule.argument for rule in argument_rules),
         *(name for names in new_verb.excludes.items() for name in (names[0], *names[1])),
         *new_verb.needs_one_of,
+        *new_verb.rarely_used,
     }
     unknown = named - {parameter.name for parameter in new_verb.signature}
     if new_verb.ssh_only and new_verb.tool:

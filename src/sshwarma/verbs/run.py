@@ -230,6 +230,9 @@ def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
 async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> ExpandedRow:
     """Show the full text of a row that was folded or cut.
 
+    For models:
+        Show the full text of a cut row.
+
     Args:
         row: row number, as the room shows it (default: the newest tool result).
         start: index of the first character to show (default 0).

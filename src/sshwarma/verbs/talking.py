@@ -78,6 +78,9 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     For people:
         A line without a slash is said. To say a line that begins with a slash, type two slashes.
 
+    For models:
+        Say something to your room; @NAME in it calls somebody.
+
     Args:
         text: the message; it may have several lines.
     """

@@ -94,6 +94,8 @@ class Verb:
         excludes: for an argument, those that a call must not give besides it.
         needs_one_of: the optional arguments of which a program must give at least one; a person
             who gives none gets an editor.
+        rarely_used: parameters that lists of tools for models leave out, to be short; a call that
+            has one is accepted.
         tool: its name for models and scripts; None if only people and HTTP clients use it.
         mcp_tool: its name for MCP clients.
         default: whether new rooms have it equipped as a tool.
@@ -115,6 +117,7 @@ class Verb:
     spellings: Mapping[str, Spelling]
     excludes: Mapping[str, tuple[str, ...]]
     needs_one_of: tuple[str, ...]
+    rarely_used: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
     mcp_tool: str | None
@@ -257,12 +260,24 @@ class Verb:
         if self.tool is None:
             return None
         return BuiltinToolSpec(
-            self.namespace, self.tool, self.summary, self.input_schema, self.default
+            self.namespace,
+            self.tool,
+            self.summary,
+            self.input_schema,
+            self.default,
+            model_description=self.program_description,
+            explains_parameters=bool(self.docstring.for_models),
+            rarely_used=self.rarely_used,
         )
 
     @cached_property
     def program_description(self) -> str:
-        """Description of the verb for models and programs: without commands to type."""
+        """Description of the verb in lists of tools for models: short, and with nothing to type."""
+        return self.docstring.for_models or self.program_detail
+
+    @cached_property
+    def program_detail(self) -> str:
+        """Whole description of the verb for models and programs: with nothing to type."""
         return " ".join(f"{self.summary}. {self.docstring.detail}".split())
 
     @cached_property

@@ -1,19 +1,21 @@
-"""The verb wrap: the context that a model would be sent, layer by layer."""
+"""The verb wrap: the context that a model would be sent, and the requests themselves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import json
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeAlias, cast
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_ROW_PART_CHARACTERS
+from sshwarma.models.backend import BackendError
+from sshwarma.models.offered_tools import offer_tools, write_offers
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.tools.names import model_tool_name
-from sshwarma.verbs.arguments import ModelMention
+from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import view
+from sshwarma.verbs.views import format_clock, view
 from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -22,6 +24,9 @@ from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.reader import next_call
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
+
+UNKNOWN_QUESTION: Final = "…"
+"""Stands for the question that is not asked yet."""
 
 MAX_ROW_ID: Final = 2**62
 """A sequence number after every row, so that the context includes all rows."""
@@ -43,8 +48,10 @@ class LayerDetails:
 class WrappedContext:
     """The context that a model would be sent now: tools, then layers in their order.
 
-    `cached_tokens`: size of its start that is equal to the last request. A model that is not a
-    language model reads only the question, as the first notice says.
+    Attributes:
+        cached_tokens: size of its start that is equal to the last request.
+        request: the body of the request, as its provider would receive it; None at a terminal,
+            which shows the layers, and if it cannot be written.
     """
 
     model: str
@@ -55,6 +62,7 @@ class WrappedContext:
     cached_tokens: int
     budget: int
     notices: tuple[str, ...]
+    request: dict[str, Any] | None = None
 
 
 @view(WrappedContext)
@@ -78,17 +86,102 @@ def draw_wrapped_context(wrapped: WrappedContext) -> Block:
     return block(*lines)
 
 
-@verb("wrap", section="Models", needs=Right.ENTER, tool=False, examples=("/wrap", "/wrap @qwen"))
-async def wrap(caller: Caller, model: ModelMention | None = None) -> WrappedContext:
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request to a model, as its provider receives it.
+
+    Attributes:
+        model: name of the model here.
+        sent_at: when it was sent, in Unix milliseconds; None if it was not sent.
+        body: the JSON body, with all messages and the schemas of the tools.
+    """
+
+    model: str
+    sent_at: int | None
+    body: dict[str, Any]
+
+
+@view(ModelRequest)
+def draw_model_request(request: ModelRequest) -> Block:
+    """Draw the body of a request as indented JSON, up to MAX_ROW_PART_CHARACTERS."""
+    title = f"What {request.model} would be sent"
+    if request.sent_at is not None:
+        title = f"What {request.model} was sent at {format_clock(request.sent_at)}"
+    text = json.dumps(request.body, ensure_ascii=False, indent=2)
+    excess = len(text) - MAX_ROW_PART_CHARACTERS
+    lines = [line(("heading", title)), *text_lines(text[:MAX_ROW_PART_CHARACTERS])]
+    if excess > 0:
+        lines.append(line(("dim", f"… {excess} more characters; --json shows them all.")))
+    return block(*lines)
+
+
+Which: TypeAlias = Annotated[str, Arg(choices=("request", "last"))]
+"""The request that a model would be sent, or the last one that it was."""
+
+
+@verb(
+    "wrap",
+    section="Models",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/wrap", "/wrap @qwen", "/wrap @qwen last"),
+)
+async def wrap(
+    caller: Caller, model: ModelMention | None = None, which: Which | None = None
+) -> WrappedContext | ModelRequest:
     """Show what a model would be sent here, layer by layer.
 
-    As it would be sent if you mentioned it now, with the tools it would be offered.
+    As it would be sent if you mentioned it now, with the tools it would be offered. A request that
+    was sent is kept until the server restarts.
 
     Args:
         model: the model (default: the one that answered last here).
+        which: request, for the request as its provider would receive it, in JSON; last, for the
+            last one that was sent (default: the layers).
     """
-    details, _ = await compose_for(caller, await find_model(caller, model))
-    return details
+    agent = await find_model(caller, model)
+    if which == "last":
+        sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
+        if sent is None:
+            raise NotFound(f"{agent.name} has been sent nothing here since the server started.")
+        return ModelRequest(agent.name, sent.at, json.loads(sent.body))
+    details, context = await compose_for(caller, agent)
+    # A terminal shows the layers; the request needs the provider's library, which loads slowly.
+    if which is None and caller.door == "ssh":
+        return details
+    try:
+        body = await _preview_request(caller, agent, context)
+    except BackendError as error:
+        if which is None:
+            return replace(details, notices=(*details.notices, f"No request: {error}."))
+        raise Unavailable(f"The request cannot be written: {error}.") from error
+    if which is None:
+        return replace(details, request=body)
+    if body is None:
+        raise Conflict(f"{agent.name} is sent no requests now: it cannot answer.")
+    return ModelRequest(agent.name, None, body)
+
+
+async def _preview_request(
+    caller: Caller, agent: Agent, context: ModelContext
+) -> dict[str, Any] | None:
+    """Return the body of the request that a model would be sent; None if it has no server."""
+    body = await services_of(caller).turns.preview_request(
+        _call_as(caller, agent), context, caller.agent.name, UNKNOWN_QUESTION
+    )
+    return None if body is None else cast("dict[str, Any]", json.loads(body))
+
+
+def _call_as(caller: Caller, model: Agent) -> Caller:
+    """Return the caller as whom a model composes its context in the caller's room."""
+    return Caller(
+        world=caller.world,
+        services=caller.services,
+        limits=caller.limits,
+        agent=model,
+        room_id=caller.room_id,
+        door="model",
+    )
 
 
 async def find_model(caller: Caller, name: str | None) -> Agent:
@@ -152,31 +245,24 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
     if answering.can_answer(agent):
         budget = answering.context_tokens_of(agent)
         provider_kind = answering.provider_kind_of(agent)
-    as_model = Caller(
-        world=caller.world,
-        services=services,
-        limits=caller.limits,
-        agent=agent,
-        room_id=caller.room_id,
-        door="model",
-    )
+    load = await caller.world.loadout(caller.room_id, agent.id)
+    offers = offer_tools(sorted(load.usable, key=lambda item: item.thing.label))
     try:
         context = await services.composer.compose(
-            as_model,
-            "…",
+            _call_as(caller, agent),
+            UNKNOWN_QUESTION,
             caller.agent.name,
             MAX_ROW_ID,
+            tools=write_offers(offers),
             budget=budget,
             provider_kind=provider_kind,
         )
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
-    load = await caller.world.loadout(caller.room_id, agent.id)
-    offers = sorted(load.usable, key=lambda item: item.thing.label)
     last_context = answering.last_context(caller.room_id, agent.id)
     details = WrappedContext(
         model=agent.name,
-        tools=tuple(model_tool_name(item.thing.label) for item in offers),
+        tools=tuple(offer.name for offer in offers),
         tool_tokens=context.tool_tokens,
         layers=tuple(
             LayerDetails(

@@ -95,7 +95,7 @@ class HttpApi:
                     "name": verb.path,
                     "section": verb.section,
                     "summary": verb.summary,
-                    "description": verb.program_description,
+                    "description": verb.program_detail,
                     "rights": verb.rights,
                     "scope": verb.scope,
                     "change_scope": verb.change_scope,

@@ -36,20 +36,47 @@ _BUILTIN_NAMESPACES: Final = {
 """The built-in namespaces, by the id of their container: title and description."""
 
 
+MODEL_TEXTS_KEY: Final = "for_models"
+"""Key of a tool's metadata: what models read in place of its description and schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltinToolSpec:
-    """A built-in tool as a verb declares it; `default` tools are equipped in new rooms."""
+    """A built-in tool as a verb declares it.
 
-    namespace: str  # "sshwarma" (kept in `internal`) or "global"
+    Attributes:
+        namespace: `sshwarma` (kept in `internal`) or `global`.
+        description: what people read in lists.
+        default: whether new rooms have it equipped.
+        model_description: what models read; "" for the description.
+        explains_parameters: whether it also says what the parameters are for, so that lists of
+            tools for models leave their descriptions out.
+        rarely_used: parameters that lists of tools for models leave out.
+    """
+
+    namespace: str
     name: str
     description: str
     input_schema: dict[str, Any]
     default: bool = False
+    model_description: str = ""
+    explains_parameters: bool = False
+    rarely_used: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """Id of the tool's thing; people's things have random ids."""
         return f"tool_{self.name}" if self.namespace == "sshwarma" else f"global_{self.name}"
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata that the program keeps up to date in the tool's thing."""
+        texts = {
+            "description": self.model_description,
+            "explains_parameters": self.explains_parameters,
+            "rarely_used": list(self.rarely_used),
+        }
+        return {"input_schema": self.input_schema, MODEL_TEXTS_KEY: texts}
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
@@ -112,7 +139,6 @@ def _create_thing(
 
 def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None:
     parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
-    meta = {"input_schema": spec.input_schema}
     if known is not None and known.deleted_at is not None and known.metadata.get("retired"):
         known = _restore_tool(tx, known)
     if known is None:
@@ -124,15 +150,15 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None
             id=spec.id,
             qualified_name=f"{spec.namespace}:{spec.name}",
             description=spec.description,
-            metadata=meta,
+            metadata=spec.metadata,
         )
-    elif known.deleted_at is None and (known.description, known.metadata.get("input_schema")) != (
-        spec.description,
-        spec.input_schema,
+    elif known.deleted_at is None and (
+        known.description != spec.description
+        or any(known.metadata.get(key) != value for key, value in spec.metadata.items())
     ):
         # The program's declarations of its own tools overwrite the row; switches in the row stay.
         things.update_thing(
-            tx, spec.id, description=spec.description, metadata={**known.metadata, **meta}
+            tx, spec.id, description=spec.description, metadata={**known.metadata, **spec.metadata}
         )
 
 

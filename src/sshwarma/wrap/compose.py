@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -151,6 +150,7 @@ class ContextComposer:
         asker: str,
         before: int,
         *,
+        tools: str = "",
         budget: int = DEFAULT_CONTEXT_TOKENS,
         result_tokens: int = 0,
         provider_kind: str = "",
@@ -162,6 +162,7 @@ class ContextComposer:
             question: Text of the question.
             asker: Name of the agent who asks.
             before: Only rows with a lower `seq` are used.
+            tools: The tools that the request offers, about as they are sent.
             budget: Number of tokens that the model accepts in all.
             result_tokens: Number of those that are kept for results of tools.
             provider_kind: Kind of the model's provider. Own calls of turns that another kind
@@ -185,7 +186,6 @@ class ContextComposer:
         }
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
-        tools = _tools_text(load)
         tool_tokens = estimate_tokens(tools)
         transcript = _make_transcript(caller, load, log_window, policies, provider_kind)
         used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
@@ -286,16 +286,6 @@ class ContextComposer:
                     value["text"] = frame_text(f"[{thing.name}] ", text)
             results.append((thing.name, value))
         return results
-
-
-def _tools_text(load: Loadout) -> str:
-    """Return an approximation of the tool descriptions as they are sent."""
-    return "".join(
-        item.thing.label
-        + item.thing.description
-        + json.dumps(item.thing.metadata.get("input_schema", {}), separators=(",", ":"))
-        for item in sorted(load.usable, key=lambda item: item.thing.label)
-    )
 
 
 def _make_transcript(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,6 +15,7 @@ from sshwarma.models.backend import (
     CompletedCall,
     Message,
     OfferedTool,
+    RequestSent,
     RetryDelay,
     StepRequest,
     StreamPart,
@@ -47,12 +49,13 @@ def question(words: str, *steps: TurnStep) -> StepRequest:
 async def heard(
     backend: PydanticAIBackend, request: StepRequest
 ) -> tuple[list[StreamPart], BackendError | None]:
-    """All that came, and how it failed if it did."""
+    """All that came but the request itself, and how it failed if it did."""
     parts: list[StreamPart] = []
     try:
         async with asyncio.timeout(30):
             async for part in backend.stream(request):
-                parts.append(part)
+                if not isinstance(part, RequestSent):
+                    parts.append(part)
     except BackendError as failed:
         return parts, failed
     return parts, None
@@ -125,6 +128,26 @@ async def test_failed_request_is_retried_only_where_it_helps(
     assert [type(part) for part in parts] == [RetryDelay] * (times - 1)
     assert said in str(failed)
     assert len(mock.asked(f"{words} {wire}")) == times
+
+
+async def test_preview_is_the_very_request(mock: Mock, wire: Wire, backend: Ask) -> None:
+    """What a preview tells is sent byte for byte later, and the preview itself sends nothing."""
+    qwen, asked = backend(wire, mock.url), question(f"hello {wire}, for a preview")
+    preview = await qwen.preview(asked)
+    assert json.loads(preview)["model"] == wire.model
+    assert "To look." in preview.decode()
+    assert mock.asked(f"hello {wire}, for a preview") == []
+    sent = [part async for part in qwen.stream(asked) if isinstance(part, RequestSent)]
+    assert [part.body for part in sent] == [preview]
+
+
+async def test_request_that_failed_is_recorded(mock: Mock, wire: Wire, backend: Ask) -> None:
+    stream = backend(wire, mock.url).stream(question(f"no such {wire}"))
+    first = await anext(stream)
+    assert isinstance(first, RequestSent)
+    assert f"no such {wire}" in first.body.decode()
+    with pytest.raises(BackendError):
+        await anext(stream)
 
 
 async def test_context_too_long_is_recognized(mock: Mock, wire: Wire, backend: Ask) -> None:

@@ -23,9 +23,9 @@ from sshwarma.mcp.server.tool_list import (
     make_output_schema,
     make_verb_tool,
 )
-from sshwarma.mcp.server.tool_texts import make_compact_schema
 from sshwarma.mcp.server.wait_events import EventBatch, format_cursor, wait_events
 from sshwarma.tools.call import Tools
+from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.grammar import describe_error
@@ -197,7 +197,7 @@ def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:
     for part in (schema, *schema["properties"].values()):
         part.pop("title", None)
     schema.pop("description", None)
-    return make_compact_schema(schema, {})
+    return make_compact_schema(schema)
 
 
 def _validate_arguments(tool: str, model: type[Any], arguments: dict[str, Any]) -> Any:

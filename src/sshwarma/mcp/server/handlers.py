@@ -17,6 +17,7 @@ from typing_extensions import override
 import sshwarma
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.completion import complete_argument
+from sshwarma.mcp.server.instructions import INSTRUCTIONS
 from sshwarma.mcp.server.legacy_session import LegacySessions
 from sshwarma.mcp.server.notifications import ChangeNotifier
 from sshwarma.mcp.server.prompt_methods import PromptMethods
@@ -29,7 +30,6 @@ from sshwarma.mcp.server.resource_methods import ResourceMethods
 from sshwarma.mcp.server.subscription_methods import SubscriptionMethods
 from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.mcp.server.tool_methods import ToolMethods
-from sshwarma.mcp.server.tool_texts import INSTRUCTIONS
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 

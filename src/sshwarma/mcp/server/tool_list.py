@@ -13,11 +13,7 @@ from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
-from sshwarma.mcp.server.tool_texts import (
-    DESCRIPTIONS,
-    PARAMETER_TEXTS,
-    make_compact_schema,
-)
+from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
@@ -117,8 +113,8 @@ def make_verb_tool(verb: Verb, name: str) -> Tool:
     """
     return Tool(
         name=name,
-        description=DESCRIPTIONS.get(name, verb.program_description),
-        input_schema=make_compact_schema(verb.input_schema, PARAMETER_TEXTS.get(name, {})),
+        description=verb.program_description,
+        input_schema=make_compact_schema(verb.input_schema),
         annotations=make_annotations(verb.change_scope),
     )
 

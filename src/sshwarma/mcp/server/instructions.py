@@ -1,0 +1,14 @@
+"""What the server tells every MCP client when a connection begins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INSTRUCTIONS: Final = """\
+You are in a world of rooms, shared with people and models: look shows your room, join moves you.
+say speaks to everyone in the room; @NAME in the text addresses one of them.
+wait_events returns what others said and did since your last call; answer where mention is true.
+Tools come in namespaces: find_rooms finds one for what you want to do, load_room adds its tools.
+use_tool calls a loaded tool by name, also before your list of tools shows it.
+An error says what to do instead.
+"""

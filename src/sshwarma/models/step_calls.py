@@ -1,0 +1,77 @@
+"""Tool calls of one step of a turn: run concurrently, and stored in the order of the model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from sshwarma.common.limits import MAX_CALLS_PER_STEP, MAX_RESULT_CHARACTERS
+from sshwarma.models.backend import CompletedCall, ToolCall
+from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.tools.call_position import CallPosition
+from sshwarma.world.caller import Caller
+from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.row import Row
+from sshwarma.world.turns import Turn
+from sshwarma.wrap.transcript import clip_text
+
+
+class StepCalls:
+    """Runs the tool calls of a turn that answers `question`."""
+
+    def __init__(self, deps: TurnDeps, live_answer: LiveAnswer, turn: Turn, question: Row) -> None:
+        self._deps = deps
+        self._live_answer = live_answer
+        self._turn = turn
+        self._question = question
+
+    async def run(self, caller: Caller, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
+        """Run the calls of a step concurrently.
+
+        Calls and results become rows in the order of the model; an early result waits for those
+        before it. Of more than MAX_CALLS_PER_STEP calls the first are run, and one more stands for
+        the others, which are refused.
+        """
+        refused = calls[MAX_CALLS_PER_STEP:]
+        calls = calls[: MAX_CALLS_PER_STEP + 1]
+        places: list[CallPosition] = []
+        for _ in calls:
+            places.append(CallPosition(places[-1] if places else None))
+
+        async def run_call(number: int, call: ToolCall) -> CompletedCall:
+            refusal = call.parse_error
+            if number >= MAX_CALLS_PER_STEP:
+                refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
+                if len(refused) > 1:
+                    refusal += f" {len(refused)} calls were refused, this one and those after it."
+            try:
+                return await self._run_call(caller, number, call, refusal, places[number])
+            finally:
+                places[number].release()
+
+        coroutines = (run_call(number, call) for number, call in enumerate(calls))
+        results = await asyncio.gather(*coroutines, return_exceptions=True)
+        for outcome in results:
+            if isinstance(outcome, BaseException):  # the model may no longer be or talk here
+                raise outcome
+        return tuple(result for result in results if isinstance(result, CompletedCall))
+
+    async def _run_call(
+        self, caller: Caller, number: int, call: ToolCall, refusal: str, place: CallPosition
+    ) -> CompletedCall:
+        def report(text: str) -> None:
+            self._live_answer.report_progress(number, f"{call.name} {text}")
+
+        outcome = await self._deps.tools.call(
+            replace(caller, on_progress=report),
+            call.name,
+            call.arguments,
+            turn_id=self._turn.id,
+            parent_row_id=self._question.id,
+            refusal=refusal,
+            place=place,
+        )
+        text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
+        text = write_names_plainly(text, caller.world.agents)
+        return CompletedCall(call, text, outcome.ending != "result", outcome.seq)

@@ -1,0 +1,85 @@
+"""Input schemas of tools as a list offers them: without what tells a caller nothing.
+
+The thing of a tool keeps the whole schema, which checks the arguments of a call, so a call may
+still have the parameters that a list omits. A model's request pays for every word of its list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sshwarma.common.limits import MAX_EXACT_INTEGER
+
+_DETAILS: Final = frozenset(("description", "default", "minimum", "maximum", "pattern"))
+
+
+def make_compact_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input schema without the nulls and bounds that tell a caller nothing.
+
+    A parameter that is not required may be left out: that says what `null` and a default of null
+    would.
+    """
+    compact = {key: value for key, value in schema.items() if key not in ("title", "$schema")}
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and properties:
+        required = schema.get("required") or ()
+        compact["properties"] = {
+            name: _compact_property(part, is_required=name in required)
+            for name, part in properties.items()
+        }
+    return compact
+
+
+def _compact_property(schema: Any, *, is_required: bool) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    part = dict(schema)
+    choices = part.get("anyOf")
+    if isinstance(choices, list) and not is_required:
+        others = [choice for choice in choices if choice != {"type": "null"}]
+        if len(others) == 1 and len(choices) == 2 and isinstance(others[0], dict):
+            del part["anyOf"]
+            part = {**others[0], **part}
+    if part.get("default", "") in (None, "", False):  # what leaving it out says as well
+        part.pop("default", None)
+    if part.get("maximum") == MAX_EXACT_INTEGER:
+        del part["maximum"]
+    if part.get("minimum") in (0, 1) and part.get("type") == "integer":
+        del part["minimum"]
+    if isinstance(part.get("title"), str):
+        del part["title"]
+    return part
+
+
+def make_model_schema(
+    schema: Mapping[str, Any], *, leave_out: Iterable[str] = (), describe: bool = True
+) -> dict[str, Any]:
+    """Return an input schema as a model is offered it.
+
+    Rules between arguments are left out: the refusal of a call states them.
+
+    Args:
+        schema: the whole schema.
+        leave_out: parameters to leave out.
+        describe: whether to keep the descriptions of the parameters, their defaults and their
+            bounds; without them each keeps its type and its choices.
+    """
+    compact = {"type": "object", "properties": {}, **make_compact_schema(schema)}
+    for rule in ("dependentSchemas", "minProperties"):
+        compact.pop(rule, None)
+    if compact.get("additionalProperties") is False:
+        del compact["additionalProperties"]
+    dropped = set(leave_out)
+    compact["properties"] = {
+        name: part if describe else _keep_type(part)
+        for name, part in compact["properties"].items()
+        if name not in dropped
+    }
+    return compact
+
+
+def _keep_type(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {key: value for key, value in schema.items() if key not in _DETAILS}

@@ -1,0 +1,87 @@
+"""Tools as models are offered them: short, true, and still called with all their arguments."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sshwarma.models.backend import OfferedTool
+from sshwarma.models.offered_tools import offer_tools, write_offers
+from sshwarma.tools.compact_schema import make_compact_schema, make_model_schema
+from sshwarma.verbs.registry import every_verb, tool_specs
+from sshwarma.world.bootstrap import BuiltinToolSpec
+from sshwarma.wrap.tokens import estimate_tokens
+from support.house import House
+
+MAX_DEFAULT_TOKENS = 880
+"""Tokens of the tools of a new room, half of what they cost when this was measured first."""
+
+
+def offered(spec: BuiltinToolSpec) -> OfferedTool:
+    thing: Any = SimpleNamespace(
+        label=f"{spec.namespace}:{spec.name}", description=spec.description, metadata=spec.metadata
+    )
+    item: Any = SimpleNamespace(thing=thing)
+    return offer_tools([item])[0]
+
+
+def test_tools_of_a_new_room_cost_few_tokens() -> None:
+    specs = [spec for spec in tool_specs() if spec.default or spec.namespace == "global"]
+    assert len(specs) > 20
+    assert estimate_tokens(write_offers(map(offered, specs))) <= MAX_DEFAULT_TOKENS
+
+
+@pytest.mark.parametrize("spec", tool_specs(), ids=lambda spec: spec.id)
+def test_offer_keeps_what_a_call_needs(spec: BuiltinToolSpec) -> None:
+    """Each parameter that the offer has, has its type; required ones are never left out."""
+    schema, whole = offered(spec).input_schema, spec.input_schema
+    assert set(schema["properties"]) == set(whole["properties"]) - set(spec.rarely_used)
+    assert set(schema.get("required", ())) == set(whole.get("required", ()))
+    assert set(schema.get("required", ())) <= set(schema["properties"])
+    for part in schema["properties"].values():
+        assert {"type", "anyOf", "enum"} & set(part), part
+        assert {"type": "null"} not in part.get("anyOf", ())
+    if not spec.explains_parameters:
+        assert all(part.get("description") for part in schema["properties"].values())
+
+
+def test_text_for_models_is_what_models_read() -> None:
+    verbs = {verb.tool: verb for verb in every_verb() if verb.docstring.for_models}
+    assert {"look", "history", "load_room"} <= set(verbs)
+    for spec in tool_specs():
+        if spec.name in verbs:
+            assert offered(spec).description == verbs[spec.name].docstring.for_models
+
+
+async def test_argument_that_the_offer_leaves_out_is_accepted(house: House) -> None:
+    """Also null for an optional one, which the offered schema does not mention."""
+    await house.says("alice", "one")
+    outcome = await house.tools.call(
+        house.caller("qwen"), "sshwarma__history", {"at": 1, "before": None}
+    )
+    assert outcome.ending == "result", outcome.text
+    assert "one" in outcome.text
+
+
+def test_schemas_of_others_keep_their_meaning() -> None:
+    theirs = {
+        "type": "object",
+        "title": "Order",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "properties": {
+            "n": {"type": "integer", "minimum": 1, "maximum": 50, "default": 3, "title": "N"},
+            "who": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+            "title": {"type": "string", "description": "a title"},
+            "any": True,
+        },
+        "required": ["who"],
+        "additionalProperties": False,
+    }
+    properties = make_compact_schema(theirs)["properties"]
+    assert properties["n"] == {"type": "integer", "maximum": 50, "default": 3}
+    assert properties["who"]["anyOf"][1] == {"type": "null"}  # it must be given
+    assert properties["title"] == {"type": "string", "description": "a title"}
+    assert make_model_schema(theirs)["required"] == ["who"]
+    assert make_model_schema({}) == {"type": "object", "properties": {}}
