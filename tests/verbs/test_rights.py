@@ -42,6 +42,7 @@ NEEDS = {
     "/room builder bob": ("moderate right in lobby", "Ask alice."),
     "/room member bob": ("moderate right in lobby", "Ask alice."),
     "/room remove bob": ("moderate right in lobby", "Ask alice."),
+    "/room models none": ("moderate right in lobby", "Ask alice."),
     "/room delete lobby": ("moderate right in lobby", "Ask alice."),
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),

@@ -159,6 +159,29 @@ def test_wrap_shows_the_request_as_its_provider_receives_it(
     hers.press("ctrl-c")
 
 
+@covers("room models")
+def test_room_and_settings_say_who_answers_where(slow_house: Server) -> None:
+    """Seen on the screen of the author; the model is also not listed there any more."""
+    owner = slow_house.owner
+    hers = owner.sit()
+    hers.enter("/room models guide")
+    hers.wait_for("Only guide may be called in lobby.")
+    hers.enter("@tale tell me a tale")
+    hers.wait_for("tale does not answer in lobby: the room names its models.")
+    assert [model["name"] for model in owner.json("models")["models"]] == ["guide"]
+    hers.enter("/room models all")
+    hers.wait_for("Every model may be called in lobby.")
+    hers.enter("/model add small ollama qwen3:1b")
+    hers.wait_for("small")
+    hers.enter("/model set small rooms den")
+    hers.wait_for("rooms of small is now: den. There is no room den now.")
+    hers.enter("ask @smal for it")
+    hers.wait_for("small does not answer in lobby: an owner named its rooms.")
+    hers.enter("ask @smlal for it")
+    hers.wait_for("Did you mean @small?")
+    assert owner.json("room models")["models"] is None
+
+
 @covers("stop")
 def test_answer_streams_and_can_be_stopped(slow_house: Server, slow_model: SlowModel) -> None:
     teller, other = slow_house.person("teller"), slow_house.person("other")

@@ -233,6 +233,12 @@ MAX_COMPLETIONS: Final = 200
 MAX_EXACT_INTEGER: Final = 2**53 - 1
 """The greatest integer that every JSON parser keeps exactly (RFC 8785 and RFC 7493)."""
 
+MAX_MODEL_ROOMS: Final = 100
+"""Rooms that the settings of a model may name."""
+
+MAX_ROOM_MODELS: Final = 100
+"""Models that a room may name as those that may be called in it."""
+
 MAX_BAG_OPTIONS: Final = 200
 """Things of a bag that completion reads."""
 

@@ -94,7 +94,7 @@ class Roster(Mapping[str, Backend]):
             roster._entries[guide.id] = RosterEntry(guide.id, GuideBackend(topics), "built in")
         for settings in models:
             agent = await _enlist_agent(
-                world, settings.name, describe_model(settings), settings.prompt
+                world, settings.name, describe_model(settings), settings.prompt, settings.rooms
             )
             if agent is not None:
                 roster._install(agent.id, "file", settings)
@@ -305,13 +305,22 @@ def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
     """Store settings in an agent's metadata: non-default values, never a key."""
     values = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name", "prompt"})
     things.update_thing(tx, agent_id, structural=False, description=describe_model(settings))
-    agents.update_agent(tx, agent_id, model=values, prompt=settings.prompt or None, retired=None)
+    agents.update_agent(
+        tx,
+        agent_id,
+        model=values,
+        prompt=settings.prompt or None,
+        rooms=list(settings.rooms) or None,
+        retired=None,
+    )
 
 
-async def _enlist_agent(world: World, name: str, description: str, prompt: str) -> Agent | None:
+async def _enlist_agent(
+    world: World, name: str, description: str, prompt: str, rooms: tuple[str, ...] = ()
+) -> Agent | None:
     try:
         return await world.change(
-            lambda tx: _find_or_create_agent(tx, world, name, description, prompt)
+            lambda tx: _find_or_create_agent(tx, world, name, description, prompt, rooms)
         )
     except WorldError as error:
         log.warning("a model was skipped", model=name, reason=str(error))
@@ -319,7 +328,7 @@ async def _enlist_agent(world: World, name: str, description: str, prompt: str) 
 
 
 def _find_or_create_agent(
-    tx: Change, world: World, name: str, description: str, prompt: str
+    tx: Change, world: World, name: str, description: str, prompt: str, rooms: tuple[str, ...]
 ) -> Agent:
     agent = world.agents.find_by_name(name)
     if agent is None:
@@ -328,8 +337,10 @@ def _find_or_create_agent(
         raise WorldError(f"{name} is already the name of {things.describe_kind(agent.kind)}.")
     if agent.description != description:
         things.update_thing(tx, agent.id, structural=False, description=description)
-    if agent.prompt != prompt or agent.retired:
-        agents.update_agent(tx, agent.id, prompt=prompt or None, retired=None)
+    if agent.prompt != prompt or agent.rooms != frozenset(rooms) or agent.retired:
+        agents.update_agent(
+            tx, agent.id, prompt=prompt or None, rooms=list(rooms) or None, retired=None
+        )
     return agent
 
 

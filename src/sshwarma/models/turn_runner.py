@@ -232,7 +232,7 @@ class TurnRunner:
         asked = running_turn.asked
         mentioned = self.find_mentioned_models(row.content, running_turn.agent)
         models: list[Agent] = []
-        for agent in mentioned and self._filter_sanctioned(tx, running_turn, mentioned):
+        for agent in mentioned and self._filter_silent(tx, running_turn, mentioned):
             reason = asked.refuse_reason(agent.id)
             if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
                 reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
@@ -251,19 +251,19 @@ class TurnRunner:
         turns.set_request_row(tx, [turn.id for turn in new_turns], row)
         return list(zip(new_turns, models, strict=True))
 
-    def _filter_sanctioned(
+    def _filter_silent(
         self, tx: Change, running_turn: RunningTurn, mentioned: list[Agent]
     ) -> list[Agent]:
-        """Return the models that are neither muted nor banned; add a notice about the others."""
+        """Return the models that answer in the room; add a notice about the others."""
         try:
             room, now = rooms.read_room(tx.conn, running_turn.turn.room_id), now_ms()
         except NotFound:  # it was deleted during the answer
             return []
         models = []
         for agent in mentioned:
-            sanction = room.describe_sanction(agent, now).removesuffix(".")
-            if sanction:
-                running_turn.rows.append_notice(tx, f"called {agent.name}, but {sanction}")
+            reason = room.explain_silence(agent, now).removesuffix(".")
+            if reason:
+                running_turn.rows.append_notice(tx, f"called {agent.name}, but {reason}")
             else:
                 models.append(agent)
         return models

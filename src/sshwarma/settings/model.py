@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
+from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS, MAX_MODEL_ROOMS
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
@@ -40,6 +40,11 @@ def _check_no_key(value: str) -> str:
     return value
 
 
+def _split_names(value: object) -> object:
+    """Return the names of a typed list, `lab,den` or `lab den`; other values as they are."""
+    return tuple(re.split(r"[,\s]+", value.strip(", "))) if isinstance(value, str) else value
+
+
 class ModelSettings(SettingsSection):
     """One model that answers when mentioned; `[[models]]` in the file."""
 
@@ -63,6 +68,11 @@ class ModelSettings(SettingsSection):
     )
     context_tokens: int | None = Field(
         None, ge=1_000, description="Context window in tokens; a longer log is summarized."
+    )
+    rooms: Annotated[tuple[TableName, ...], BeforeValidator(_split_names)] = Field(
+        (),
+        max_length=MAX_MODEL_ROOMS,
+        description="Names of the rooms in which it may be called (default: every room).",
     )
     max_output_tokens: int | None = Field(
         None, gt=0, description="Maximum length of an answer of one step, in tokens."

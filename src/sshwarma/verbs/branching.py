@@ -67,7 +67,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     agent = caller.world.agents.get(old_turn.agent_id)
     if agent is None or not answering.can_answer(agent):
         raise Unavailable(f"{participant_names(caller, old_turn)[1]} cannot answer now.")
-    if sanction := (await caller.room()).describe_sanction(agent, now_ms()):
+    if sanction := (await caller.room()).explain_silence(agent, now_ms()):
         raise Conflict(sanction)
     if old_turn.status == "open":
         raise Conflict(

@@ -299,7 +299,7 @@ def _list_callable_models(world: World, turns: TurnRunner, room: Room) -> Iterat
     return (
         agent.name
         for agent in world.agents
-        if turns.can_answer(agent) and not room.describe_sanction(agent, now)
+        if turns.can_answer(agent) and not room.explain_silence(agent, now)
     )
 
 

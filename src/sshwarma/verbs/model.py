@@ -262,6 +262,10 @@ async def set_model(
         note = f". Set {missing_setting} too: one alone is not a price."
     if no_key:
         note = f". It cannot answer yet: {no_key}."
+    if setting == "rooms":
+        known = {room.name for room in await caller.world.rooms()}
+        unknown = [name for name in new_settings.rooms if name not in known]
+        note = f". There is no room {' or '.join(unknown)} now." if unknown else ""
     return Confirmation(
         f"{setting} of {agent.name} is now: {format_setting(getattr(new_settings, setting))}{note}"
     )

@@ -342,7 +342,9 @@ def _format_usage(tokens: int, cost: float | None) -> str:
 
 
 def format_setting(value: object, nothing: str = "none") -> str:
-    """Format a setting; return `nothing` for None and ""."""
-    if value is None or value == "":
+    """Format a setting; return `nothing` for None, "" and an empty list."""
+    if value in (None, "", ()):
         return nothing
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

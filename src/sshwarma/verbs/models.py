@@ -51,14 +51,15 @@ def draw_model_list(result: ModelList) -> Block:
 async def list_models(caller: Caller) -> ModelList:
     """List models that answer when they are mentioned.
 
-    A model that is muted in this room or banned from it is left out.
+    A model that does not answer in this room is left out: it is muted here or banned, or the room
+    or its own settings say where it may be called.
     """
     answering = services_of(caller).turns
     room, now = await caller.room(), now_ms()
     agents = [
         agent
         for agent in caller.world.agents
-        if answering.can_answer(agent) and not room.describe_sanction(agent, now)
+        if answering.can_answer(agent) and not room.explain_silence(agent, now)
     ]
     return ModelList(
         tuple(

@@ -88,8 +88,8 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     answering = services_of(caller).turns
     here, now = await caller.room(), now_ms()
     mentioned = answering.find_mentioned_models(message, caller.agent)
-    sanctions = {agent.id: here.describe_sanction(agent, now) for agent in mentioned}
-    models = [agent for agent in mentioned if not sanctions[agent.id]]
+    reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
+    models = [agent for agent in mentioned if not reasons[agent.id]]
     question = caller.question or Question(caller.agent.id, caller.limits.turns_per_question)
     if models:
         check_answer_capacity(caller, answering, len(models))
@@ -100,10 +100,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     for turn, agent in zip(new_turns, models, strict=True):
         answering.start_turn(turn, agent, row, caller.services, asked=question)
     turn_ids = tuple(turn.id for turn in new_turns)
-    notes = [sanction for sanction in sanctions.values() if sanction]
+    notes = [reason for reason in reasons.values() if reason]
     silent_models = answering.unavailable_mentions(message, caller.agent)
     notes += [f"{agent.name} does not answer now: it is off." for agent in silent_models]
-    unknown = mentions.describe_unknown_mention(message, caller.world.agents)
+    unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
     return SentMessage(
         here.name,
         row.seq,

@@ -43,6 +43,7 @@ class Agent:
     room_id: str = LOBBY_ID  # the room of its latest connection
     prompt: str = ""  # models only: the agent's own prompt
     model: dict[str, Any] = field(default_factory=dict)  # models added by verb only
+    rooms: frozenset[str] = frozenset()  # names of the rooms where a model may be called; all
     retired: bool = False  # the model was removed; its agent gives its messages a name
 
     @classmethod
@@ -61,6 +62,7 @@ class Agent:
             room_id=meta.get("room_id", LOBBY_ID),
             prompt=meta.get("prompt", ""),
             model=meta.get("model", {}),
+            rooms=frozenset(meta.get("rooms") or ()),
             retired=bool(meta.get("retired")),
         )
 
@@ -324,7 +326,7 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
-    """Set an agent's `prefs`, `aliases` or `room_id`; `prompt`, `model`, `retired` of a model."""
+    """Set an agent's `prefs`, `aliases` or `room_id`; of a model also its own fields."""
     things.set_metadata(tx, agent_id, structural=False, **values)
     tx.publish_on_commit(AgentsChanged(agent_id))
 

@@ -7,11 +7,12 @@ begins with the name: it repeats names that it has read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.world.agents import Agent, AgentDirectory
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -99,15 +100,40 @@ def has_mention(text: str, name: str) -> bool:
     )
 
 
-def describe_unknown_mention(text: str, agents: Iterable[Agent]) -> str:
-    """Explain why the mention that begins a text calls nobody; "" without one, or if it does."""
+def describe_unknown_mentions(text: str, agents: Iterable[Agent]) -> str:
+    """Explain why mentions in a text call nobody; "" if none is in doubt.
+
+    These are the one that begins the text, and any that is near the name of a model.
+    """
+    known = list(agents)
+    first = _describe_first_mention(text, known)
+    if first:
+        return first
+    models = [agent.name for agent in known if agent.kind == "model"]
+    for word in extract_mentions(text):
+        near = [] if _is_known(word, known) else find_near_names(word, models)
+        if near:
+            return _describe_unknown(word, near)
+    return ""
+
+
+def _is_known(word: str, agents: Iterable[Agent]) -> bool:
+    return any(agent.name.startswith(word) for agent in agents)
+
+
+def _describe_unknown(word: str, near: Iterable[str]) -> str:
+    suggestion = suggest_names([f"@{name}" for name in near])
+    return f"Unknown agent {word}: nobody was called. {suggestion}".rstrip()
+
+
+def _describe_first_mention(text: str, agents: Sequence[Agent]) -> str:
     match = _MENTION.match(text)
     word = match[1].lower().rstrip("-_") if match is not None else ""
     names = sorted(agent.name for agent in agents if word and agent.name.startswith(word))
     if not word or word in names:
         return ""
     if not names:
-        return f"Unknown agent {word}: nobody was called."
+        return _describe_unknown(word, find_near_names(word, [agent.name for agent in agents]))
     if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
         minimum = MIN_MENTION_PREFIX_CHARACTERS
         return f"@{word} is too short: type at least {minimum} letters of {' or '.join(names[:4])}."

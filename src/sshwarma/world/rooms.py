@@ -33,6 +33,7 @@ class Room:
     mode: AccessMode = "open"
     models_can_move: bool = True  # whether models may leave it
     context_size: int | None = None  # turns that models see; None for the default
+    model_ids: frozenset[str] | None = None  # models that may be called here; None for all
     members: Mapping[str, Member] = field(default_factory=dict)
     exits: tuple[Exit, ...] = ()
     bag: tuple[Thing, ...] = ()  # the first MAX_SHOWN_BAG_THINGS, by name
@@ -45,6 +46,17 @@ class Room:
     def describe_sanction(self, agent: Agent, now: int) -> str:
         """Describe why an agent may not talk in the room: a ban or a mute; "" without one."""
         return access.describe_sanction(agent, self.name, self.members.get(agent.id), now)
+
+    def explain_silence(self, model: Agent, now: int) -> str:
+        """Return why a model does not answer here at the time `now` (ms); "" if it does."""
+        sanction = self.describe_sanction(model, now)
+        if sanction:
+            return sanction
+        if self.model_ids is not None and model.id not in self.model_ids:
+            return f"{model.name} does not answer in {self.name}: the room names its models."
+        if model.rooms and self.name not in model.rooms:
+            return f"{model.name} does not answer in {self.name}: an owner named its rooms."
+        return ""
 
     def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Return whether the agent may know that the room exists."""
@@ -110,7 +122,9 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     _check_room_name(tx.conn, name, owner)
     source = things.get_live_thing(tx.conn, source_id)
     metadata: dict[str, Any] = {
-        key: source.metadata[key] for key in ("vibe", "nav", "access") if key in source.metadata
+        key: source.metadata[key]
+        for key in ("vibe", "nav", "access", "models")
+        if key in source.metadata
     }
     room = things.create_thing(
         tx,
@@ -201,5 +215,6 @@ def _room_without_bag(conn: Connection, thing: Thing) -> Room:
         mode=meta.get("access", "open"),
         models_can_move=meta.get("nav", "on") != "off",
         context_size=meta.get("context_size"),
+        model_ids=None if meta.get("models") is None else frozenset(meta["models"]),
         members=access.read_members(conn, thing.id),
     )

@@ -13,6 +13,7 @@ from sshwarma.tools.names import model_tool_name
 from sshwarma.world import namespaces
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.mentions import strip_address, write_names_plainly
 from sshwarma.world.rooms import Room
@@ -63,7 +64,7 @@ def build_snapshot(
         },
         "earlier_turns": shown.earlier_turns,
         "journal": [_journal_entry(world.agents, row) for row in shown.journal],
-        "models": _other_models(world.agents, agent),
+        "models": _other_models(world.agents, agent, room),
         "here": sorted(agent_names | {asker} - {agent.name}),
         "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
         "asker": asker,
@@ -107,12 +108,16 @@ def _model_name_of(load: Loadout, label: str) -> str:
     return model_tool_name(label) if has_tool else ""
 
 
-def _other_models(agents: AgentDirectory, own: Agent) -> list[str]:
-    """Return the names of the other models that may be asked."""
+def _other_models(agents: AgentDirectory, own: Agent, room: Room) -> list[str]:
+    """Return the names of the other models that may be asked in a room."""
+    now = now_ms()
     names = sorted(
         agent.name
         for agent in agents
-        if agent.kind == "model" and agent.id != own.id and not (agent.disabled or agent.retired)
+        if agent.kind == "model"
+        and agent.id != own.id
+        and not (agent.disabled or agent.retired)
+        and not room.explain_silence(agent, now)
     )
     if len(names) > MAX_CONTEXT_MODELS:
         names[MAX_CONTEXT_MODELS:] = [f"{len(names) - MAX_CONTEXT_MODELS} more"]

@@ -1,0 +1,91 @@
+"""Which models may be called where: the room names models, and a model's settings name rooms."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from sshwarma.models.backend import StepRequest, StreamPart, TextDelta
+from sshwarma.settings import ModelSettings
+from sshwarma.verbs.dispatch import invoke, run_line
+from sshwarma.world import agents
+from sshwarma.world.errors import Forbidden, WorldError
+from support.house import House, said_by
+
+
+async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+    yield TextDelta("Here.")
+
+
+SILENT = "qwen does not answer in lobby: the room names its models."
+
+
+async def test_room_names_the_models_that_may_be_called(house: House) -> None:
+    house.backend.script = answer
+    shown = await run_line(house.caller("alice"), "/room models guide")
+    assert shown.models == ("guide",)
+    said = await run_line(house.caller("bob"), "@qwen are you there?")
+    assert (said.turns, said.note) == ((), SILENT)
+    assert [model.name for model in (await run_line(house.caller("bob"), "/models")).models] == [
+        "guide"
+    ]
+    assert (await run_line(house.caller("bob"), "/look")).models == ("guide",)
+    assert (await run_line(house.caller("alice"), "/room models none")).models == ()
+    assert (await run_line(house.caller("alice"), "/room models all")).models is None
+    assert said_by(await house.says("bob", "@qwen now?"), house, "qwen") == ["Here."]
+
+
+async def test_model_that_is_named_is_kept_in_copies_of_the_room(house: House) -> None:
+    alice = house.caller("alice")
+    await run_line(alice, "/room models qwen, guide")
+    await run_line(alice, "/fork lobby copy")
+    copy = next(room for room in await house.world.rooms() if room.name == "copy")
+    assert copy.model_ids == frozenset(
+        house.world.agents.find(name).id for name in ("qwen", "guide")
+    )
+
+
+async def test_settings_of_a_model_name_its_rooms(house: House) -> None:
+    qwen = house.world.agents.find("qwen")
+    await house.world.change(lambda tx: agents.update_agent(tx, qwen.id, rooms=["den"]))
+    said = await run_line(house.caller("alice"), "@qwen hello")
+    assert said.note == "qwen does not answer in lobby: an owner named its rooms."
+    await house.world.change(lambda tx: agents.update_agent(tx, qwen.id, rooms=["lobby", "den"]))
+    assert len((await run_line(house.caller("alice"), "@qwen hello")).turns) == 1
+
+
+async def test_only_moderators_name_the_models_of_a_room(house: House) -> None:
+    with pytest.raises(Forbidden, match="the moderate right"):
+        await run_line(house.caller("bob"), "/room models none")
+    assert (await run_line(house.caller("bob"), "/room models")).models is None
+    with pytest.raises(WorldError, match="Unknown model nosuch"):
+        await invoke(house.caller("alice"), "room models", {"names": "nosuch"})
+
+
+@pytest.mark.parametrize("value", ["lab,den", "lab, den", "lab den", ["lab", "den"]])
+def test_rooms_of_a_model_are_read_from_a_list_or_a_text(value: object) -> None:
+    settings = ModelSettings.model_validate(
+        {"name": "m", "kind": "ollama", "model": "x", "rooms": value}
+    )
+    assert settings.rooms == ("lab", "den")
+    assert settings.model_dump(mode="json", exclude_defaults=True)["rooms"] == ["lab", "den"]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("@qwne hello", "Unknown agent qwne: nobody was called. Did you mean @qwen?"),
+        (
+            "hello @qwin, are you there",
+            "Unknown agent qwin: nobody was called. Did you mean @qwen?",
+        ),
+        ("@somebody hello", "Unknown agent somebody: nobody was called."),
+        ("mail me @example", ""),
+        ("the decorator `@qwne` is fine", ""),
+    ],
+)
+async def test_unknown_mention_near_a_model_says_so_to_its_author(
+    house: House, text: str, note: str
+) -> None:
+    assert (await run_line(house.caller("alice"), text)).note == note
