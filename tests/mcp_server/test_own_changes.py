@@ -36,6 +36,13 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients here do not read the list when they are notified."""
+    monkeypatch.setattr(notifications, "LIST_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(notifications, "LIST_GRACE_SECONDS", 0)
+
+
 async def make_tools(served: Served) -> None:
     await served.tool("holler", "play")
     await served.equip("home", await served.tool("t", "at-home"))
@@ -88,6 +95,38 @@ async def test_change_is_announced_before_the_result_over_http(served: Served) -
                 CHANGED,
                 number,
             ], name
+
+
+async def test_result_waits_until_the_client_has_the_new_list(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Claude Code reads it over HTTP: on another connection, when it is notified."""
+    monkeypatch.setattr(notifications, "LIST_TIMEOUT_SECONDS", 600)
+    token = await served.newcomer("ann")
+    await make_tools(served)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+    }
+    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+
+        def message(number: int, method: str, **params: Any) -> dict[str, Any]:
+            return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+        hello = await http.post(served.url, json=message(1, "initialize", **HELLO))
+        http.headers["mcp-session-id"] = hello.headers["mcp-session-id"]
+        http.headers["mcp-protocol-version"] = "2025-11-25"
+        call = message(2, "tools/call", name="load_room", arguments={"room": "holler"})
+        heard: list[str] = []
+        async with http.stream("POST", served.url, json=call) as stream:
+            async for line in stream.aiter_lines():
+                if CHANGED in line:
+                    listed = await http.post(served.url, json=message(3, "tools/list"))
+                    assert "holler.play" in listed.text
+                    heard.append("list")
+                elif '"id":2' in line:
+                    heard.append("result")
+        assert heard == ["list", "result"]
 
 
 async def test_slow_listener_does_not_hold_back_a_result(

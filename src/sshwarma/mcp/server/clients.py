@@ -154,6 +154,7 @@ class ConnectedAgent:
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NOTICES))
     enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     stop_listening: Callable[[], None] | None = None
+    _list_readers: set[asyncio.Event] = field(default_factory=set)  # waiting for a tools/list
     _stay_until: dict[str, float] = field(
         default_factory=dict
     )  # by token, seconds of time.monotonic
@@ -173,6 +174,29 @@ class ConnectedAgent:
             seconds = min(STAY_AFTER_REQUEST_SECONDS, connection.token.seconds_left)
             self._stay_until[connection.token.id] = time.monotonic() + seconds
         self.leave_when_done()
+
+    def note_tool_list(self) -> None:
+        """Note that a client of the agent has read its tool list."""
+        for event in self._list_readers:
+            event.set()
+
+    async def wait_for_tool_list(self, seconds: float, grace: float) -> None:
+        """Wait until a client has read the agent's tool list.
+
+        Args:
+            seconds: how long to wait at most.
+            grace: how many seconds a client may need to take in the list that it was sent.
+        """
+        event = asyncio.Event()
+        self._list_readers.add(event)
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+            await asyncio.sleep(grace)
+        except TimeoutError:
+            pass  # many clients read it when they need it
+        finally:
+            self._list_readers.discard(event)
 
     def forget_tokens(self, token_ids: set[str]) -> None:
         """End the stay after requests of these tokens."""

@@ -42,6 +42,13 @@ SEND_TIMEOUT_SECONDS: Final = 10.0
 OWN_CHANGE_TIMEOUT_SECONDS: Final = 1.0
 """Seconds that the result of a call waits for the notification of the change it made."""
 
+LIST_TIMEOUT_SECONDS: Final = 1.0
+"""Seconds that the result of a call waits for a client to read the new list, once notified."""
+
+LIST_GRACE_SECONDS: Final = 0.15
+"""Seconds for which the result waits after that. The list travels on another connection: without
+this, one in three requests of Claude Code over HTTP still had the old list."""
+
 SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 
@@ -102,8 +109,9 @@ class ChangeNotifier:
     async def notify_own_changes(
         self, client: ConnectedAgent, own: ChangeListener | None, send: SendEvent, before: object
     ) -> None:
-        """Notify a client's listeners of its new tool list, and wait until that is sent.
+        """Notify a client's listeners of its new tool list, and wait until one has read it.
 
+        So a program that continues as soon as it has the result has the new list by then.
         `send` carries the notification to the listener `own`, that of the calling session. This one
         is notified of each difference to the list `before` the call, even if that was sent on the
         session's stream meanwhile, because a client need not have that stream.
@@ -128,6 +136,9 @@ class ChangeNotifier:
                 await asyncio.gather(*work, return_exceptions=True)
         except TimeoutError:
             log.info("a result was not held back for a slow listener", agent=client.agent_id)
+            return
+        if work:
+            await client.wait_for_tool_list(LIST_TIMEOUT_SECONDS, LIST_GRACE_SECONDS)
 
     def remove_listener(self, listener: ChangeListener) -> None:
         """Stop notifying a listener."""

@@ -72,6 +72,8 @@ class ToolMethods:
         if cursor is None:
             builtin = self._builtin_tools.values()
             page = [*(item.tool for item in builtin if caller.scope.allows(item.scope)), *page]
+        if next_cursor is None:
+            mcp_connection_of(ctx).client.note_tool_list()
         return ListToolsResult(tools=page, next_cursor=next_cursor)
 
     async def call_tool(
