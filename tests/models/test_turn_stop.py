@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from sshwarma.models.backend import (
 )
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import agents
+from sshwarma.world import access, agents
+from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
+from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
 from support.house import House
+from support.people import everything
 
 
 async def test_stop_keeps_the_partial_answer_and_closes_the_turn(house: House) -> None:
@@ -127,6 +131,68 @@ async def test_only_the_asker_or_an_owner_may_stop_a_turn(house: House) -> None:
     assert await house.statuses() == ["cancelled"]
     with pytest.raises(NotFound):
         await run_line(house.caller("bob"), "/stop")
+
+
+@pytest.mark.parametrize("line", ["/undo", "/message drop {}", "/branch switch {}"])
+async def test_turn_of_another_needs_the_scope_build(house: House, line: str) -> None:
+    """The owner of the room has the right; a token of the scope act does not reach so far."""
+    await house.world.change(lambda tx: agents.create_agent(tx, "carol"))
+    asked, *_ = await house.says("bob", "@guide hi")
+    line = line.format(asked.turn_id)
+    before = await everything(house.world)
+    with pytest.raises(Forbidden, match="needs the scope build; this token has act"):
+        await run_line(replace(house.caller("alice"), scope=TokenScope.ACT), line)
+    with pytest.raises(WorldError, match=r"the moderate right in lobby|have not asked a question"):
+        await run_line(house.caller("carol"), line)
+    assert await everything(house.world) == before
+    if "switch" not in line:
+        await run_line(house.caller("alice"), line)
+        assert await house.statuses() == ["dropped"]
+
+
+async def test_undo_with_the_scope_act_drops_the_own_question(house: House) -> None:
+    hers, *_ = await house.says("alice", "@guide hers")
+    await house.says("bob", "@guide his")
+    done = await run_line(replace(house.caller("alice"), scope=TokenScope.ACT), "/undo")
+    assert hers.turn_id is not None and f"Dropped turn {hers.turn_id[-6:]}" in done.text
+    assert await house.statuses() == ["dropped", "completed"]
+
+
+async def test_stop_of_the_answer_to_another_needs_the_scope_build(house: House) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        await asyncio.Event().wait()
+        yield TextDelta("never")
+
+    house.backend.script = script
+    his = await run_line(house.caller("bob"), "@qwen wait")
+    narrow = replace(house.caller("alice"), scope=TokenScope.ACT)
+    with pytest.raises(Forbidden, match="needs the scope build; this token has act"):
+        await run_line(narrow, "/stop")
+    hers = await run_line(narrow, "@qwen wait")
+    await run_line(narrow, "/stop")
+    await house.turns.wait_until_ended(hers.turns[0])
+    assert await house.statuses() == ["open", "cancelled"]
+    await run_line(house.caller("alice"), "/stop")
+    await house.turns.wait_until_ended(his.turns[0])
+
+
+async def test_owner_whose_ban_is_over_stops_the_answers_of_others(house: House) -> None:
+    carol = await house.world.change(lambda tx: agents.create_agent(tx, "carol"))
+    long_ago = now_ms() - 60_000
+    await house.world.change(
+        lambda tx: access.set_member(
+            tx, "lobby", carol.id, created_by=None, role="owner", banned_until=long_ago
+        )
+    )
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        await asyncio.Event().wait()
+        yield TextDelta("never")
+
+    house.backend.script = script
+    his = await run_line(house.caller("bob"), "@qwen wait")
+    assert (await run_line(house.caller("carol"), "/stop")).text == "Stopped qwen."
+    await house.turns.wait_until_ended(his.turns[0])
 
 
 async def test_undo_of_a_running_turn_stops_only_that_turn(house: House) -> None:

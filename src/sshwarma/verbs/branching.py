@@ -25,6 +25,7 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.moving import SOURCE_RIGHT, MoveResult, copy_room
 from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.talking import SentMessage, check_answer_capacity
 from sshwarma.verbs.turn_views import TurnSummary
 from sshwarma.verbs.views import (
@@ -171,6 +172,7 @@ async def list_branches(caller: Caller) -> BranchList:
 @branch.verb(
     "switch",
     needs=Right.TALK,
+    also_needs=(ASKER_RIGHT,),
     tool=False,
     examples=("/branch switch 1f03ac",),
 )

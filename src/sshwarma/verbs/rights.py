@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, required_scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden
+from sshwarma.world.ids import now_ms
 from sshwarma.world.names import split_bag_name
 from sshwarma.world.rooms import Room
 
@@ -139,7 +140,7 @@ class BagRight:
 
 @dataclass(frozen=True, slots=True)
 class DataRight:
-    """A right for what is not the caller's own; the verb checks it when it knows whose it is."""
+    """A right to act on the data of another agent; the verb checks it when it knows the owner."""
 
     right: Right
     purpose: str
@@ -149,6 +150,26 @@ class DataRight:
         """The right and its purpose, as help states them."""
         return f"{self.right} {self.purpose}"
 
+    async def is_held(self, caller: Caller, room: Room | None = None) -> bool:
+        """Return whether the agent has the right, whatever the scope of its token.
+
+        Args:
+            caller: who makes the call.
+            room: where the right is needed (default: the caller's room).
+        """
+        room = room or await caller.room()
+        return self.right in room.rights_of(caller.agent, now=now_ms())
+
+    async def is_met(self, caller: Caller, room: Room | None = None) -> bool:
+        """Return whether the agent has the right and its token the scope that the right needs.
+
+        Args:
+            caller: who makes the call.
+            room: where the right is needed (default: the caller's room).
+        """
+        allowed = caller.scope.allows(required_scope(self.right))
+        return allowed and await self.is_held(caller, room)
+
     async def require(
         self,
         caller: Caller,
@@ -156,25 +177,23 @@ class DataRight:
         room: Room | None = None,
         refusal: Forbidden | None = None,
     ) -> None:
-        """Raise unless it is the caller's own, or the caller has the right.
+        """Raise unless the data are the caller's own, or the caller has the right.
 
         Args:
             caller: who makes the call.
-            owner_id: whose it is; None if it is nobody's.
+            owner_id: id of the owner, or None.
             room: where the right is needed (default: the caller's room).
-            refusal: the error to raise (default: one that names the missing right).
+            refusal: the error for a missing right (default: one that names the right); a scope
+                that is too narrow has its own error.
 
         Raises:
             Forbidden: if the caller may not.
         """
         if owner_id == caller.agent.id:
             return
-        try:
-            await caller.require(self.right, room)
-        except Forbidden as error:
-            if refusal is None:
-                raise
-            raise refusal from error
+        if refusal is not None and not await self.is_held(caller, room):
+            raise refusal
+        await caller.require(self.right, room)
 
 
 RightRule: TypeAlias = ArgumentRight | ContextRight | RoomRight | BagRight | DataRight

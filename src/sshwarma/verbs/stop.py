@@ -34,8 +34,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     answering = services_of(caller).turns
     room = await caller.room()
     agent_id = caller.world.agents.find_model(name).id if name else None
-    can_moderate = Right.MODERATE in room.rights_of(caller.agent, 0)
-    opened_by = None if can_moderate else caller.agent.id
+    opened_by = None if await ASKER_RIGHT.is_met(caller, room) else caller.agent.id
     stopped_names = answering.stop(
         room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name
     )
@@ -44,6 +43,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
         if not waiting_ids:
             raise NotFound("No model is answering here now.")
         names = " and ".join(caller.world.agents.name_of(waiting_id) for waiting_id in waiting_ids)
-        raise caller.missing_right_error(Right.MODERATE, room, f"for the answers to {names}")
+        refusal = caller.missing_right_error(Right.MODERATE, room, f"for the answers to {names}")
+        await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
     await answering.wait_for_stopped(room.id)
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped_names)))}.")

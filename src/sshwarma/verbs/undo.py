@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sshwarma.services import services_of
 from sshwarma.verbs.message import (
+    check_may_change,
     describe_notes,
     find_newest_own,
     list_called_turns,
@@ -11,18 +12,25 @@ from sshwarma.verbs.message import (
     restore_notes,
 )
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import drop_turns, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 
 
-@verb("undo", section="Models", needs=Right.TALK, tool=False, examples=("/undo",))
+@verb(
+    "undo",
+    section="Models",
+    needs=Right.TALK,
+    also_needs=(ASKER_RIGHT,),
+    tool=False,
+    examples=("/undo",),
+)
 async def undo(caller: Caller) -> Confirmation:
     """Drop your last question and its answer.
 
@@ -70,11 +78,16 @@ async def find_newest_to_undo(caller: Caller) -> Turn:
 
     Raises:
         NotFound: if there is no such turn.
+        Forbidden: if only turns of others are left, and the scope of the token is too narrow.
     """
-    rights = (await caller.room()).rights_of(caller.agent, now_ms())
-    if Right.MODERATE not in rights:
-        return await find_newest_own(caller, "undo")
     path = await caller.world.store.read(lambda conn: turns.read_path(conn, caller.room_id, 1))
+    if not await ASKER_RIGHT.is_met(caller):
+        try:
+            return await find_newest_own(caller, "undo")
+        except NotFound:
+            if path and await ASKER_RIGHT.is_held(caller):
+                await check_may_change(caller, path[-1])  # the scope of the token is too narrow
+            raise
     if path:
         return path[-1]
     if await caller.world.store.read(lambda conn: turns.read_newest_turns(conn, caller.room_id, 1)):
