@@ -17,7 +17,7 @@ from support.people import Someone, do
 async def may_enter(someone: Someone, room_id: str) -> bool:
     room = await someone.world.room(room_id)
     agent = someone.world.agents.get(someone.id)
-    return agent is not None and Right.ENTER in room.rights_of(agent, now_ms())
+    return agent is not None and Right.ENTER in room.rights_of(agent, now=now_ms())
 
 
 @pytest.mark.parametrize("delay", range(6))

@@ -321,7 +321,7 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
     names = {
         room.id: room.name
         for room in await world.rooms()
-        if Right.ENTER in room.rights_of(caller.agent, now)
+        if Right.ENTER in room.rights_of(caller.agent, now=now)
     }
     await world.index_rows()
 

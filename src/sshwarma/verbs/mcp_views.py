@@ -249,7 +249,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
 
 async def _may_see_addresses(caller: Caller) -> bool:
     """Return whether the caller may see the addresses of servers: admins only."""
-    return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now_ms())
+    return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now_ms())
 
 
 def _format_address(caller: Caller, server: Thing, whole: bool) -> str:

@@ -230,9 +230,12 @@ async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
         raise Invalid(f"You cannot {verb} yourself.")
     now = now_ms()
     here = await caller.room()
-    if Right.ADMIN in here.rights_of(target, now) and caller.agent.role != "owner":
+    if Right.ADMIN in here.rights_of(target, now=now) and caller.agent.role != "owner":
         raise permission_denied_error(f"{target.name} is an {target.role} of this server")
-    own_rights, target_rights = here.rights_of(caller.agent, now), here.rights_of(target, now)
+    own_rights, target_rights = (
+        here.rights_of(caller.agent, now=now),
+        here.rights_of(target, now=now),
+    )
     if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
         raise permission_denied_error(f"{target.name} is an owner of {here.name} too")
     return target

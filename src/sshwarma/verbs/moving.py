@@ -301,7 +301,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
     open_rooms = {
         candidate.id
         for candidate in await world.rooms()
-        if Right.ENTER in candidate.rights_of(caller.agent, now)
+        if Right.ENTER in candidate.rights_of(caller.agent, now=now)
     }
     path = exits.find_route(
         start.id,

@@ -134,8 +134,8 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             room = await caller.world.room(link.id)
             if not room.is_listed_for(caller.agent, now):
                 return False
-            if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now):
+            if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now=now):
                 raise caller.missing_right_error(Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
-            return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
+            return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now)
     return True

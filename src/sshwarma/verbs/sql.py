@@ -264,12 +264,14 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     """
     world, now = caller.world, now_ms()
     rooms = [
-        room.id for room in await world.rooms() if Right.ENTER in room.rights_of(caller.agent, now)
+        room.id
+        for room in await world.rooms()
+        if Right.ENTER in room.rights_of(caller.agent, now=now)
     ]
     private_logs = await world.store.read(
         lambda conn: private_messages.read_private_logs(conn, caller.agent.id)
     )
-    admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now)
+    admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now)
     scope = reports.ReportScope(caller.agent.id, (*rooms, *private_logs), admin)
     try:
         answer = await world.reports.run_query(text, scope)

@@ -148,7 +148,7 @@ class Caller:
         """
         now, own_id = now_ms(), self.agent.id
         rooms = {room.id: room for room in await self.world.rooms()}
-        admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now)
+        admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now=now)
 
         def is_open(thing: Thing) -> bool:
             if thing.kind == "agent":
@@ -156,7 +156,7 @@ class Caller:
             if thing.kind != "room":
                 return True
             room = rooms.get(thing.id)
-            return room is not None and Right.ENTER in room.rights_of(self.agent, now)
+            return room is not None and Right.ENTER in room.rights_of(self.agent, now=now)
 
         return is_open
 
@@ -180,7 +180,7 @@ class Caller:
         """
         room = room or await self.room()
         now = now_ms()
-        if right not in room.rights_of(self.agent, now):
+        if right not in room.rights_of(self.agent, now=now):
             raise self._explain_missing_right(right, room, now)
         self.require_scope(required_scope(right))
 
@@ -210,7 +210,7 @@ class Caller:
         current, now = replace(self, agent=agent), now_ms()
         room = await self.room()
         as_visitor = replace(room, mode="open") if self.door == "model" else room
-        rights = as_visitor.rights_of(agent, now)
+        rights = as_visitor.rights_of(agent, now=now)
         for right in (Right.ENTER, Right.TALK):
             if right not in rights:
                 raise current._explain_missing_right(right, room, now)

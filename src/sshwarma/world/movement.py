@@ -60,7 +60,7 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
 
 
 def _may_enter(room: Room, agent: Agent, now: int) -> bool:
-    return Right.ENTER in room.rights_of(agent, now)
+    return Right.ENTER in room.rights_of(agent, now=now)
 
 
 async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str = "") -> bool:

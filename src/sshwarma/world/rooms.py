@@ -39,7 +39,7 @@ class Room:
     bag: tuple[Thing, ...] = ()  # the first MAX_SHOWN_BAG_THINGS, by name
     bag_size: int = 0
 
-    def rights_of(self, agent: Agent, now: int) -> frozenset[Right]:
+    def rights_of(self, agent: Agent, *, now: int) -> frozenset[Right]:
         """Return the rights of an agent in the room at the time `now` (ms)."""
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
@@ -60,7 +60,7 @@ class Room:
 
     def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Return whether the agent may know that the room exists."""
-        return self.mode != "private" or Right.ENTER in self.rights_of(agent, now)
+        return self.mode != "private" or Right.ENTER in self.rights_of(agent, now=now)
 
 
 def read_room(conn: Connection, room_id: str) -> Room:

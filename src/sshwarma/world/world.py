@@ -171,7 +171,7 @@ class World:
             def is_open(room: Thing) -> bool:
                 if room.id == room_id or room.deleted_at is not None:
                     return True  # the door checks this room; items of a deleted one show as removed
-                return Right.ENTER in rooms.read_room(conn, room.id).rights_of(agent, now)
+                return Right.ENTER in rooms.read_room(conn, room.id).rights_of(agent, now=now)
 
             return loadout.filter_reachable(conn, load, is_open)
 

@@ -125,7 +125,7 @@ class Offers:
         return (
             agent is not None
             and not agent.disabled
-            and Right.BUILD in room.rights_of(agent, now_ms())
+            and Right.BUILD in room.rights_of(agent, now=now_ms())
         )
 
     async def _remove(self, caller: Caller, server: Thing) -> None:

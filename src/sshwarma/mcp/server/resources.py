@@ -129,7 +129,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
             description=room.description or room.vibe or None,
         )
         for room in await world.rooms()
-        if Right.ENTER in room.rights_of(caller.agent, now)
+        if Right.ENTER in room.rights_of(caller.agent, now=now)
     ]
     names = {resource.name for resource in resources}
     resources += [
@@ -271,7 +271,8 @@ async def complete_room_names(caller: Caller, start: str) -> list[str]:
     return [
         room.name
         for room in await caller.world.rooms()
-        if room.name.startswith(start.lower()) and Right.ENTER in room.rights_of(caller.agent, now)
+        if room.name.startswith(start.lower())
+        and Right.ENTER in room.rights_of(caller.agent, now=now)
     ]
 
 

@@ -236,7 +236,7 @@ class ShellHandler(ChannelHandler):
             room = await self._world.room(room_id)
         except NotFound:
             return LOBBY_ID
-        return room_id if Right.ENTER in room.rights_of(agent, now_ms()) else LOBBY_ID
+        return room_id if Right.ENTER in room.rights_of(agent, now=now_ms()) else LOBBY_ID
 
     async def _print_last_room(self, room_id: str) -> None:
         try:
