@@ -322,7 +322,12 @@ def test_quotes_and_flags_are_parsed_in_linear_time() -> None:
     with pytest.raises(Invalid, match="The quote ' is not closed"):
         parsed("/examine '" + "a" * 2_000_000)
     assert parsed("/examine '" + "b" * 100_000 + "\\'c'")["thing"] == "b" * 100_000 + "'c"
-    with pytest.raises(Invalid, match="at most 32 items"):
+    with pytest.raises(Invalid, match="at most 32 entries"):
         parsed("/mcp add x " + "--header a:b " * 80_000 + "-- run")
     patterns = parsed("/equip room " + "a " * 200_000)["patterns"]
     assert len(patterns) == 399_999
+
+
+def test_flag_that_is_neither_true_nor_false_is_refused_plainly() -> None:
+    with pytest.raises(Invalid, match=r"--tools: must be true or false \(got maybe\)\."):
+        parsed("/history --tools=maybe")

@@ -9,26 +9,73 @@ from typing import Any, Final
 MAX_SHOWN_VALUE_CHARACTERS: Final = 40
 
 _REQUIREMENTS: Final = {
+    "missing": "required",
+    "extra_forbidden": "unknown argument",
     "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be {text}",
+    "string_unicode": "must be {text} in UTF-8",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "path_type": "must be {text}",
     "tuple_type": "must be a list",
+    "too_long": "must have at most {max_length} entries",
+    "model_type": "must be {mapping}",
+    "model_attributes_type": "must be {mapping}",
+    "dict_type": "must be {mapping}",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
 }
 """Requirement on a value, by the type of pydantic's error."""
 
+_WITHOUT_VALUE: Final = ("missing", "extra_forbidden", "string_too_short", "value_error")
+"""Types of errors whose sentence says all, without "(got …)"."""
 
-def describe_requirement(kind: str, context: Mapping[str, Any]) -> str | None:
-    """Return what a value must be: "must be at least 1"; None for other types of errors."""
+UNKNOWN_REQUIREMENT: Final = "is not valid"
+"""The sentence for a type of error without one of its own; a test looks for it."""
+
+
+def describe_validation_error(
+    detail: Mapping[str, Any], *, in_file: bool = False, show_value: bool = True
+) -> str:
+    """Describe one of pydantic's errors, without the name of what is wrong.
+
+    Args:
+        detail: the error, as in `ValidationError.errors`.
+        in_file: whether the value is from a settings file, where a text has quotes and a mapping
+            is a table.
+        show_value: whether to add the value that was given, as "(got 0)". Of a text that is too
+            long, only its length is added.
+    """
+    kind, context = str(detail["type"]), detail.get("ctx") or {}
+    if kind == "value_error":
+        return str(context["error"])
     if kind == "literal_error":
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
-        return f"choose one of: {choices}"
-    must = _REQUIREMENTS.get(kind)
-    return must.format_map(whole_numbers(context)) if must is not None else None
+        must = f"choose one of: {choices}"
+    else:
+        words = {
+            "text": "a text in quotes" if in_file else "text",
+            "mapping": "a table" if in_file else "an object",
+        }
+        must = _REQUIREMENTS.get(kind, UNKNOWN_REQUIREMENT).format_map(
+            words | whole_numbers(context)
+        )
+    if kind in _WITHOUT_VALUE or not show_value:
+        return must
+    value = detail.get("input")
+    if kind in ("string_too_long", "too_long"):
+        return f"{must} (got {context.get('actual_length') or len(value or ())})"
+    return f"{must} (got {format_given(value)})"
 
 
 def whole_numbers(values: Mapping[str, Any]) -> dict[str, Any]:

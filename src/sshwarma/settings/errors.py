@@ -8,26 +8,14 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from sshwarma.common.near_names import find_near_names
-from sshwarma.common.validation_text import describe_requirement, format_given
+from sshwarma.common.validation_text import (
+    MAX_SHOWN_VALUE_CHARACTERS,
+    describe_validation_error,
+)
 
 _LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
 TABLE_LISTS: Final = ("models", "mcp")
 """Settings that are lists of tables: `[[models]]`, `[[mcp]]`."""
-
-_REQUIREMENTS: Final = {
-    "finite_number": "must be a number",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "string_type": "must be a text in quotes",
-    "path_type": "must be a text in quotes",
-    "model_type": "must be a table",
-    "model_attributes_type": "must be a table",
-    "dict_type": "must be a table",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "too_long": "must have at most {max_length} words",
-}
-"""Requirement on a value of a settings file, by the type of pydantic's error."""
 
 
 def describe_settings_errors(
@@ -53,30 +41,25 @@ def describe_settings_errors(
 def describe_value_error(detail: Mapping[str, Any], *, show_value: bool = True) -> str:
     """Describe one of pydantic's errors, without the name of the setting.
 
-    `show_value` adds the value that was given, if it is short.
+    `show_value` adds the value that was given, if it is short; a long one may be a key.
     """
-    context: Mapping[str, Any] = detail.get("ctx") or {}
-    must = _describe_requirement(str(detail["type"]), context, detail["loc"])
-    if must is None:
-        return str(context["error"]) if "error" in context else str(detail["msg"])
     value = detail.get("input")
-    is_shown = show_value and isinstance(value, bool | int | float | str) and len(str(value)) <= 40
-    return f"{must} (got {format_given(value)})" if is_shown else must
+    is_shown = (
+        show_value
+        and isinstance(value, bool | int | float | str)
+        and len(str(value)) <= MAX_SHOWN_VALUE_CHARACTERS
+    )
+    text = describe_validation_error(detail, in_file=True, show_value=is_shown)
+    return _name_list(detail["loc"], text) if detail["type"] == "tuple_type" else text
 
 
-def _describe_requirement(
-    kind: str, context: Mapping[str, Any], path: Sequence[str | int]
-) -> str | None:
-    """Return what the value must be; None for other errors."""
-    if kind == "tuple_type":
-        field = next((part for part in reversed(path) if isinstance(part, str)), "")
-        if field in TABLE_LISTS:
-            return f"must be tables headed [[{field}]]"
-        example = _LIST_EXAMPLES.get(field)
-        return f"must be a list, such as {example}" if example else "must be a list"
-    if kind in _REQUIREMENTS:
-        return _REQUIREMENTS[kind].format_map(context)
-    return describe_requirement(kind, context)
+def _name_list(path: Sequence[str | int], text: str) -> str:
+    """Say in "must be a list" what such a list looks like, if the setting is known."""
+    field = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if field in TABLE_LISTS:
+        return text.replace("a list", f"tables headed [[{field}]]")
+    example = _LIST_EXAMPLES.get(field)
+    return text.replace("a list", f"a list, such as {example}") if example else text
 
 
 def _describe_setting(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
-from sshwarma.common.validation_text import describe_requirement, format_given, whole_numbers
+from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb
 from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.world.errors import Invalid, NotFound
@@ -328,7 +328,7 @@ def _make_refusal(
             continue  # a word besides a number: the problem of the number names it
         name = str(detail["loc"][0]) if detail["loc"] else ""
         at = at or (places or {}).get(name)
-        problem = describe_error(detail)
+        problem = describe_validation_error(detail)
         parameter = next(
             (candidate for candidate in verb.parameters if candidate.name == name), None
         )
@@ -349,25 +349,6 @@ def _name_argument(verb: Verb, name: str, places: dict[str, tuple[int, int]] | N
     if places is None or parameter is None:
         return name
     return f"--{parameter.option}" if parameter.flag else parameter.option
-
-
-def describe_error(detail: Any) -> str:
-    """Describe one of pydantic's errors, without the name of the argument."""
-    kind, context = detail["type"], detail.get("ctx", {})
-    value = format_given(detail.get("input"))
-    match kind:
-        case "missing":
-            return "required"
-        case "value_error":
-            return str(context["error"])
-        case "extra_forbidden":
-            return "unknown argument"
-        case "string_type":
-            return f"must be text (got {value})"
-        case "less_than":
-            return f"must be less than {whole_numbers(context)['lt']} (got {value})"
-    requirement = describe_requirement(kind, context)
-    return f"{requirement} (got {value})" if requirement is not None else str(detail["msg"])
 
 
 def _describe_parameter(parameter: Parameter) -> str:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.mcp.client.address import check_url, resolve_allowed
 from sshwarma.settings import McpSettings
-from sshwarma.settings.errors import describe_value_error
 from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.world import names
 from sshwarma.world.caller import Caller
@@ -61,7 +61,7 @@ def make_server_settings(
         return McpSettings.model_validate(values)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
-        problem = describe_value_error(detail, show_value=False)
+        problem = describe_validation_error(detail, show_value=False)
         setting = str(detail["loc"][0]) if detail["loc"] else ""
         if setting and setting not in {"command", "url"}:
             problem = f"{setting}: {problem}"

@@ -8,9 +8,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
+from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.models.roster import RosterEntry
 from sshwarma.settings import ModelSettings
-from sshwarma.verbs.grammar import describe_error
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
@@ -71,9 +71,9 @@ def validate_settings(
     except ValidationError as error:
         details = error.errors(include_url=False)
         message = "; ".join(
-            f"{detail['loc'][0]}: {describe_error(detail)}"
+            f"{detail['loc'][0]}: {describe_validation_error(detail)}"
             if detail["loc"]
-            else describe_error(detail)
+            else describe_validation_error(detail)
             for detail in details
         )
         first_value = str(values.get(str(details[0]["loc"][0]), "")) if details[0]["loc"] else ""

@@ -16,6 +16,7 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
+from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.tool_list import (
     BUILTIN_VERBS,
@@ -28,7 +29,6 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.grammar import describe_error
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.world.access import TokenScope
@@ -205,7 +205,8 @@ def _validate_arguments(tool: str, model: type[Any], arguments: dict[str, Any]) 
         return model.model_validate(arguments)
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {describe_error(problem)}"
-            for problem in error.errors(include_url=False)
+            f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: "
+            f"{describe_validation_error(detail)}"
+            for detail in error.errors(include_url=False)
         )
         raise Invalid(f"{tool}: {problems[:400]}.") from error
