@@ -208,7 +208,7 @@ class ShellHandler(ChannelHandler):
     async def _enter_world(self) -> None:
         world, agent = self._world, self._context.require_agent(self._agent_id)
         old_room_id = agent.room_id
-        start = old_room_id if agent.prefs.get("start") == "last" else LOBBY_ID
+        start = old_room_id if read_user_setting(agent.prefs, "start") == "last" else LOBBY_ID
         self._connection.room_id = await self._find_start_room(agent, start)
         if self._ended:
             return
@@ -322,7 +322,7 @@ class ShellHandler(ChannelHandler):
         """Show a question to this agent alone."""
         self._print(draw_question(event))
         agent = self._world.agents.get(self._agent_id)
-        if agent is not None and agent.prefs.get("bell", "on") == "on":
+        if agent is not None and _is_setting_on(agent.prefs, "bell"):
             self.terminal.bell()
 
     async def _on_moved_out(self, reason: str) -> None:
@@ -378,7 +378,7 @@ class ShellHandler(ChannelHandler):
             self.terminal.print(drawn)
 
     def _choose_theme(self, prefs: dict[str, Any]) -> str:
-        return "mono" if self._no_colour else str(prefs.get("theme", "dark"))
+        return "mono" if self._no_colour else read_user_setting(prefs, "theme")
 
 
 def _is_setting_on(prefs: dict[str, Any], name: str) -> bool:
