@@ -14,6 +14,7 @@ sys.path.insert(0, str(TOP))
 
 from docs.generate import PAGES  # noqa: E402 - the path is set above
 
+from sshwarma.common.limit_text import fill_limits  # noqa: E402
 from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
@@ -175,3 +176,36 @@ def test_example_settings_are_valid() -> None:
     settings = load_settings(TOP / "examples" / "sshwarma.toml")
     assert [model.name for model in settings.models] == ["qwen", "opus"]
     assert settings.registration.mode == "invite"
+
+
+FIGURES = {
+    # Sentences of written pages with a limit in them, each by the name of its constant.
+    "security.md": (
+        "sends no request head in {HTTP_HEAD_TIMEOUT_SECONDS}, or no body in"
+        " {HTTP_BODY_TIMEOUT_SECONDS}, is closed. {MAX_HTTP_CONNECTIONS} are open at most,"
+        " {MAX_API_REQUESTS_PER_AGENT} of them",
+        "has not arrived in {SAFE_HTTP_INPUT_SECONDS},",
+        "longer than {REPORT_TIMEOUT_SECONDS} or more than {MAX_REPORT_MEMORY_BYTES}",
+        "ends within {SIGN_IN_TIMEOUT_SECONDS}.",
+    ),
+    "mcp.md": (
+        "for {STAY_AFTER_REQUEST_SECONDS} after its last request",
+        "in a fixed order, {MAX_PAGE_ENTRIES} to a page",
+        "waits up to {MAX_WAIT_SECONDS} for the first event",
+        "Messages {MAX_CLIENT_MESSAGE_BYTES}; {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams,"
+        " {MAX_MCP_SESSIONS_PER_AGENT} sessions of the older era and"
+        " {MAX_CLIENT_CALLS_PER_AGENT} calls at a time, {MAX_SUBSCRIBED_RESOURCES} subscriptions",
+    ),
+}
+FIGURE_WITH_UNIT = re.compile(r"\d[\d,.]* (?:s|KiB|MiB|seconds|minutes)\b")
+NOT_LIMITS = {"20 MiB"}  # what the SDK takes in memory
+
+
+@pytest.mark.parametrize("page", FIGURES)
+def test_figures_of_written_pages_are_those_of_the_program(page: str) -> None:
+    text = " ".join((TOP / "docs" / page).read_text(encoding="utf-8").split())
+    for sentence in FIGURES[page]:
+        filled = fill_limits(sentence)
+        assert filled in text
+        text = text.replace(filled, "")
+    assert set(FIGURE_WITH_UNIT.findall(text)) <= NOT_LIMITS, "a figure without its constant"

@@ -12,7 +12,11 @@ from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import every_verb
 
 TOP = Path(__file__).parents[2]
-TYPED_LIMIT = re.compile(r"(?:default|at\s+most)\s+[0-9][0-9,]+|[0-9]+\s+(?:[KM]iB|bytes)")
+TYPED_LIMIT = re.compile(
+    r"(?:default|[Aa]t\s+most)\s+[0-9][0-9,]+|[0-9]+\s+(?:[KM]iB|bytes|if\s+left\s+out)"
+    r"|(?:[0-9][0-9.]*|\b(?:two|three|five|ten))\s+(?:s|seconds?|minutes?|letters)\b"
+    r"|\blast\s+(?:two|three|five|ten)\b"
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,14 @@ def test_no_help_text_types_a_limit_by_hand() -> None:
     assert {
         name: found for name, text in texts.items() if (found := TYPED_LIMIT.findall(text))
     } == {}
+
+
+def test_typed_limits_are_detected() -> None:
+    """The pattern finds what help texts once typed by hand."""
+    for typed in ("within 0.3 s;", "waits ten minutes", "three letters on", "1000 if left out",
+                  "after 1 to 60 seconds", "the last five unless", "At most 200 rows"):  # fmt: skip
+        assert TYPED_LIMIT.search(typed), typed
+    assert not TYPED_LIMIT.search("/mute bob 10, /history 50; {MAX_REPORT_ROWS} rows")
 
 
 def test_every_help_text_shows_values() -> None:

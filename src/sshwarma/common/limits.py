@@ -26,6 +26,12 @@ MAX_PASTE_CHARACTERS: Final = 64 * 1024
 MAX_MENTION_SCAN_CHARACTERS: Final = 16_384
 """Characters of a message, from its beginning, in which `@name` calls somebody: a typed line."""
 
+MIN_MENTION_PREFIX_CHARACTERS: Final = 3
+"""Characters of `@name` that call a model by the start of its name: `@al` is too short."""
+
+PIPE_WAIT_SECONDS: Final = 0.3
+"""Seconds that a command over ssh with optional text waits for piped input to begin."""
+
 MAX_SEARCH_WORDS: Final = 64
 """Words of one search: each more costs time in every row that has the others."""
 
@@ -90,6 +96,9 @@ MAX_INPUT_HISTORY_LINES: Final = 300
 """Lines of input history kept for each agent."""
 
 # Logging in
+
+MAX_KEEPALIVE_MISSES: Final = 3
+"""Keepalives in a row that a link over ssh may miss; then it is dropped."""
 
 REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """Seconds a newcomer has to answer: they hold a connection without an account."""
@@ -351,6 +360,12 @@ MAX_CONTEXT_TURNS: Final = 300
 MAX_CONTEXT_TALK_ROWS: Final = 1_000
 """Rows of talk that a context reads."""
 
+LAYER_TIMEOUT_SECONDS: Final = 1.0
+"""Seconds that a script of `hook:wrap` may run: every answer waits for it."""
+
+DEFAULT_LAYER_TOKENS: Final = 1_000
+"""Tokens of a layer that sets no budget."""
+
 DEFAULT_CONTEXT_TOKENS: Final = 32_000
 """Tokens of a context for a model that states no budget."""
 
@@ -504,6 +519,12 @@ MAX_SERVER_MESSAGES_PER_SECOND: Final = 2_000
 
 MAX_SERVER_MESSAGES_BURST: Final = 10_000
 """Messages of one server read as fast as they come."""
+
+MIN_RECONNECT_SECONDS: Final = 1.0
+"""Seconds until the first attempt to reconnect a server; each further one waits twice as long."""
+
+MAX_RECONNECT_SECONDS: Final = 60.0
+"""Seconds between two attempts to reconnect a server."""
 
 MCP_CONNECT_TIMEOUT_SECONDS: Final = 10.0
 """Seconds to connect to a server's URL."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from sshwarma.common.limits import DEFAULT_LINE_BYTES
+from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_KEEPALIVE_MISSES
 from sshwarma.settings.addresses import (
     check_address,
     check_address_or_off,
@@ -30,7 +30,8 @@ class SshSettings(SettingsSection):
         15,
         gt=0,
         le=600,
-        description="Seconds between keepalives; a link that misses three is dropped.",
+        description="Seconds between keepalives; a link that misses"
+        f" {MAX_KEEPALIVE_MISSES} is dropped.",
     )
     max_connections: int = Field(2000, gt=0, description="Maximum number of ssh connections.")
     max_connections_per_address: int = Field(

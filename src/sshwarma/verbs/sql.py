@@ -255,7 +255,8 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     """Query the database with one SELECT.
 
     The query reads what you may see: rooms you may enter, your private conversations, your own
-    bag, and no secrets. At most 200 rows are shown. A query times out after 2 s.
+    bag, and no secrets. At most {MAX_REPORT_ROWS} rows are shown. A query times out after
+    {REPORT_TIMEOUT_SECONDS}.
 
     Args:
         text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,

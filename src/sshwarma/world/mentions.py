@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
+from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS, MIN_MENTION_PREFIX_CHARACTERS
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.world.agents import Agent, AgentDirectory
 
@@ -21,9 +21,6 @@ _QUOTATION: Final = re.compile(
     r"(`+)[^`]+\1(?!`)|(?<!\w)\"[^\"]+\"|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
 )
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
-
-MIN_MENTION_PREFIX_CHARACTERS: Final = 3
-"""Minimum length of a mentioned prefix: `@al` is too short for alice."""
 
 
 def extract_mentions(text: str) -> tuple[str, ...]:

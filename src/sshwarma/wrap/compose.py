@@ -15,7 +15,7 @@ import structlog
 from cachetools import LRUCache
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
+from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, DEFAULT_LAYER_TOKENS
 from sshwarma.world import notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout
@@ -59,7 +59,11 @@ MAX_INLINE_ROWS: Final = 200
 MAX_REMEMBERED_WINDOWS: Final = 1_000
 """Rooms whose window keeps its beginning from one request to the next."""
 
-_HOOK_LAYER_DEFAULTS: Final = {"stability": "turn", "side": "conversation", "budget": 1000}
+_HOOK_LAYER_DEFAULTS: Final = {
+    "stability": "turn",
+    "side": "conversation",
+    "budget": DEFAULT_LAYER_TOKENS,
+}
 """Defaults of a hook's layer."""
 
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from sshwarma.common.limits import LAYER_TIMEOUT_SECONDS
+
 SETUP: Final = b"S"
 READY: Final = b"K"
 RUN: Final = b"R"
@@ -42,7 +44,7 @@ MIB: Final = 1 << 20
 class LuaLimits:
     """Limits of one run, and of the number of runs. Sizes in bytes, times in seconds."""
 
-    run_seconds: float = 1.0  # of running, without the time waiting for host.call
+    run_seconds: float = LAYER_TIMEOUT_SECONDS  # of running, without the time waiting for host.call
     total_seconds: float = 60.0  # with waiting
     interrupt_fraction: float = 0.9  # of `run_seconds`; then an interruptible script is stopped
     max_memory_bytes: int = 256 * MIB  # address space of the process over its size at the start

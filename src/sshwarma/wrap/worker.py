@@ -1,7 +1,7 @@
 """The process that runs Lua: frames in on stdin, frames out on stdout, a new state for each run.
 
-The server starts it as `python -m sshwarma.wrap.worker`. It imports only `protocol` and `confine`
-of the program, holds no secret, and drops its rights before it reads a script.
+The server starts it as `python -m sshwarma.wrap.worker`. It imports only `protocol`, `confine` and
+`common.limits` of the program, holds no secret, and drops its rights before it reads a script.
 """
 
 from __future__ import annotations

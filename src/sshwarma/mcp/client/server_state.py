@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sshwarma.common.limits import MAX_RECONNECT_SECONDS, MIN_RECONNECT_SECONDS
+
 ServerState = Literal[
     "new", "connecting", "up", "degraded", "down", "needs-key", "needs-sign-in", "stopped"
 ]
@@ -28,7 +30,7 @@ class SupervisorTiming:
     probe_timeout: float = 10.0
     refresh: float = 300.0
     debounce_seconds: float = 1.0  # delay between a change notification and reading the listing
-    first_retry_seconds: float = 1.0
-    max_retry_seconds: float = 60.0
+    first_retry_seconds: float = MIN_RECONNECT_SECONDS
+    max_retry_seconds: float = MAX_RECONNECT_SECONDS
     stable_seconds: float = 30.0  # uptime after which the backoff restarts at first_retry_seconds
     port_check_seconds: float = 2.0  # interval of port checks while the server's port is closed

@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
@@ -38,12 +39,10 @@ from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
 
-PIPE_WAIT_SECONDS: Final = 0.3
-"""How long a command with optional text waits for piped input."""
-
 LATE_PIPE_MESSAGE: Final = (
-    b"Piped input ignored: nothing arrived in the first 0.3 s. Use --stdin to wait for it.\n"
-)
+    f"Piped input ignored: nothing arrived in the first {PIPE_WAIT_SECONDS:g} s."
+    " Use --stdin to wait for it.\n"
+).encode()
 
 _DOOR_FLAG: Final = re.compile(r"\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)")
 _FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")

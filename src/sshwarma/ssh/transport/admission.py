@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from sshwarma.common.limits import (
+    MAX_KEEPALIVE_MISSES,
     MAX_TERMINAL_COLUMNS,
     MAX_TERMINAL_ROWS,
     MIN_TERMINAL_COLUMNS,
@@ -79,7 +80,7 @@ class AdmissionLimits:
     """Open channels of one connection, as OpenSSH's MaxSessions."""
     keepalive_seconds: float = DEFAULTS.keepalive_seconds
     """Silence after which a keepalive is sent."""
-    max_keepalive_misses: int = 3
+    max_keepalive_misses: int = MAX_KEEPALIVE_MISSES
     """Silent intervals before a peer counts as dead: 45 s, so no ghost lasts a minute."""
     max_rekey_burst: int = 16
     """Key exchanges a client may request at once; each costs about 1 ms of CPU."""
