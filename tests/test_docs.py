@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from docs.generate import PAGES  # noqa: E402 - the path is set above
 from sshwarma.common.limit_text import fill_limits  # noqa: E402
 from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
+from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
 from sshwarma.verbs.registry import find_entry, verb_names  # noqa: E402
+from sshwarma.world.errors import WorldError  # noqa: E402
 
 WRITTEN_PAGES = sorted(
     page.relative_to(TOP)
@@ -154,6 +157,36 @@ def test_verbs_named_in_help_and_readme_exist() -> None:
     named = {word for text in shown for word in re.findall(r"(?<![\w/.])/([a-z]+)\b", text)}
     unknown = {word for word in named if find_entry(word) is None}
     assert unknown <= {"healthz", "metrics", "srv", "path", "api"}
+
+
+def test_lines_of_help_and_readme_parse_as_typed() -> None:
+    """An indented `/…` line is typed as it stands: its verb, flags and arguments must exist."""
+    texts = {**load_help_topics(), "README": (TOP / "README.md").read_text(encoding="utf-8")}
+    refused = {}
+    lines = [(name, line) for name, text in texts.items() for line in typed_lines(text)]
+    assert len(lines) > 80
+    for name, line in lines:
+        try:
+            verb, start = split_verb(line)
+            parse_call(verb, line, start)
+        except WorldError as error:
+            refused[f"{name}: {line}"] = error.message
+    assert refused == {}
+
+
+TYPED_LINE = re.compile(r"^(?: {2,}|[a-z]+> )(/[a-z].*)$", re.MULTILINE)
+
+
+def typed_lines(text: str) -> Iterator[str]:
+    """The lines that a text shows as typed, without the remarks beside them."""
+    for shown in TYPED_LINE.findall(re.sub(r" *\\\n *", " ", text)):
+        line = re.split(r" {2,}", shown)[0]
+        yield from (f"/{part}" for part in line.removeprefix("/").split(", /"))
+
+
+def test_typed_lines_are_found() -> None:
+    text = "  /a b \\\n    --c d   remark\n\n/no line\n  /e f, /g   remark\nlobby> /h   i\n"
+    assert list(typed_lines(text)) == ["/a b --c d", "/e f", "/g", "/h"]
 
 
 def test_no_help_topic_has_the_name_of_a_verb() -> None:
