@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
-from sshwarma.verbs.registry import find_entry, verb_names  # noqa: E402
+from sshwarma.verbs.registry import VerbOptions, find_entry, verb, verb_names  # noqa: E402
 from sshwarma.world.errors import WorldError  # noqa: E402
 
 WRITTEN_PAGES = sorted(
@@ -117,6 +118,17 @@ def test_contributing_page_names_every_member_of_a_tool_provider() -> None:
     assert not [name for name in members if f"`{name}`" not in text]
 
 
+def test_contributing_page_says_how_a_right_is_declared() -> None:
+    text = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("## Add a verb")[2].partition("\n## ")[0]
+    for name in ("needs", "also_needs", "scope", "section", "examples"):
+        assert name in VerbOptions.__annotations__ or name in signature(verb).parameters
+        assert f"`{name}`" in section, name
+    tables = (TOP / "tests" / "verbs" / "test_rights.py").read_text(encoding="utf-8")
+    for name in ("NEEDS", "REFUSED_IN_A_WORLD_OF_OTHERS"):
+        assert f"`{name}`" in section and f"\n{name} = " in tables
+
+
 def test_patterns_detect_symbols_and_bare_files_that_a_page_names() -> None:
     text = "see `gone.py`, `Gone`, `world.Gone`, `Gone.call`, `Gone` of `a/b.py` and `x_y` (`c.py`)"
     assert NAMED_BARE_FILE.findall(text) == ["gone.py", "c.py"]
@@ -167,8 +179,8 @@ def test_lines_of_help_and_readme_parse_as_typed() -> None:
     assert len(lines) > 80
     for name, line in lines:
         try:
-            verb, start = split_verb(line)
-            parse_call(verb, line, start)
+            known, start = split_verb(line)
+            parse_call(known, line, start)
         except WorldError as error:
             refused[f"{name}: {line}"] = error.message
     assert refused == {}

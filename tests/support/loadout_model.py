@@ -1,5 +1,7 @@
-"""The loadout's rules (DESIGN section 5) written down a second time, as plainly as can be, over
-plain dicts: what the program's one predicate is held against."""
+"""The rules of the loadout in plain dicts: what `world/loadout.py` is held against.
+
+They are those of its docstring, written a second time, as plainly as possible.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The one predicate: every rule of DESIGN section 5, one test a rule. The tree machine holds the
-same rules against random worlds."""
+"""Every rule of the docstring of `world/loadout.py`, one test a rule.
+
+The tree machine holds the same rules against random worlds.
+"""
 
 from __future__ import annotations
 
