@@ -89,7 +89,7 @@ async def test_a_command_that_fails_early_counts_as_a_line(
         output = await run_command(world, bob.id, command, rate)
         assert b"lines in 10 seconds" not in output.err
     output = await run_command(world, bob.id, command, rate)
-    assert output.err.startswith(b"That is more than 2 lines in 10 seconds.")
+    assert output.err.startswith(b"At most 2 lines in 10 seconds are accepted.")
     assert await output.status == 1
 
 

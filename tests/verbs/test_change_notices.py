@@ -255,7 +255,7 @@ async def test_clearing_notes_removes_no_state(alice: Someone) -> None:
 
 async def test_a_detected_state_is_not_removed_by_hand(alice: Someone) -> None:
     why = str(await refused(alice, "/state remove mcp:x"))
-    assert why.startswith("mcp:x is detected and cannot be removed by hand. mcp:NAME holds while")
+    assert why.startswith("mcp:x is detected and cannot be removed by hand. mcp:NAME is set while")
 
 
 async def test_only_an_agent_itself_names_a_room_after_it(alice: Someone, bob: Someone) -> None:
@@ -306,9 +306,9 @@ async def test_result_says_what_was_changed_and_where(alice: Someone) -> None:
         ("/unequip me sshwarma:fork", "Unequipped sshwarma:fork from you."),
         ("/move style to me", "Moved style to your bag."),
         ("/put style = x", "Made style in lobby (1 byte)."),
-        ("/state add dry", "The state dry holds in lobby now."),
+        ("/state add dry", "Set the state dry in lobby."),
         ("/state add dry", "The state dry is already set in lobby."),
-        ("/state remove dry", "The state dry does not hold in lobby now."),
+        ("/state remove dry", "Removed the state dry from lobby."),
         ("/state remove dry", "The state dry is not set in lobby."),
         ("/gc orphans", "Would delete 0 orphans."),
     ):

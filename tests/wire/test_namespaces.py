@@ -186,7 +186,7 @@ def test_namespace_with_a_missing_state_cannot_be_loaded(ann: Person) -> None:
     )
     refused = ann.run("load deploy")
     assert refused.status == 1
-    assert "needs ci-configured" in refused.err
+    assert "requires the state ci-configured" in refused.err
     ann.does("state add ci-configured")
     assert listed(ann)["deploy"]["available"]
     ann.does("load deploy")

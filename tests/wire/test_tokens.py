@@ -58,5 +58,5 @@ def test_a_revoked_token_is_refused(world: Server, alice: Person, bob: Person) -
 def test_token_secret_is_shown_once_on_its_own_line(alice: Person) -> None:
     shown = alice.run("token new laptop --days 3").lines
     assert shown[0].startswith("swt_")
-    assert shown[1].startswith("It speaks for you with the scope act until ")
+    assert shown[1].startswith("It acts as you, with the scope act until ")
     assert shown[0] not in alice.run("token").out

@@ -127,7 +127,7 @@ SET_RIGHT: Final = ArgumentRight("text", Right.BUILD, "to set it")
 
 @dataclass(frozen=True, slots=True)
 class RoomText:
-    """A text of a room that a verb has read or changed: vibe, description or a topic."""
+    """A text of a room that a verb has read or changed: vibe or description."""
 
     room: str
     what: str
@@ -164,8 +164,8 @@ def draw_room_text(result: RoomText) -> Block:
 async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
     """Show or set the vibe of this room.
 
-    The vibe is the mood of the room in one line. People see it when they look, models in their
-    context.
+    The vibe is the mood of the room in one line. It is part of each look, and of what models are
+    sent.
 
     For models:
         Show or set the mood of your room.

@@ -165,5 +165,5 @@ async def rebuild_notes(caller: Caller, model: ModelMention | None = None) -> Co
 
     has_notes = await caller.change(work, f"had {agent.name}'s notes rebuilt")
     if has_notes:
-        return Confirmation(f"{agent.name}'s notes are those that its newest answer set.")
-    return Confirmation(f"No answer of {agent.name} that is kept has set notes: they are empty.")
+        return Confirmation(f"Restored {agent.name}'s notes from its newest answer.")
+    return Confirmation(f"None of {agent.name}'s kept answers set notes, so its notes are empty.")

@@ -195,9 +195,9 @@ async def unequip(
 ) -> EquipResult:
     """Unequip tools and data.
 
-    Takes back that they were equipped there. A tool that is on there only through its namespace is
-    switched off there. The things themselves are kept. Equipping them again restores their
-    priority.
+    Removes them from the equipment of the context. A tool that is on there only through its
+    namespace is switched off there. The things themselves are kept. Equipping them again restores
+    their priority.
 
     For models:
         Take back what was equipped there. A tool that is on there only through its namespace is

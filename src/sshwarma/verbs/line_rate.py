@@ -46,8 +46,8 @@ class LineRateLimiter:
         wait = self._window.hit(agent_id)
         if wait > 0:
             raise RateLimited(
-                f"That is more than {self._window.limit} {self._unit}"
-                f" in {RATE_WINDOW_SECONDS:.0f} seconds.",
+                f"At most {self._window.limit} {self._unit} in {RATE_WINDOW_SECONDS:.0f} seconds"
+                " are accepted.",
                 retry_after_seconds=wait,
                 hint=f"Wait {math.ceil(wait)} s; {after or self._after}.",
             )

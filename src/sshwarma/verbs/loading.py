@@ -194,9 +194,9 @@ def _explain_missing_state(namespace: NamespaceSummary) -> str:
         case ():
             return "is not available now" if namespace.enabled else "is disabled"
         case (single,):
-            return f"needs {single}, which does not hold here"
+            return f"requires the state {single}, which is not set here"
         case several:
-            return f"needs {', '.join(several)}, which do not hold here"
+            return f"requires the states {', '.join(several)}, which are not set here"
 
 
 def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
@@ -205,7 +205,7 @@ def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     if manual_states:
         return (
             next_call("{} sets it.", "state add", name=manual_states[0]),
-            next_call("{} shows the states that hold.", "state list"),
+            next_call("{} shows the states that are set.", "state list"),
         )
     if namespace.missing:
         server = namespace.missing[0].removeprefix("mcp:")
@@ -235,7 +235,7 @@ async def unload(
 ) -> LoadResult:
     """Unload a namespace.
 
-    Takes back that it was loaded there. Whatever else loads it still does; off switches it off for
+    Removes it from the equipment there. Whatever else loads it still does; off switches it off for
     the room or agent all the same, until it is loaded there again.
 
     For models:
@@ -293,7 +293,7 @@ class NamespaceMatch:
     Attributes:
         score: from 0 to 1; 1 is the best match.
         why: the reason for the match.
-        missing: required states that do not hold.
+        missing: required states that are not set.
     """
 
     id: str

@@ -182,7 +182,7 @@ async def remove_server(caller: Caller, name: ServerName) -> Confirmation:
 
 @mcp.verb("refresh", needs=Right.ADMIN, tool=False, examples=("/mcp refresh holler",))
 async def refresh_server(caller: Caller, name: ServerName) -> ServerDetails:
-    """Connect to an MCP server again now, and list its tools again.
+    """Reconnect to an MCP server and read its tools again.
 
     Args:
         name: the server.
@@ -275,8 +275,8 @@ async def log_in(
 ) -> SignInInstructions | Confirmation:
     """Sign in to an MCP server with a browser.
 
-    Without an address it shows the one to open. Everybody here then acts in your name there, so
-    only owners may.
+    Without an address it shows the one to open. Everyone here then uses that server as you, so only
+    owners may sign in.
 
     Args:
         name: the server.
@@ -328,7 +328,7 @@ async def _connection_of(caller: Caller, hub: Hub, name: str, done: str) -> Conf
     if condition.reason:
         reason = condition.reason[0].lower() + condition.reason[1:]
         return Confirmation(
-            f"{done} {name}, but it cannot connect: {reason}. It is tried again.",
+            f"{done} {name}, but it cannot connect: {reason}. This server keeps retrying.",
             next_call("{} shows its state.", "mcp show", name=name),
         )
     return Confirmation(

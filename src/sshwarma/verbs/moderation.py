@@ -48,7 +48,7 @@ async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> C
         raise NotFound(f"{target.name} is not in {here.name}.")
     if here.id == LOBBY_ID:
         raise Conflict(
-            "Nobody can be kicked from the lobby.",
+            "You cannot kick anyone from the lobby.",
             hint=(
                 next_call("{} works here.", "mute", name=target.name),
                 next_call("So does {}.", "ban", name=target.name),

@@ -14,7 +14,7 @@ class NamespaceSummary:
     """A namespace as it is for the caller in its room.
 
     Attributes:
-        missing: required states that do not hold.
+        missing: required states that are not set.
         tools: number of its tools.
         tools_on: number of its tools that are equipped.
         switched_off: where it is switched off for the caller: room, agent or "".

@@ -282,7 +282,7 @@ def _describe_exceptions(contexts: list[Thing]) -> str:
     ]
     excess = len(contexts) - MAX_NAMED_PLACES
     more = f" and {excess} more" if excess > 0 else ""
-    return f" Some or all of it is switched off, and stays off: {', '.join(places)}{more}."
+    return f" It stays switched off, in whole or in part: {', '.join(places)}{more}."
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:

@@ -85,7 +85,7 @@ async def _find_model(caller: Caller, name: str | None) -> Agent:
     except (NotFound, Invalid) as error:
         if name is not None and name in await caller.world.states(caller.room_id):
             error.hints += (next_call("{} removes the state.", "state remove", name=name),)
-        error.hints += (next_call("{} shows the states that hold here.", "state list"),)
+        error.hints += (next_call("{} shows the states of this room.", "state list"),)
         raise
 
 

@@ -102,10 +102,10 @@ class SkillDetails:
 @view(SkillDetails)
 def draw_skill_details(skill: SkillDetails) -> Block:
     """Draw a skill: where it is active, and its instructions."""
-    active = ", ".join(skill.active) or "nowhere here"
+    active = f"Active: {', '.join(skill.active)}" if skill.active else "Not active here"
     return block(
         line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
-        line(f"Active: {active}; activated {format_count(skill.activations, 'time')}"),
+        line(f"{active}; activated {format_count(skill.activations, 'time')}"),
         *([line(skill.about)] if skill.about else []),
         *text_lines(skill.text, indent=2),
     )

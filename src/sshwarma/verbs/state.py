@@ -1,4 +1,4 @@
-"""The verbs of `/state`: the states that hold in a room."""
+"""The verbs of `/state`: the states of a room."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MCP_PREFIX: Final = "mcp:"
 
 
 async def complete_needed_states(request: CompletionRequest) -> list[Option]:
-    """List the states that a namespace requires and that do not hold."""
+    """List the states that a namespace requires and that are not set."""
     states = await request.caller.world.states(request.caller.room_id)
     summaries = await all_listed(request.caller)
     needs = {state: summary.id for summary in summaries for state in summary.required_states}
@@ -40,7 +40,7 @@ async def complete_needed_states(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_held_states(request: CompletionRequest) -> list[Option]:
-    """List the states that hold, except those of MCP servers."""
+    """List the states of the room, except those of MCP servers."""
     states = await request.caller.world.states(request.caller.room_id)
     return [(state, "") for state in sorted(states) if not state.startswith(MCP_PREFIX)]
 
@@ -51,7 +51,7 @@ HeldState: TypeAlias = Annotated[str, Arg(complete=complete_held_states)]
 
 @dataclass(frozen=True, slots=True)
 class RoomStates:
-    """The states that hold in a room: those set by hand, and those detected."""
+    """The states of a room: those set by hand, and those detected."""
 
     room: str
     set: tuple[str, ...]
@@ -60,11 +60,11 @@ class RoomStates:
 
 @view(RoomStates)
 def draw_room_states(states: RoomStates) -> Block:
-    """Draw the states that hold in a room, the detected ones marked."""
+    """Draw the states of a room, the detected ones marked."""
     if not states.set and not states.found:
         return block(line(("room", states.room), " has no states."))
     return block(
-        line(("heading", f"States that hold in {states.room}:")),
+        line(("heading", f"States of {states.room}:")),
         *(line("  ", ("ok", name)) for name in states.set),
         *(line("  ", ("ok", name), ("dim", "  detected")) for name in states.found),
     )
@@ -75,22 +75,22 @@ state = group(
     section="Inventory",
     default_takes_words=True,
     spellings={"": "notes show", "show": "notes show", "clear": "notes clear"},
-    doc="""Show and set the states that hold in this room.
+    doc="""Show and set the states of this room.
 
     Tools and namespaces may require states, such as ci-configured. They can be used only where
-    those states hold. You add and remove states by hand; others are detected: mcp:NAME holds while
-    that server is connected, project-loaded while the room's directory exists, git-present while it
-    is under git.
+    those states are set. You add and remove states by hand; others are detected: mcp:NAME is set
+    while that server is connected, project-loaded while the room's directory exists, git-present
+    while it is under git.
 
-    What a model keeps about the room are its notes: /notes. /state, /state @qwen and
-    /state clear @qwen are those too.
+    A model's notes about the room are shown by /notes; /state, /state @qwen and /state clear @qwen
+    are other spellings of /notes.
     """,
 )
 
 
 @state.verb("list", needs=Right.ENTER, tool=False, examples=("/state list",))
 async def list_states(caller: Caller) -> RoomStates:
-    """List the states that hold in this room."""
+    """List the states of this room."""
     return await _room_states(caller)
 
 
@@ -166,11 +166,13 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
     if not holds and is_detected:
         raise Invalid(
             f"{shorten_name(name)} is detected and cannot be removed by hand.",
-            hint="mcp:NAME holds while that server is connected; the others depend on the room's"
+            hint="mcp:NAME is set while that server is connected; the others depend on the room's"
             " directory.",
         )
     if holds and name.startswith(MCP_PREFIX):
-        raise Invalid(f"{shorten_name(name)} is detected: it holds while that server is connected.")
+        raise Invalid(
+            f"{shorten_name(name)} is detected: it is set while that server is connected."
+        )
     if not namespace_fields.STATE_NAME_PATTERN.fullmatch(name):
         raise Invalid(
             f"{shorten_name(name) or 'Nothing'} cannot be the name of a state.",
@@ -183,7 +185,7 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         if (name in states) is holds:
             return False
         if len(states) >= MAX_ROOM_STATES and holds:
-            raise Invalid(f"At most {MAX_ROOM_STATES} states hold in a room.")
+            raise Invalid(f"A room can have at most {MAX_ROOM_STATES} states.")
         new_states = [*states, name] if holds else [word for word in states if word != name]
         things.set_metadata(tx, room.id, states=new_states or None)
         caller.append_notice(tx, f"{'set' if holds else 'removed'} the state {name}")
@@ -194,6 +196,6 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
         return Confirmation(
             f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
         )
-    return Confirmation(
-        f"The state {name} {'holds' if holds else 'does not hold'} in {room.name} now."
-    )
+    if holds:
+        return Confirmation(f"Set the state {name} in {room.name}.")
+    return Confirmation(f"Removed the state {name} from {room.name}.")

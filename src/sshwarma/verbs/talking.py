@@ -213,7 +213,7 @@ async def wait_for_answers(caller: Caller, message: SentMessage) -> MessageAnswe
 
 @verb("me", section="Talking", needs=Right.TALK, examples=("/me waves",))
 async def me(caller: Caller, text: Text) -> SentMessage:
-    """Say what you do.
+    """Show the room an action of yours.
 
     The room sees your name and then the text, as in: * alice waves.
 

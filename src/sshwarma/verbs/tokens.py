@@ -44,9 +44,9 @@ def draw_new_token(token: NewToken) -> Block:
         line(
             (
                 "dim",
-                f"It speaks for you with the scope {token.scope}{until}. It is shown only once:",
+                f"It acts as you, with the scope {token.scope}{until}. Copy it now:",
             ),
-            ("dim", " only a hash of it is kept."),
+            ("dim", " only its hash is stored."),
             hang=2,
         ),
     )

@@ -211,7 +211,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
 async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTestResult:
     """Call a Lua tool and show the result only to you.
 
-    A disabled tool can be tested too, by who may change it.
+    Those who may change a disabled tool can still test it.
 
     Args:
         name: the tool.
@@ -265,7 +265,8 @@ async def enable_tool(caller: Caller, name: ToolName) -> Confirmation:
 async def disable_tool(caller: Caller, name: ToolName) -> Confirmation:
     """Disable a tool for everybody at once.
 
-    The tool itself stays as it is; who may change it can still test it.
+    The tool itself stays as it is; those who may change it can still
+    test it.
 
     Args:
         name: the tool.

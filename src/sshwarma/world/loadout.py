@@ -203,7 +203,7 @@ def find_equippable_tools(
 ) -> list[LoadoutItem]:
     """Return live tools that are not among the ids `on`, by qualified name, up to `limit`.
 
-    Only tools in rooms and bags that are open to the caller. `states` are those that hold.
+    Only tools in rooms and bags that are open to the caller. `states` are those that are set.
     """
     query = (
         select(things_table)
@@ -275,7 +275,7 @@ def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
 
 
 def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
-    """Return the states that hold in a room, without the detected ones."""
+    """Return the states that were set in a room, without the detected ones."""
     room = things.get_thing(conn, room_id) if room_id else None
     states = set(room.metadata.get("states", ())) if room else set()
     servers = select(things_table.c.name).where(

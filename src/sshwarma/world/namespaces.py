@@ -288,5 +288,5 @@ def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
 
 
 def missing_states(required: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
-    """Return the required states that do not hold."""
+    """Return the required states that are not set."""
     return tuple(dict.fromkeys(state for state in required if state not in held))

@@ -189,7 +189,7 @@ class World:
                 self.publish(WorldChanged(room_id))
 
     async def states(self, room_id: str) -> frozenset[str]:
-        """Return the states that hold in a room."""
+        """Return the states of a room, set and detected."""
         detected_states = self.detected_states(room_id)
         return await self.memoized(
             ("states", room_id), lambda conn: loadout.read_states(conn, room_id) | detected_states
