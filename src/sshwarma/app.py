@@ -113,7 +113,7 @@ class App:
         return app
 
     async def stop(self, reason: str = SHUTDOWN_MESSAGE) -> None:
-        """Tell people, finish what is being written, let go of everything."""
+        """Notify people, finish pending writes, and release all resources."""
         for farewell in list(self.ssh_context.on_stop):
             farewell(reason)
         await self._parts.aclose()

@@ -125,7 +125,7 @@ MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent."""
 
 DEFAULT_MUTE_MINUTES: Final = 60
-"""Minutes of a mute, unless it says otherwise."""
+"""Default minutes of a mute."""
 
 # Names and texts
 
@@ -181,7 +181,7 @@ MAX_CALL_ATTACHMENTS: Final = 20
 """Attachments kept of one tool call."""
 
 DEFAULT_GARBAGE_DAYS: Final = 30
-"""Days since the deletion of a thing that `/gc stale` lists, unless it says otherwise."""
+"""Default days since the deletion of a thing that `/gc stale` lists."""
 
 # What is shown
 
@@ -255,7 +255,7 @@ MAX_LISTED_TURNS: Final = 200
 """Turns that one list shows."""
 
 DEFAULT_LISTED_TURNS: Final = 10
-"""Turns that one list shows, unless it says otherwise."""
+"""Default turns that one list shows."""
 
 MAX_FOUND_NAMESPACES: Final = 10
 """Namespaces that a search shows."""
@@ -352,7 +352,7 @@ MAX_HISTORY_ROWS: Final = 1_000
 """Rows that one page of history shows."""
 
 DEFAULT_HISTORY_ROWS: Final = 20
-"""Rows of one page of history, unless it says otherwise."""
+"""Default rows of one page of history."""
 
 MAX_CONTEXT_TURNS: Final = 300
 """Turns of a conversation that a context reads, however large the window."""
@@ -396,7 +396,7 @@ MAX_ARGUMENTS_BYTES: Final = 1 << 20
 """Bytes of the arguments of a call, as JSON."""
 
 MAX_ARGUMENT_CHECKS: Final = 50_000
-"""Keywords of a tool's schema checked for the values of one call: they hold up everybody."""
+"""Keywords of a tool's schema checked for the values of one call: they block the event loop."""
 
 MAX_NAMED_PROBLEMS: Final = 20
 """Problems with arguments that one refusal names."""
@@ -589,7 +589,7 @@ MAX_WAIT_SECONDS: Final = 60.0
 """Seconds that a client may wait for events in one call."""
 
 DEFAULT_WAIT_SECONDS: Final = 25.0
-"""Seconds that it waits unless it says otherwise: less than the timeout of most clients."""
+"""Seconds that it waits by default: less than the timeout of most clients."""
 
 MAX_WAIT_EVENTS: Final = 100
 """Events that one call returns."""

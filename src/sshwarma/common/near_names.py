@@ -20,7 +20,7 @@ MAX_COMPARED_NAMES: Final = 1000
 
 
 def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
-    """Return the known names that are nearest to a mistyped one, in any case; often none.
+    """Return the known names that are nearest to a mistyped one, case-insensitive; may be empty.
 
     A name is near if it is `name` with two letters exchanged, or begins with it, or has almost the
     same letters.

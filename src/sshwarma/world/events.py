@@ -114,7 +114,7 @@ class QuestionAsked:
 class AgentEvicted:
     """An agent's connections must end (`room_id` None), or leave one room, for `reason`.
 
-    Out of the lobby there is nowhere to go: a connection in it ends.
+    A connection in the lobby ends, because there is no other room.
     """
 
     agent_id: str
