@@ -178,7 +178,7 @@ async def test_refusal_suggests_what_to_do(
         ("/mcp add x --cwd here -- cat", "--cwd: must be an absolute path (got here)."),
         (
             "/mcp add x --cwd /no/such/folder -- cat",
-            "--cwd: the folder /no/such/folder does not exist on the server."
+            "--cwd: the directory /no/such/folder does not exist on the server."
             " Create it there first.",
         ),
         (
@@ -260,7 +260,7 @@ async def test_a_detected_state_is_not_removed_by_hand(alice: Someone) -> None:
 
 async def test_only_an_agent_itself_names_a_room_after_it(alice: Someone, bob: Someone) -> None:
     assert str(await refused(alice, "/create bob")) == (
-        "bob is an agent: only bob can give a room that name. Choose another name."
+        "Only the agent bob can name a room bob. Choose another name."
     )
     await do(bob, "/create bob")
     why = await refused(alice, "/namespace new alice")

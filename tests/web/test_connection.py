@@ -132,7 +132,7 @@ async def test_new_connection_takes_the_place_of_the_slowest_of_the_agent_with_m
     assert b" 200 " in await ask(new)
     answer = await asyncio.wait_for(ann[0][0].read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
-    assert b"All 4 connections are taken, and this request did not arrive whole in 0 s." in answer
+    assert b"All 4 connections are taken, and the request was not complete after 0 s." in answer
     for link in (ben, ann[1]):
         link[1].write(b"}")
         head = await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)

@@ -23,8 +23,8 @@ def test_first_run_prints_an_ssh_command_that_logs_the_owner_in(
     server = serve()
     log = server.log()
     assert "is the owner of this world, with SHA256:" in log
-    line = next(line for line in log.splitlines() if line.startswith("Come in:"))
-    words = shlex.split(line.removeprefix("Come in:"))
+    line = next(line for line in log.splitlines() if line.startswith("Connect:"))
+    words = shlex.split(line.removeprefix("Connect:"))
     assert words[0] == "ssh"
     quiet = ("-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR")
     known = ("-o", f"UserKnownHostsFile={server.home / 'known_hosts'}")

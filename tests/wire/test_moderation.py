@@ -222,5 +222,5 @@ def test_ban_from_the_lobby_disconnects(owner: Person, bob: Person) -> None:
     his = bob.sit()
     owner.does(f"ban {bob.name} 5 spam --room lobby")
     his.wait_for("You are banned from lobby: spam")
-    bob.sit(prompt=None).wait_for("You may no longer be in lobby.")
+    bob.sit(prompt=None).wait_for("You may no longer stay in lobby.")
     owner.does(f"ban {bob.name} off --room lobby")

@@ -100,5 +100,5 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
         table = f'[[models]]\nname = "{offer.name}"\nkind = "{offer.kind}"\nmodel = "{offer.model}"'
         lines += [f"  {text}" for text in table.split("\n")]
     with_key = f"-i {identity} " if identity.exists() else ""
-    lines.append(f"Come in:  ssh {with_key}-p {port} {user}@{host}")
+    lines.append(f"Connect:  ssh {with_key}-p {port} {user}@{host}")
     print(*lines, sep="\n", file=sys.stderr, flush=True)

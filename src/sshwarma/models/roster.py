@@ -182,7 +182,7 @@ class Roster(Mapping[str, Backend]):
         agent = Agent.from_thing(things.get_live_thing(tx.conn, agent_id))
         if not agent.model or _read_settings(agent) != before:
             raise Conflict(
-                f"Somebody else has just changed {agent.name}.",
+                f"{agent.name} was changed by somebody else at the same time. Try again.",
                 hint=next_call("See {}.", "model show", name=agent.name),
             )
         _store_settings(tx, agent_id, after)

@@ -72,7 +72,7 @@ def _check_variable_reference(value: str) -> str:
 
 def _check_scopes(value: str) -> str:
     if not _SCOPES.fullmatch(value):
-        raise ValueError("must be OAuth scopes with a space between, without quotes or backslashes")
+        raise ValueError("must be OAuth scopes separated by spaces, without quotes or backslashes")
     return value
 
 
@@ -107,7 +107,7 @@ class McpSettings(SettingsSection):
     )
     cwd: Path | None = Field(
         None,
-        description="Working directory of the program (default: a folder of its own in data_dir).",
+        description="Working directory of the program (default: a separate directory in data_dir).",
     )
     memory_mib: int = Field(
         DEFAULT_SERVER_MEMORY_MIB,

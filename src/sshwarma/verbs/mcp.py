@@ -138,7 +138,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         header: an HTTP header, as in 'Authorization: Bearer ${NAME}', which reads NAME from the
             environment of this server each time; may be given again.
         env: a variable for the command, as in KEY=${NAME}; may be given again.
-        cwd: the folder that the command starts in, which must exist (default: one of its own).
+        cwd: the directory that the command starts in, which must exist (default: one of its own).
         sse: speak the older HTTP+SSE transport.
         allow_private: let the URL lead to this machine or a private network.
         trust: take new and changed tools without approval.

@@ -98,7 +98,7 @@ async def check_folder(caller: Caller, settings: McpSettings) -> None:
         raise Invalid(f"{argument}: must be an absolute path (got {shorten_name(str(folder))}).")
     if not await asyncio.to_thread(folder.is_dir):
         raise Invalid(
-            f"{argument}: the folder {shorten_name(str(folder))} does not exist on the server.",
+            f"{argument}: the directory {shorten_name(str(folder))} does not exist on the server.",
             hint="Create it there first.",
         )
 

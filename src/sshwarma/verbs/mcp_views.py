@@ -277,7 +277,7 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
     if settings.oauth_client_id and whole:
         yield "Client", settings.oauth_client_id
     if settings.cwd is not None and whole:
-        yield "Folder", str(settings.cwd)
+        yield "Directory", str(settings.cwd)
     if not is_offered:
         in_settings = server.metadata.get("origin") == "settings"
         yield "Added", "in the settings file" if in_settings else "by an owner"

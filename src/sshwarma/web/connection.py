@@ -64,8 +64,8 @@ class BoundedConnection(HttpConnection):
             return False
         loser = min(late, key=lambda other: (-counts[other._owner], other._input_since))
         message = (
-            f"All {MAX_HTTP_CONNECTIONS} connections are taken, and this request did not arrive"
-            f" whole in {SAFE_HTTP_INPUT_SECONDS:.0f} s. Send it again."
+            f"All {MAX_HTTP_CONNECTIONS} connections are taken, and the request was not"
+            f" complete after {SAFE_HTTP_INPUT_SECONDS:.0f} s. Send it again."
         )
         loser._refuse("503 Service Unavailable", "unavailable", message)
         return True

@@ -209,7 +209,7 @@ def split_patterns(text: str) -> list[str]:
             patterns.append(f"{namespace}:{word}" if namespace else word)
     if not patterns:
         raise Invalid(
-            "Nothing to equip was given.",
+            "Give at least one name to equip.",
             hint=next_call("For example: {}", "equip", context="room", patterns="sshwarma:look"),
         )
     if len(patterns) > MAX_EQUIP_PATTERNS:

@@ -73,7 +73,7 @@ async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str
     room = await world.room(room_id)
     if agent is None or _may_enter(room, agent, now_ms()):
         return False
-    reason = reason or f"You may no longer be in {room.name}."
+    reason = reason or f"You may no longer stay in {room.name}."
     world.publish(AgentEvicted(agent_id, reason, room_id))
     return True
 

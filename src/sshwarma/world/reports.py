@@ -105,12 +105,12 @@ class Reports:
             Invalid: if the statement is wrong, or does not only read; `at` is the place in `sql`.
             Forbidden: if it reads something that is not readable.
             WorldError: if it took too long, or too much memory.
-            Unavailable: if too many questions are waiting.
+            Unavailable: if too many queries are waiting.
         """
         _check_statement(sql)
         if self._waiting >= MAX_WAITING_REPORTS:
             raise Unavailable(
-                f"Too busy: {MAX_WAITING_REPORTS} questions are waiting.",
+                f"Too busy: {MAX_WAITING_REPORTS} queries are waiting.",
                 hint="Retry in a moment.",
             )
         self._waiting += 1
@@ -235,7 +235,7 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
         case "wrong":
             return _sql_error(sql, answer["text"], answer["near"])
         case "killed":
-            return Unavailable("The query was stopped before it had an answer.")
+            return Unavailable("The query was stopped.")
     return Unavailable(INTERNAL_ERROR)
 
 

@@ -175,7 +175,7 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     agent = things.find_child(conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
-            f"{name} is an agent: only {name} can give a room that name.",
+            f"Only the agent {name} can name a room {name}.",
             hint="Choose another name.",
         )
     namesake = things.find_by_qualified_name(conn, name)

@@ -129,7 +129,7 @@ class CallQueue:
             await asyncio.gather(answer_task, end_task, return_exceptions=True)
 
     def _decline(self, question: ElicitationRequest, people: Iterable[str | None]) -> None:
-        self._log.append(f"a question was declined, no one person to ask: {question.message}")
+        self._log.append(f"a question was declined: no single person to ask: {question.message}")
         for person_id in people:
             if person_id is not None:
                 self._asker.notify(person_id, AMBIGUOUS_MESSAGE)

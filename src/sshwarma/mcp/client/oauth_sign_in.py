@@ -286,7 +286,8 @@ def _parse_query(address: str) -> dict[str, str]:
     text = address.strip().strip("'\"<>")
     if len(text) > MAX_PASTED_ADDRESS_CHARACTERS:
         raise Invalid(
-            f"A URL must have at most {MAX_PASTED_ADDRESS_CHARACTERS} characters (got {len(text)})."
+            f"address: must have at most {MAX_PASTED_ADDRESS_CHARACTERS} characters"
+            f" (got {len(text)})."
         )
     text = "".join(text.split())  # a terminal may have wrapped it
     query = text.partition("?")[2].partition("#")[0] or text

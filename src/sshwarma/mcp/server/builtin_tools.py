@@ -113,8 +113,8 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
     tools_by_name["use_tool"] = BuiltinTool(
         Tool(
             name="use_tool",
-            description="Call a loaded or equipped tool, also one that your list does not show yet."
-            " The room sees the call and its result.",
+            description="Call a loaded or equipped tool by name, even if tools/list does not show"
+            " it yet. The room sees the call and its result.",
             input_schema=_argument_schema(UseToolArguments),
             annotations=make_annotations(TokenScope.ACT, is_builtin=False),
         ),

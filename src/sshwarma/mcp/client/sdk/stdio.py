@@ -176,7 +176,7 @@ async def _start_program(
     if program is None:
         raise Unavailable(f"Program {command[0]} not found.")
     if not await loop.run_in_executor(None, cwd.is_dir):
-        raise Unavailable(f"The folder {cwd} does not exist.")
+        raise Unavailable(f"The directory {cwd} does not exist.")
     try:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(SPAWN_SCRIPT), str(os.getpid()), str(memory)),
