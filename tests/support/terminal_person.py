@@ -18,6 +18,7 @@ from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate, CompletionSource
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, Line, block
+from support.resizable_screen import ResizableScreen
 
 
 class ManualClockLoop(asyncio.SelectorEventLoop):
@@ -42,7 +43,7 @@ class ManualClockLoop(asyncio.SelectorEventLoop):
             self.turn()
 
 
-class MeasuredScreen(pyte.HistoryScreen):
+class MeasuredScreen(ResizableScreen):
     """A screen that draws a cluster into one place, `measure` columns wide."""
 
     def __init__(

@@ -100,25 +100,6 @@ def test_screen_matches_a_simple_model(steps: list[tuple[str, str]], size: tuple
     assert alice.pyte_screen.cursor.x == 0
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.one_of(st.tuples(st.integers(0, 120), st.integers(0, 40)), st.just(())), max_size=8)
-)
-def test_resizes_keep_the_prompt_in_place(sizes: list[tuple[int, int] | tuple[()]]) -> None:
-    alice = Person(LOOP, columns=80, rows=24)
-    alice.type("half a line")
-    columns, rows = 80, 24
-    for size in sizes:
-        if not size:
-            alice.hear("somebody: said something of middling length, as people do")
-            continue
-        columns, rows = max(20, size[0]), max(5, size[1])
-        alice.resize(columns, rows)
-        shown = alice.rows()
-        assert shown[-1] == "> half a line"
-        assert alice.cursor() == (13, len(shown) - 1)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.one_of(st.binary(max_size=30), st.text(max_size=10).map(str.encode)), max_size=10),

@@ -120,36 +120,6 @@ def test_wide_characters_never_straddle_the_edge(sit: Sit) -> None:
     assert len(rows) == 4
 
 
-def test_resize_rewraps_printed_lines(sit: Sit) -> None:
-    alice = sit(columns=60)
-    alice.hear("the quick brown fox jumps over the lazy dog")
-    alice.type("half")
-    alice.resize(24, 10)
-    assert alice.rows() == ["the quick brown fox", "  jumps over the lazy", "  dog", "> half"]
-    alice.resize(60, 10)
-    assert alice.rows() == ["the quick brown fox jumps over the lazy dog", "> half"]
-    assert alice.cursor() == (6, 1)
-
-
-def test_resizes_are_painted_once_per_frame(sit: Sit) -> None:
-    alice = sit()
-    alice.wait()
-    alice.written.clear()
-    for width in range(30, 200):
-        alice.terminal.resize(width, 20)
-    alice.wait()
-    assert len(alice.written) == 1
-
-
-@pytest.mark.parametrize("size", [(0, 0), (1, 1), (2**31 - 1, 2**31 - 1), (-5, 7)])
-def test_absurd_sizes_are_clamped(sit: Sit, size: tuple[int, int]) -> None:
-    alice = sit()
-    alice.terminal.resize(*size)
-    alice.wait()
-    assert 20 <= alice.terminal.look.width <= 500
-    assert 5 <= alice.terminal.rows <= 200
-
-
 def test_status_is_below_the_prompt_and_clipped(sit: Sit) -> None:
     alice = sit(columns=20)
     alice.terminal.set_status(line("a status that is much too long"))

@@ -21,7 +21,7 @@ from sshwarma.terminal.screen import Screen, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, block, line
 
 MAX_RECENT_BLOCKS: Final = 200
-"""Blocks kept, by reference, to repaint the screen after a resize."""
+"""Blocks kept, by reference, to repaint the screen on request."""
 
 PROMPT_DELAY_SECONDS: Final = 1.0
 """Time that a plain screen waits for an answer before it prints the next prompt."""
@@ -123,12 +123,12 @@ class TerminalOutput:
         self.request_frame()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the terminal, within limits; repaint the screen if it changed."""
-        columns, rows = clamp_size(columns, rows)
-        if (columns, rows) != (self.look.width, self.rows):
-            self._screen.rows = rows
-            self.look = self._screen.look = replace(self.look, width=columns)
-            self.repaint()
+        """Set the size of the terminal, within limits; redraw the region if it changed."""
+        width, height = clamp_size(columns, rows)
+        if (width, height) != (self.look.width, self.rows):
+            self._screen.resize(columns if columns > 0 else width, height)
+            self.look = self._screen.look = replace(self.look, width=width)
+            self.request_frame()
 
     def relook(self, look: DisplayOptions) -> None:
         """Change the display options and repaint the screen with them."""

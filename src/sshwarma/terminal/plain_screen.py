@@ -46,6 +46,10 @@ class PlainScreen:
         """Print the prompt and the draft on a new line; keep the lines above."""
         return self.end_line() + self._update(view)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the size. A last line that has become too wide is printed again when it changes."""
+        self.rows = rows
+
     def echo_typed(self, text: str, before: str) -> bytes | None:
         """Return None: typed text always needs a frame."""
         return None

@@ -9,10 +9,15 @@ Widths may be wrong: a terminal can draw an emoji wider than we compute. While a
 automatic wrapping is off, rows are counted from the region's top and columns from the left edge, so
 a wrong width spoils one row only. Each frame ends with wrapping on, because a client that dies
 could not restore it.
+
+A resize draws the region again and nothing else. Terminals keep, wrap and scroll the rows above by
+themselves; a program that prints them again leaves a copy in the scrollback at every change.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -39,6 +44,7 @@ _WRAP_OFF: Final = b"\x1b[?7l"
 _WRAP_ON: Final = b"\x1b[?7h"
 _ERASE_BELOW: Final = b"\x1b[J"  # from the cursor to the end of the screen
 _CURSOR_HOME: Final = b"\x1b[H"
+_STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 MIN_INPUT_COLUMNS: Final = 10
 """Columns left for the input beside the longest prompt."""
@@ -77,7 +83,9 @@ def clamp_size(columns: int, rows: int) -> tuple[int, int]:
 class Screen:
     """The state of one terminal's screen, and the bytes that change it."""
 
-    __slots__ = ("_appends", "_certain", "_column", "_erase", "_region", "_row", "look", "rows")
+    __slots__ = (
+        "_appends", "_certain", "_column", "_erase", "_region", "_rows_above", "look", "rows",
+    )  # fmt: skip
 
     start: Final = b"\x1b[?2004h"  # bracketed paste on
     stop: Final = b"\x1b[0m\x1b[?2004l\x1b[?25h\x1b[?7h"
@@ -87,7 +95,7 @@ class Screen:
         self.rows = rows
         self._region: bytes | None = None
         self._erase = b"\r" + _ERASE_BELOW + _WRAP_OFF
-        self._row = 0  # the cursor's row, counted from the top of the drawn region
+        self._rows_above: list[bytes | str] = []  # the drawn region's rows above the cursor
         self._column = 0
         self._appends = False  # whether the cursor is at the end of the input's last row
         self._certain = True  # whether that row is ASCII, whose width is the same everywhere
@@ -113,8 +121,31 @@ class Screen:
             if len(rows) >= room:
                 break
             rows[:0] = render_block(block, self.look).splitlines(keepends=True)[-room:]
-        # Not ESC[2J: tmux and others push the erased screen into their history.
-        return b"".join((_CURSOR_HOME, _ERASE_BELOW, _WRAP_OFF, *rows[-room:], region))
+        # Neither ESC[2J nor ESC[J from the corner: tmux and others push the screen that these erase
+        # into their history. So it is erased from the second column, after a space in the first.
+        erase = _CURSOR_HOME + b" " + _ERASE_BELOW + b"\r" + _WRAP_OFF
+        return b"".join((erase, *rows[-room:], region))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the size; the next frame erases the region where the terminal has moved it.
+
+        Most terminals wrap the rows that have become too wide. In one that cuts them instead
+        (xterm, GNU screen), a region of several wide rows is taken for higher than it is, and the
+        last rows above it are erased too.
+
+        Args:
+            columns: the terminal's real width, which may be below the least that is drawn.
+            rows: the height to draw, within the limits.
+        """
+        self.rows = rows
+        self._region = None
+        # At the end of a full row the cursor stays beside the last character.
+        column = max(0, self._column - 1) if self._appends else self._column
+        up = column // columns
+        for row in self._rows_above:
+            text = _STYLE.sub("", row if isinstance(row, str) else row.decode())
+            up += max(1, math.ceil(text_width(text) / columns))
+        self._set_erase(up)
 
     def echo_typed(self, text: str, before: str) -> bytes | None:
         """Return the echo of `text` typed at the end of the input, after `before`.
@@ -148,7 +179,7 @@ class Screen:
         """Erase the region and leave the cursor at the start of an empty row."""
         erase, self._erase = self._erase, b"\r" + _ERASE_BELOW + _WRAP_OFF
         self._region = None
-        self._row, self._appends = 0, False
+        self._rows_above, self._appends = [], False
         return erase + _WRAP_ON
 
     def _compose(self, view: ScreenView) -> bytes:
@@ -173,20 +204,22 @@ class Screen:
             rows = [prompt + rows[0], *rows[1:]]
         live = self._live(view, min(free_rows, self.rows // 2))
 
-        self._row = len(live) + row
         self._column = layout.column
         self._appends = view.menu is None and view.cursor == len(view.text) and row == len(rows) - 1
         self._certain = rows[row].isascii()
         up = len(rows) - 1 - row + len(bottom_rows)
-        self._erase = (
-            (f"\r\x1b[{self._row}A" if self._row else "\r").encode() + _ERASE_BELOW + _WRAP_OFF
-        )
+        self._rows_above = [*live, *rows[:row]]
+        self._set_erase(len(self._rows_above))
         output = (
             b"".join(line + b"\r\n" for line in live) + "\r\n".join(rows + bottom_rows).encode()
         )
         cursor_up = f"\x1b[{up}A" if up else ""
         right = f"\r\x1b[{layout.column}C" if layout.column else "\r"
         return output + (cursor_up + right).encode() + _WRAP_ON
+
+    def _set_erase(self, up: int) -> None:
+        """Set the bytes that erase the region, whose top is `up` rows above the cursor."""
+        self._erase = (f"\r\x1b[{up}A" if up else "\r").encode() + _ERASE_BELOW + _WRAP_OFF
 
     def _live(self, view: ScreenView, height: int) -> list[bytes]:
         """Draw the last rows of all live blocks in at most `height` rows, divided fairly."""

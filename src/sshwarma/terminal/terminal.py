@@ -208,7 +208,7 @@ class Terminal:
         self._output.frame()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the client's window and repaint with the next frame."""
+        """Set the size of the client's window; the next frame redraws the region for it."""
         self._output.resize(columns, rows)
 
     def configure(

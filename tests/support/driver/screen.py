@@ -20,6 +20,8 @@ from typing import Any
 import pyte
 from wcwidth import iter_graphemes, wcswidth
 
+from support.resizable_screen import ResizableScreen
+
 SECONDS = 30.0
 """The longest a screen is waited for."""
 
@@ -31,7 +33,7 @@ KEYS = {
 }  # fmt: skip
 
 
-class ClusterScreen(pyte.HistoryScreen):
+class ClusterScreen(ResizableScreen):
     """pyte's screen, taught to draw a grapheme cluster into one place, as terminals of today do."""
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -114,8 +116,7 @@ class Screen:
         self.type(f"\x1b[200~{text}\x1b[201~")
 
     def resize(self, columns: int, rows: int) -> None:
-        """The window gets another size. The glass does not reflow: what counts is what the server
-        draws then."""
+        """The window gets another size; the glass wraps its rows and keeps them."""
         self._read(0)
         self.pyte_screen.resize(rows, columns)
         self._set_size(columns, rows)
