@@ -23,10 +23,15 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
     """Return the known names that are nearest to a mistyped one, case-insensitive; may be empty.
 
     A name is near if it is `name` with two letters exchanged, or begins with it, or has almost the
-    same letters.
+    same letters. If `name` has no namespace, names are compared without theirs too: `dcie` is near
+    `workshop:dice`.
     """
     lower_name = name.lower()[:MAX_COMPARED_CHARACTERS]
-    by_lower = {option.lower(): option for option in islice(known, MAX_COMPARED_NAMES) if option}
+    options = [option for option in islice(known, MAX_COMPARED_NAMES) if option]
+    by_lower = {option.lower(): option for option in options}
+    if ":" not in name:
+        for option in options:
+            by_lower.setdefault(option.lower().rpartition(":")[2], option)
     exchanges = [option for option in by_lower if _is_exchange(lower_name, option)]
     longer = (
         sorted(option for option in by_lower if option.startswith(lower_name))
@@ -35,7 +40,8 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
     )
     similar = get_close_matches(lower_name, by_lower, n=limit, cutoff=MIN_SIMILARITY)
     matches = dict.fromkeys((*exchanges, *similar, *longer))
-    return [by_lower[option] for option in matches if option != lower_name][:limit]
+    near = dict.fromkeys(by_lower[option] for option in matches)
+    return [option for option in near if option.lower() != lower_name][:limit]
 
 
 def suggest_names(near: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ MAX_SCHEMA_NODES: Final = 4_000
 
 MAX_SCHEMA_DEPTH: Final = 40
 """Most levels of nested nodes and references that are checked."""
+
+MAX_NAMED_PARAMETERS: Final = 60
+"""Arguments of a tool that Tab offers."""
 
 ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
@@ -59,6 +63,46 @@ def get_input_schema(tool: Thing) -> dict[str, Any]:
     """Return the declared input schema of a tool."""
     schema = tool.metadata.get("input_schema")
     return schema if isinstance(schema, dict) else ANY_OBJECT_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class ToolParameter:
+    """An argument of a tool. `values`: the only ones allowed, if its schema lists them."""
+
+    name: str
+    required: bool
+    note: str
+    values: tuple[Any, ...]
+
+
+def describe_parameters(tool: Thing) -> list[ToolParameter]:
+    """List the arguments of a tool by its schema, at most MAX_NAMED_PARAMETERS."""
+    schema = _BoundedSchema(get_input_schema(tool)).schema
+    declared = get_input_schema(tool).get("properties")
+    required = schema.get("required", ())
+    parameters = []
+    for name in islice(schema.get("properties", {}), MAX_NAMED_PARAMETERS):
+        kinds = "|".join(sorted(_allowed_types(schema, name)))
+        described = _get_subschema(declared, name).get("description")
+        text = described.split("\n", 1)[0] if isinstance(described, str) else ""
+        notes = [kinds, "" if name in required else "optional", text]
+        subschema = _get_subschema(schema["properties"], name)
+        parameters.append(
+            ToolParameter(
+                name, name in required, ", ".join(filter(None, notes)), _listed_values(subschema)
+            )
+        )
+    return parameters
+
+
+def _listed_values(subschema: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the values that a schema lists for an argument; () if it does not list them."""
+    options = [_get_subschema(option) for option in subschema.get("anyOf", [subschema])]
+    values: list[Any] = []
+    for option in options:
+        enum = option.get("enum", ())
+        values += [True, False] if option.get("type") == "boolean" else enum
+    return tuple(values)
 
 
 def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,10 +29,16 @@ Option: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """A request to complete an argument. `given`: the words after the verb's name."""
+    """A request to complete an argument.
+
+    Attributes:
+        given: the complete words after the verb's name.
+        typed: the start of the word to complete.
+    """
 
     caller: Caller
     given: tuple[str, ...]
+    typed: str = ""
 
 
 Completer: TypeAlias = Callable[[CompletionRequest], Awaitable[Sequence[Option]]]
@@ -94,8 +100,8 @@ async def complete_directions(request: CompletionRequest) -> list[Option]:
 
 async def complete_exits(request: CompletionRequest) -> list[Option]:
     """List the exits of the caller's room."""
-    room = await request.caller.room()
-    return [(room_exit.direction, f"→ {room_exit.to_name}") for room_exit in room.exits]
+    exits = await request.caller.visible_exits(await request.caller.room())
+    return [(way.direction, f"→ {way.to_name}") for way in exits]
 
 
 async def complete_agents(request: CompletionRequest) -> list[Option]:

@@ -8,13 +8,21 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.near_names import MAX_COMPARED_NAMES, find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
-from sshwarma.verbs.arguments import Arg, TextAfterEquals, ThingName, Word
+from sshwarma.verbs.arguments import Arg, TextAfterEquals, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
+from sshwarma.verbs.thing_completion import (
+    DroppableName,
+    DroppedName,
+    MovableName,
+    ReferenceName,
+    TextName,
+)
 from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
@@ -69,7 +77,7 @@ def draw_put_result(result: PutResult) -> Block:
     ),
     scope=TokenScope.BUILD,
 )
-async def put(caller: Caller, name: Word, text: TextAfterEquals) -> PutResult:
+async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResult:
     """Create or change a data thing.
 
     Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room.
@@ -154,7 +162,7 @@ def draw_edit_draft(result: EditDraft) -> Block:
     ssh_only=True,
     scope=TokenScope.BUILD,
 )
-async def edit(caller: Caller, name: ThingName) -> EditDraft:
+async def edit(caller: Caller, name: TextName) -> EditDraft:
     """Change a data thing in the line editor.
 
     Puts its text at the prompt as a /put line to edit.
@@ -189,7 +197,7 @@ async def edit(caller: Caller, name: ThingName) -> EditDraft:
     needs=Right.BUILD,
     examples=("/link design-doc https://example.org/design",),
 )
-async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
+async def link(caller: Caller, name: ReferenceName, uri: Word) -> PutResult:
     """Make a reference to a URL.
 
     Args:
@@ -226,7 +234,7 @@ async def link(caller: Caller, name: Word, uri: Word) -> PutResult:
     examples=("/drop room prompt:local", "/drop me todo"),
     scope=TokenScope.BUILD,
 )
-async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
+async def drop(caller: Caller, bag: BagName, name: DroppableName) -> Confirmation:
     """Delete a thing from a bag.
 
     It must be in that bag itself. It can be restored.
@@ -266,7 +274,7 @@ async def drop(caller: Caller, bag: BagName, name: Word) -> Confirmation:
     examples=("/restore prompt:local",),
     scope=TokenScope.BUILD,
 )
-async def restore(caller: Caller, name: Word) -> Confirmation:
+async def restore(caller: Caller, name: DroppedName) -> Confirmation:
     """Bring back a thing that was dropped.
 
     Restores the newest dropped thing of that name from the bag of this room or from yours.
@@ -278,7 +286,13 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
         lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
     )
     if thing is None:
-        raise NotFound(f"Nothing named {shorten_name(name)} was dropped here.")
+        dropped = await caller.world.store.read(
+            lambda conn: things.read_deleted_names(conn, list_bag_ids(caller), MAX_COMPARED_NAMES)
+        )
+        raise NotFound(
+            f"Nothing named {shorten_name(name)} was dropped here.",
+            hint=suggest_names(find_near_names(name, dropped)),
+        )
     await _require_bag(caller, thing.parent_id or "")
     notice = f"restored {name}" if thing.parent_id == caller.room_id else ""
 
@@ -299,7 +313,7 @@ async def restore(caller: Caller, name: Word) -> Confirmation:
     examples=("/move prompt:style to home", "/move todo to me"),
     scope=TokenScope.BUILD,
 )
-async def move(caller: Caller, name: ThingName, to: TargetBag) -> Confirmation:
+async def move(caller: Caller, name: MovableName, to: TargetBag) -> Confirmation:
     """Move a thing to another bag.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Final
 from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
+from sshwarma.verbs.exit_lookup import find_exit
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ArgumentRight, RoomRight
 from sshwarma.verbs.views import Confirmation, view
@@ -116,6 +117,8 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
         direction: the exit to close.
     """
     exit_name = names.parse_direction(direction)
+    if not any(way.direction == exit_name for way in (await caller.room()).exits):
+        await find_exit(caller, exit_name)  # refuses, with the exits there are
     room_exit = await caller.change(
         lambda tx: exits.close_exit(tx, caller.room_id, exit_name), f"closed the exit {exit_name}"
     )

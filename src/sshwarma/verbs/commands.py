@@ -125,6 +125,12 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     return [command for _, command in sorted(equipped.items())]
 
 
+async def list_own_names(caller: Caller) -> list[str]:
+    """List what the caller can type besides verbs: equipped commands and its aliases."""
+    equipped = await list_equipped_commands(caller)
+    return [*(command.name for command in equipped), *caller.agent.aliases]
+
+
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
     """Find the command that a line begins with; return it and the text after its name."""
     match = _COMMAND_WORD.match(text)

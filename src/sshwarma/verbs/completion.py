@@ -35,7 +35,8 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
             [(f"@{word}", note) for word, note in options if word in names], fragment
         )
     return [
-        Candidate(word, word, note, start, space=True) for word, note in matching[:MAX_COMPLETIONS]
+        Candidate(word, word, note, start, space=not word.endswith("="))
+        for word, note in matching[:MAX_COMPLETIONS]
     ]
 
 
@@ -91,7 +92,7 @@ async def _list_options_after(
     the word `typed` begins with a dash.
     """
     position = _find_position(verb, given)
-    options = await _list_values(caller, position.parameter, given)
+    options = await _list_values(caller, position.parameter, given, typed)
     waits = position.parameter is not None and position.parameter.required
     if position.is_flag_value or position.is_in_text or (waits and not typed.startswith("-")):
         return options
@@ -139,7 +140,7 @@ def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
 
 
 async def _list_values(
-    caller: Caller, parameter: Parameter | None, given: Sequence[str]
+    caller: Caller, parameter: Parameter | None, given: Sequence[str], typed: str
 ) -> list[Option]:
     if parameter is None:
         return []
@@ -148,4 +149,5 @@ async def _list_values(
     options = [(word, "") for word in parameter.arg.words]
     if parameter.arg.complete is None:
         return options
-    return options + list(await parameter.arg.complete(CompletionRequest(caller, tuple(given))))
+    request = CompletionRequest(caller, tuple(given), typed)
+    return options + list(await parameter.arg.complete(request))

@@ -14,7 +14,7 @@ from sshwarma.verbs.grammar import (
 )
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight
-from sshwarma.verbs.unknown_verb import unknown_verb_error
+from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
@@ -39,7 +39,11 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     command = await commands.find_typed_command(caller, line)
     if command is not None:
         return await _run_command(caller, *command, piped, line)
-    verb, start = split_verb(line)
+    try:
+        verb, start = split_verb(line)
+    except UnknownVerb as error:
+        suggest_own_names(error, line, await commands.list_own_names(caller))
+        raise
     return await _run_verb(caller, *parse_call(verb, line, start, piped), line)
 
 

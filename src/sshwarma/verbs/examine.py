@@ -14,6 +14,7 @@ from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.examine_facts import read_agent_facts, read_room_facts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.views import (
@@ -92,13 +93,11 @@ def draw_thing_details(details: ThingDetails) -> Block:
     title = [("thing", details.name)] + (
         [("", f" - {details.description}")] if details.description else []
     )
-    lines = [
-        line(*title),
-        line(f"Kind: {format_kind(details.kind)}"),
-        line(f"Location: {_describe_location(details)}"),
-        line(f"Status: {details.status}"),
-        *(line(f"{name}: {value}", hang=2) for name, value in details.facts.items()),
-    ]
+    lines = [line(*title), line(f"Kind: {format_kind(details.kind)}")]
+    if details.kind not in ("room", "agent"):
+        lines.append(line(f"Location: {_describe_location(details)}"))
+        lines.append(line(f"Status: {details.status}"))
+    lines += [line(f"{name}: {value}", hang=2) for name, value in details.facts.items()]
     if details.uri is not None:
         lines.append(line("URI: ", ("link", details.uri)))
     if details.parameters:
@@ -168,7 +167,8 @@ async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
     """Show a thing.
 
     Shows the parameters, recent calls and statistics of a tool, the text of data, the URL of a
-    reference, and the contents of a room, an agent or a namespace.
+    reference, the contents of a namespace; who is in a room, who may enter it and where its exits
+    lead; what an agent is, where it is and which rooms it owns.
 
     Args:
         thing: a qualified name (holler:sample), a thing in this room's bag or yours, home:NAME,
@@ -179,16 +179,27 @@ async def examine(caller: Caller, thing: ThingName) -> ThingDetails:
 
 async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
     """Read the details of a thing that the caller may see."""
-    return await caller.world.store.read(lambda conn: _collect_details(conn, caller, thing))
+    facts: dict[str, str] = {}
+    may_see_inside = True
+    if thing.kind == "room":
+        room = await caller.world.room(thing.id)
+        facts = await read_room_facts(caller, room)
+        may_see_inside = Right.ENTER in room.rights_of(caller.agent, now_ms())
+    agent = caller.world.agents.get(thing.id) if thing.kind == "agent" else None
+    if agent is not None:
+        facts = await read_agent_facts(caller, agent)
+        may_see_inside = agent.id == caller.agent.id
+    details = await caller.world.store.read(lambda conn: _collect_details(conn, caller, thing))
+    return replace(
+        details,
+        facts=facts | details.facts,
+        contains=details.contains if may_see_inside else (),
+    )
 
 
 def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDetails:
     parent = things.get_thing(conn, thing.parent_id) if thing.parent_id else None
     facts: dict[str, str] = {}
-    if thing.kind == "agent":
-        agent = caller.world.agents.get(thing.id)
-        if agent is not None:
-            facts = {"Agent": agent.kind, "Role": agent.role}
     if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
         facts |= _namespace_facts(conn, thing)
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
@@ -200,7 +211,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
     contains: tuple[ContainedThing, ...] = ()
-    if thing.kind != "tool" and not (thing.kind == "agent" and thing.id != caller.agent.id):
+    if thing.kind != "tool":
         contains = tuple(
             ContainedThing(child.name, child.kind, child.description)
             for child in things.read_children(conn, thing.id, limit=MAX_SHOWN_BAG_THINGS)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from sshwarma.common.limits import MAX_SHOWN_PEOPLE
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.arguments import (
+    Arg,
+    CompletionRequest,
+    Option,
+    complete_exits,
+    complete_things,
+)
 from sshwarma.verbs.examine import ContainedThing, ThingDetails, examine
+from sshwarma.verbs.exit_lookup import find_exit, is_direction
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import draw_columns, format_duration, join_names, view, view_for_reader
+from sshwarma.verbs.views import (
+    draw_columns,
+    draw_hint,
+    format_duration,
+    join_names,
+    view,
+    view_for_reader,
+)
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.exits import Exit
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.reader import Reader
@@ -75,20 +90,11 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
         lines += text_lines(room.description, indent=2)
     if room.vibe:
         lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
-    people = [f"{person.name}{_format_person_note(person)}" for person in room.here]
-    crowd = (
-        [("dim", f" and {room.here_more} more: {reader.name_call('who')}")]
-        if room.here_more
-        else []
-    )
-    lines.append(
-        line("  Here: ", *(join_names(people, "name") or [("dim", "nobody")]), *crowd, hang=4)
-    )
+    lines.append(_draw_people(room.here, room.here_more, reader))
     if room.models:
         models = [f"@{name}" for name in room.models]
         lines.append(line("  Models: ", *join_names(models, "model"), hang=4))
-    exits = [f"{room_exit.direction} → {room_exit.to}" for room_exit in room.exits]
-    lines.append(line("  Exits: ", *(join_names(exits, "room") or [("dim", "none")]), hang=4))
+    lines.append(_draw_exits(room.exits))
     if room.floor:
         lines.append(line("  On the floor:"))
         lines += draw_columns(
@@ -104,35 +110,113 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
     return block(*lines)
 
 
+def _draw_people(here: Sequence[RoomPerson], more: int, reader: Reader) -> Line:
+    people = [f"{person.name}{_format_person_note(person)}" for person in here]
+    crowd = [("dim", f" and {more} more: {reader.name_call('who')}")] if more else []
+    return line("  Here: ", *(join_names(people, "name") or [("dim", "nobody")]), *crowd, hang=4)
+
+
+def _draw_exits(exits: Sequence[RoomExit]) -> Line:
+    ways = [f"{way.direction} → {way.to}" for way in exits]
+    return line("  Exits: ", *(join_names(ways, "room") or [("dim", "none")]), hang=4)
+
+
 @verb(
     "look",
     section="Looking",
     needs=Right.ENTER,
     aliases=("l",),
-    examples=("/look", "/look prompt:code-style", "/look @alice"),
+    examples=("/look", "/look north", "/look prompt:code-style", "/look @alice"),
     default=True,
 )
-async def look(caller: Caller, thing: ThingName | None = None) -> RoomDetails | ThingDetails:
+async def look(
+    caller: Caller, thing: ThingOrExit | None = None
+) -> RoomDetails | NextRoom | ThingDetails:
     """Show this room.
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
-    With a thing, the same as examine.
+    With an exit, the room that it leads to. With a thing, the same as examine.
 
     For models:
         Show this room, or a thing, @agent or room.
 
     Args:
-        thing: a thing, an @agent or a room, as in examine (default: this room).
+        thing: an exit (north, n), or a thing, an @agent or a room, as in examine (default: this
+            room).
     """
-    if thing is not None:
-        return await examine(caller, thing)
-    return await read_room_details(caller)
+    if thing is None:
+        return await read_room_details(caller)
+    exits = await caller.visible_exits(await caller.room())
+    if is_direction(thing) or any(way.direction == thing.lower() for way in exits):
+        return await _read_next_room(caller, await find_exit(caller, thing))
+    return await examine(caller, thing)
+
+
+async def _complete_things_and_exits(request: CompletionRequest) -> list[Option]:
+    """List the exits of the room, then what examine takes."""
+    return [*await complete_exits(request), *await complete_things(request)]
+
+
+ThingOrExit: TypeAlias = Annotated[str, Arg(complete=_complete_things_and_exits)]
+
+
+@dataclass(frozen=True, slots=True)
+class NextRoom:
+    """The room behind an exit, as /look NORTH shows it. `may_enter`: whether the caller may."""
+
+    direction: str
+    name: str
+    description: str
+    vibe: str
+    access: str
+    here: tuple[RoomPerson, ...]
+    here_more: int
+    exits: tuple[RoomExit, ...]
+    may_enter: bool
+
+
+@view_for_reader(NextRoom)
+def draw_next_room(room: NextRoom, reader: Reader) -> Block:
+    """Draw the room behind an exit, and how to go there."""
+    access = f"  [{room.access}]" if room.access != "open" else ""
+    lines = [line(f"{room.direction} → ", ("room", room.name), ("dim", access))]
+    lines += text_lines(room.description, indent=2) if room.description else []
+    if room.vibe:
+        lines.append(line("  Vibe: ", ("text", room.vibe), hang=4))
+    lines.append(_draw_people(room.here, room.here_more, reader))
+    if room.may_enter:
+        lines.append(_draw_exits(room.exits))
+        lines += draw_hint(reader, "  {} goes there.", "go", direction=room.direction)
+    else:
+        lines.append(line(("dim", "  You may not enter it.")))
+    return block(*lines)
+
+
+async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
+    """Read the room behind an exit: what people in a room may know of the next one."""
+    world = caller.world
+    room = await world.room(way.to_id)
+    people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+    may_enter = Right.ENTER in room.rights_of(caller.agent, now_ms())
+    exits = await caller.visible_exits(room) if may_enter else ()
+    return NextRoom(
+        direction=way.direction,
+        name=room.name,
+        description=room.description,
+        vibe=room.vibe,
+        access=room.mode,
+        here=tuple(_make_room_person(world, present) for present in people),
+        here_more=world.presence.count(room.id) - len(people),
+        exits=tuple(RoomExit(onward.direction, onward.to_name) for onward in exits),
+        may_enter=may_enter,
+    )
 
 
 async def read_room_details(caller: Caller) -> RoomDetails:
-    """Read the caller's room; all callers get the same value until something changes."""
+    """Read the caller's room; all who see the same exits get the same value until a change."""
     world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
+    exits = await caller.visible_exits(room)
 
     def see() -> RoomDetails:
         people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
@@ -145,9 +229,7 @@ async def read_room_details(caller: Caller) -> RoomDetails:
             here=tuple(_make_room_person(world, present) for present in people),
             here_more=world.presence.count(room.id) - len(people),
             models=tuple(sorted(_list_callable_models(world, turns, room))),
-            exits=tuple(
-                RoomExit(room_exit.direction, room_exit.to_name) for room_exit in room.exits
-            ),
+            exits=tuple(RoomExit(way.direction, way.to_name) for way in exits),
             floor=tuple(
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
             ),
@@ -155,7 +237,8 @@ async def read_room_details(caller: Caller) -> RoomDetails:
         )
 
     version = (world.version, world.presence.room_version(room.id))
-    return world.cached(("look", room.id), version, LOOK_CACHE_SECONDS, see)
+    hidden = frozenset(room.exits) - frozenset(exits)
+    return world.cached(("look", room.id, hidden), version, LOOK_CACHE_SECONDS, see)
 
 
 @dataclass(frozen=True, slots=True)

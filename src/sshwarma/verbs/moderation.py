@@ -9,6 +9,7 @@ from sshwarma.common.limits import DEFAULT_MUTE_MINUTES
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Minutes, Text
 from sshwarma.verbs.registry import Spelling, verb
+from sshwarma.verbs.thing_completion import BannedName, MutedName, PresentName
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
 from sshwarma.world.access import PERMANENT_BAN_MINUTES, Right, permission_denied_error
@@ -30,7 +31,7 @@ MINUTE_MS = 60_000
     tool=False,
     examples=("/kick bob", "/kick bob cool down"),
 )
-async def kick(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
+async def kick(caller: Caller, name: PresentName, reason: Text | None = None) -> Confirmation:
     """Kick somebody out of this room.
 
     They go to the lobby and may come back, unless they are banned.
@@ -121,7 +122,7 @@ async def mute(
     tool=False,
     examples=("/unmute bob", "/unmute bob welcome back"),
 )
-async def unmute(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
+async def unmute(caller: Caller, name: MutedName, reason: Text | None = None) -> Confirmation:
     """End a mute in this room.
 
     Args:
@@ -162,7 +163,7 @@ async def ban(
     tool=False,
     examples=("/unban bob", "/unban bob welcome back"),
 )
-async def unban(caller: Caller, name: AgentName, reason: Text | None = None) -> Confirmation:
+async def unban(caller: Caller, name: BannedName, reason: Text | None = None) -> Confirmation:
     """End a ban from this room.
 
     Args:

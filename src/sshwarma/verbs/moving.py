@@ -9,10 +9,11 @@ from typing import Final, Literal
 from sshwarma.lua_tools import creation
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import ExitName, RoomName, Word
+from sshwarma.verbs.exit_lookup import find_exit
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.rights import RoomRight
 from sshwarma.verbs.views import join_names, view
-from sshwarma.world import exits, movement, names, namespaces, things
+from sshwarma.world import exits, movement, namespaces, things
 from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -120,18 +121,8 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     Args:
         direction: n s e w u d ne nw se sw in out, or the name of an exit.
     """
-    exit_name = names.parse_direction(direction)
-    room = await caller.room()
-    room_exit = next(
-        (candidate for candidate in room.exits if candidate.direction == exit_name), None
-    )
-    if room_exit is None:
-        directions = ", ".join(candidate.direction for candidate in room.exits)
-        raise NotFound(
-            f"Unknown exit {exit_name}.",
-            hint=f"Exits: {directions}." if directions else "This room has no exits.",
-        )
-    return await move_to_room(caller, await caller.world.room(room_exit.to_id), exit_name)
+    way = await find_exit(caller, direction)
+    return await move_to_room(caller, await caller.world.room(way.to_id), way.direction)
 
 
 @verb(
@@ -252,9 +243,8 @@ async def exits_here(caller: Caller) -> ExitList:
         List the exits.
     """
     room = await caller.room()
-    return ExitList(
-        room.name, tuple((room_exit.direction, room_exit.to_name) for room_exit in room.exits)
-    )
+    exits = await caller.visible_exits(room)
+    return ExitList(room.name, tuple((way.direction, way.to_name) for way in exits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
@@ -224,7 +225,8 @@ async def set_namespace(
     await _require_maker(caller, thing)
     field = "title" if field == "name" else field
     if field not in FIELD_EXAMPLES:
-        hint = f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
+        near = suggest_names(find_near_names(field, FIELD_EXAMPLES))
+        hint = near or f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
         raise Invalid(f"Unknown field {shorten_name(field)}.", hint=hint)
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
     if field == "parent" and thing.kind != "tool":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from sshwarma.common.near_names import MAX_COMPARED_NAMES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.rights import MAKER_RIGHT
-from sshwarma.world import rooms, things
+from sshwarma.world import names, rooms, things
 from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
@@ -41,13 +42,11 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     thing = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
     if thing is not None and await _is_visible(caller, thing):
         return thing
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    labels = [item.thing.label for item in (*load.tools, *load.data)]
     raise unknown_name_error(
         "thing",
         name,
         where="here",
-        known=labels,
+        known=await _list_known_names(caller, name),
         hint=next_call("{} lists all things here.", "inv show", inventory="all"),
     )
 
@@ -115,6 +114,40 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         return things.get_thing(conn, agent.id)
     well_known = things.get_thing(conn, name)
     return well_known if well_known and well_known.deleted_at is None else None
+
+
+async def _list_known_names(caller: Caller, name: str) -> list[str]:
+    """List the names that the caller may have meant, in the form of the given name.
+
+    With a prefix these are the things of its bag; otherwise the things of both bags, exits, rooms,
+    agents, and equipped things.
+    """
+    prefix, bare = names.split_bag_name(name)
+    has_prefix = bare != name
+    bags = {"home": ["home"], "me": [caller.agent.id], "room": [caller.room_id]}
+    bag_ids = bags[prefix] if has_prefix else list_bag_ids(caller)
+    in_bags = await caller.world.store.read(
+        lambda conn: [
+            thing.name
+            for bag_id in bag_ids
+            for thing in things.read_children(conn, bag_id, limit=MAX_COMPARED_NAMES)
+        ]
+    )
+    if has_prefix:
+        return [f"{prefix}:{known}" for known in in_bags]
+    now = now_ms()
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [
+        *in_bags,
+        *(way.direction for way in await caller.visible_exits(await caller.room())),
+        *(
+            room.name
+            for room in await caller.world.rooms()
+            if room.is_listed_for(caller.agent, now)
+        ),
+        *(agent.name for agent in caller.world.agents if not agent.retired),
+        *(item.thing.label for item in (*load.tools, *load.data)),
+    ]
 
 
 async def _is_visible(caller: Caller, thing: Thing) -> bool:

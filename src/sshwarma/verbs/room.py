@@ -9,6 +9,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.thing_completion import MemberName
 from sshwarma.verbs.views import Confirmation, draw_columns, view
 from sshwarma.world import access, movement, things
 from sshwarma.world.access import AccessMode, Right
@@ -129,7 +130,7 @@ async def make_member(caller: Caller, name: AgentName) -> RoomAccess:
 
 
 @room.verb("remove", needs=Right.MODERATE, tool=False, examples=("/room remove bob",))
-async def remove_role(caller: Caller, name: AgentName) -> RoomAccess:
+async def remove_role(caller: Caller, name: MemberName) -> RoomAccess:
     """Take away somebody's role in this room.
 
     They must leave, unless the room is open.

@@ -12,8 +12,9 @@ from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_C
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
-from sshwarma.verbs.arguments import Offset, RowNumber, Text, ToolName
+from sshwarma.verbs.arguments import Offset, RowNumber, ToolName
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
@@ -70,7 +71,7 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
         '/run holler:sample {"bars": 4}',
     ),
 )
-async def run(caller: Caller, name: ToolName, arguments: Text | None = None) -> RunResult:
+async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = None) -> RunResult:
     """Call a tool that is equipped for you here.
 
     The room sees the call and its result, like those of a model.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from sshwarma.common.limits import MAX_ROOM_STATES
+from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
@@ -180,9 +181,12 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
             " ci-configured.",
         )
 
+    held: list[str] = []
+
     def work(tx: Change) -> bool:
         states = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
         if (name in states) is holds:
+            held.extend(states)
             return False
         if len(states) >= MAX_ROOM_STATES and holds:
             raise Invalid(f"A room can have at most {MAX_ROOM_STATES} states.")
@@ -193,9 +197,9 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
 
     is_changed = await caller.change(work)
     if not is_changed:
-        return Confirmation(
-            f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
-        )
+        near = "" if holds else suggest_names(find_near_names(name, held))
+        problem = f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
+        return Confirmation(f"{problem} {near}".rstrip())
     if holds:
         return Confirmation(f"Set the state {name} in {room.name}.")
     return Confirmation(f"Removed the state {name} from {room.name}.")

@@ -17,6 +17,7 @@ from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.verb_synonyms import find_slash_line
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
@@ -104,6 +105,9 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     silent_models = answering.unavailable_mentions(message, caller.agent)
     notes += [f"{agent.name} does not answer now: it is off." for agent in silent_models]
     unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
+    slash_line = find_slash_line(message) if caller.door == "ssh" else ""
+    if slash_line:
+        notes.append(f"You said that to the room. The command is {slash_line}")
     return SentMessage(
         here.name,
         row.seq,

@@ -14,12 +14,13 @@ from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import check_tool_name
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals, ToolName
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
+from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_access import (
     check_may_decide,
     find_tool,
@@ -208,7 +209,9 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     tool=False,
     examples=("/tool test dice", "/tool test dice sides=20"),
 )
-async def try_tool(caller: Caller, name: LuaToolName, text: Text | None = None) -> ToolTestResult:
+async def try_tool(
+    caller: Caller, name: LuaToolName, text: ToolArguments | None = None
+) -> ToolTestResult:
     """Call a Lua tool and show the result only to you.
 
     Those who may change a disabled tool can still test it.

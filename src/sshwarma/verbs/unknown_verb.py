@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.registry import VerbGroup, every_verb, find_entry, find_verb, verb_names
+from sshwarma.verbs.verb_synonyms import suggest_synonym
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import Reader, next_call
 
@@ -16,7 +19,7 @@ class UnknownVerb(NotFound):
 def unknown_verb_error(
     name: str, reader: Reader, span: tuple[int, int] | None = None
 ) -> UnknownVerb:
-    """Return the refusal of a name that no verb has, with the names that the reader may mean.
+    """Return the refusal of a name that no verb has, with what the reader may mean.
 
     Args:
         name: the name as it was given.
@@ -24,7 +27,7 @@ def unknown_verb_error(
         span: its place in a typed line.
     """
     bare = name.removeprefix("/").lower()
-    hint = suggest_names(_list_near_names(bare, reader))
+    hint = suggest_synonym(bare, reader) or suggest_names(_list_near_names(bare, reader))
     family = find_entry(bare)
     if isinstance(family, VerbGroup):
         names = [reader.name_verb(verb.name) for verb in family.verbs]
@@ -34,6 +37,14 @@ def unknown_verb_error(
     return UnknownVerb(
         f"Unknown verb {shown}.", hint=hint or next_call("{} lists the verbs.", "help"), span=span
     )
+
+
+def suggest_own_names(error: UnknownVerb, line: str, own_names: Iterable[str]) -> None:
+    """Put the near names of the caller's aliases and equipped commands before other hints."""
+    name = line.split(None, 1)[0].removeprefix("/") if line.split() else ""
+    near = find_near_names(name, own_names)
+    if near:
+        error.hints = (suggest_names([f"/{own}" for own in near]),)
 
 
 def _list_near_names(bare: str, reader: Reader) -> list[str]:

@@ -13,6 +13,7 @@ from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
+from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.questions import Question
@@ -128,6 +129,16 @@ class Caller:
         names = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
         raise unknown_name_error(
             "room", name, known=names, hint=next_call("{} lists them.", "rooms")
+        )
+
+    async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
+        """Return the exits of a room, without those to rooms that the caller may not know of."""
+        now = now_ms()
+        rooms = {known.id: known for known in await self.world.rooms()}
+        return tuple(
+            way
+            for way in room.exits
+            if (target := rooms.get(way.to_id)) and target.is_listed_for(self.agent, now)
         )
 
     async def in_room(self, name: str) -> Caller:

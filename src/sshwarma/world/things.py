@@ -300,6 +300,17 @@ def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) ->
     return thing_from_row(row) if row else None
 
 
+def read_deleted_names(conn: Connection, parent_ids: Sequence[str], limit: int) -> list[str]:
+    """Return the names of the things deleted last from some bags, without repetition."""
+    query = (
+        select(things.c.name)
+        .where(things.c.parent_id.in_(parent_ids), things.c.deleted_at.is_not(None))
+        .order_by(things.c.deleted_at.desc())
+        .limit(limit)
+    )
+    return list(dict.fromkeys(conn.execute(query).scalars()))
+
+
 def dump_metadata(value: dict[str, Any] | None) -> str | None:
     """Return JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
     if not value:

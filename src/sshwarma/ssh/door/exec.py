@@ -31,7 +31,7 @@ from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.registry import find_entry
 from sshwarma.verbs.run import AttachmentData, RunResult
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
-from sshwarma.verbs.unknown_verb import UnknownVerb
+from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
@@ -202,11 +202,11 @@ class ExecHandler(TaskHandler):
             return command
         is_known = find_entry(word) is not None or word.lower() in caller.agent.aliases
         if not is_known and await commands.find_typed_command(caller, f"/{command}") is None:
-            self._check_verb(command)
+            self._check_verb(command, await commands.list_own_names(caller))
             raise NotFound("The command is empty.", hint="Example: ssh HOST look")
         return f"/{command}"
 
-    def _check_verb(self, command: str) -> None:
+    def _check_verb(self, command: str, own_names: list[str]) -> None:
         """Raise unless a command without a slash begins with a verb.
 
         Raises:
@@ -215,6 +215,8 @@ class ExecHandler(TaskHandler):
         try:
             split_verb(f"/{command}")
         except WorldError as error:
+            if isinstance(error, UnknownVerb):
+                suggest_own_names(error, command, own_names)
             if error.span is not None:
                 error.span = (max(0, error.span[0] - 1), max(0, error.span[1] - 1))
             raise

@@ -1,0 +1,103 @@
+"""Looking along an exit, and what /examine says of rooms and agents."""
+
+from __future__ import annotations
+
+from sshwarma.verbs.views import draw_result
+from support.people import Someone, do, refused
+
+
+async def shown(who: Someone, line: str) -> str:
+    return draw_result(await do(who, line)).plain()
+
+
+async def make_rooms(alice: Someone) -> None:
+    """Alice makes a shop north of the lobby, and a private vault below it."""
+    for line in (
+        "/create shop",
+        "/describe Shelves of tins.",
+        "/vibe busy",
+        "/put ledger = money",
+        "/join lobby",
+        "/portal north shop --both",
+        "/create vault",
+        "/room private",
+        "/join lobby",
+        "/portal down vault --both",
+        "/portal trapdoor vault",
+    ):
+        await do(alice, line)
+
+
+async def test_look_along_an_exit_shows_the_next_room(alice: Someone, bob: Someone) -> None:
+    await make_rooms(alice)
+    await do(bob, "/go north")
+    for word in ("north", "n", "NORTH"):
+        text = await shown(alice, f"/look {word}")
+        assert text.splitlines()[0] == "north → shop"
+        assert "Shelves of tins." in text
+        assert "Vibe: busy" in text
+        assert "Here: bob" in text
+        assert "Exits: south → lobby" in text
+        assert "/go north goes there." in text
+    assert (await do(alice, "/look trapdoor")).name == "vault"
+    why = str(await refused(alice, "/look west"))
+    assert why == "Unknown exit west. Exits: down, north, trapdoor."
+
+
+async def test_look_along_an_exit_to_an_invite_room_does_not_look_inside(
+    alice: Someone, bob: Someone
+) -> None:
+    await make_rooms(alice)
+    await do(alice, "/go north")
+    await do(alice, "/room invite")
+    text = await shown(bob, "/look north")
+    assert "north → shop  [invite]" in text
+    assert "You may not enter it." in text
+    assert "south" not in text
+    examined = await do(bob, "/examine shop")
+    assert examined.contains == ()
+    assert "Exits" not in examined.facts
+    assert examined.facts["You"] == "may not enter it"
+
+
+async def test_exits_to_private_rooms_are_hidden_from_others(alice: Someone, bob: Someone) -> None:
+    await make_rooms(alice)
+    assert "down → vault" in await shown(alice, "/look")
+    for line in ("/look", "/exits", "/examine lobby", "/look @alice"):
+        assert "vault" not in await shown(bob, line), line
+    assert "down → vault" in await shown(alice, "/look"), "each sees its own exits"
+    for line in ("/look down", "/go down", "/look d"):
+        assert str(await refused(bob, line)) == "Unknown exit down. Exits: north."
+    assert "vault" not in str(await refused(bob, "/look trapdoor"))
+
+
+async def test_examine_of_a_room_says_who_is_there_and_who_may_enter(
+    alice: Someone, bob: Someone
+) -> None:
+    await make_rooms(alice)
+    await do(bob, "/go north")
+    details = await do(alice, "/examine shop")
+    assert details.facts["Here"] == "bob"
+    assert details.facts["Access"] == "open: anyone may enter and talk"
+    assert details.facts["Exits"] == "south → lobby"
+    assert details.facts["Members"] == "alice (owner)"
+    assert "build" in details.facts["You"]
+    assert [thing.name for thing in details.contains] == ["ledger"]
+    text = draw_result(details).plain()
+    assert "Location:" not in text
+    assert "Status:" not in text
+
+
+async def test_examine_of_an_agent_says_where_it_is(
+    alice: Someone, bob: Someone, qwen: Someone
+) -> None:
+    await make_rooms(alice)
+    facts = (await do(bob, "/examine @alice")).facts
+    assert facts["Where"].startswith("lobby, active")
+    assert facts["Owns"] == "shop"
+    assert (await do(alice, "/examine @alice")).facts["Owns"] == "shop, vault"
+    await do(alice, "/join vault")
+    assert (await do(bob, "/examine @alice")).facts["Where"].startswith("(private), active")
+    await do(alice, "/join lobby")
+    await do(alice, "/mute bob 5")
+    assert "muted" in (await do(alice, "/examine bob")).facts["In lobby"]
