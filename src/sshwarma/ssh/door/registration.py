@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from typing_extensions import override
 
@@ -13,34 +14,46 @@ from sshwarma.common.limits import (
 )
 from sshwarma.ssh.door.login import UnregisteredUser, WorldAuthenticator
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.interfaces import Channel, ClientLink
+from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, Rejected
 from sshwarma.terminal.escape import escape_controls
+from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, WorldError
 
 
 class RegistrationShellHandler(TaskHandler):
     """The handler of a newcomer's shell: it asks for a name and, in `invite` mode, an invite code.
 
-    After registration the person logs in again.
+    After registration the agent's own shell takes over the channel.
+
+    Args:
+        authenticator: registers the newcomer.
+        newcomer: the peer, with the key that signed.
+        channel: the channel that is taken over.
+        make_shell: makes the shell of the agent of that id in the same channel.
     """
 
     def __init__(
         self,
         authenticator: WorldAuthenticator,
         newcomer: UnregisteredUser,
-        link: ClientLink,
         channel: Channel,
+        make_shell: Callable[[str], ChannelHandler],
     ) -> None:
         super().__init__(channel)
         self._authenticator = authenticator
         self._newcomer = newcomer
-        self._link = link
+        self._make_shell = make_shell
+        self._shell: ChannelHandler | None = None
+        self._paused = False
         self._answer = ""
         self._answers: asyncio.Queue[str | None] = asyncio.Queue()
         self._start(self._ask_all())
 
     @override
     def data(self, data: bytes) -> None:
+        if self._shell is not None:
+            self._shell.data(data)
+            return
         for character in data.decode("utf-8", "replace"):
             if character in "\r\n":
                 self._say("\r\n")
@@ -62,46 +75,98 @@ class RegistrationShellHandler(TaskHandler):
 
     @override
     def eof(self) -> None:
-        self._answers.put_nowait(None)
+        if self._shell is not None:
+            self._shell.eof()
+        else:
+            self._answers.put_nowait(None)
 
     @override
     def interrupt(self) -> None:
-        self._answers.put_nowait(None)
+        if self._shell is not None:
+            self._shell.interrupt()
+        else:
+            self._answers.put_nowait(None)
+
+    @override
+    def resized(self, columns: int, rows: int) -> None:
+        if self._shell is not None:
+            self._shell.resized(columns, rows)
+
+    @override
+    def pause(self) -> None:
+        self._paused = True
+        if self._shell is not None:
+            self._shell.pause()
+
+    @override
+    def resume(self) -> None:
+        self._paused = False
+        if self._shell is not None:
+            self._shell.resume()
+
+    @override
+    def closed(self, error: Exception | None) -> None:
+        super().closed(error)
+        if self._shell is not None:
+            self._shell.closed(error)
 
     async def _ask_all(self) -> None:
         try:
-            is_registered = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
+            agent = await asyncio.wait_for(self._register(), REGISTRATION_TIMEOUT_SECONDS)
         except TimeoutError:
             self._say(f"\r\nTimed out after {REGISTRATION_TIMEOUT_SECONDS:.0f} s.\r\n")
-            is_registered = False
-        self._channel.exit(0 if is_registered else 1)
+            agent = None
+        if agent is None:
+            self._channel.exit(1)
+            return
+        self._say(f"Your key is registered: you are {agent.name} here from now on.\r\n\r\n")
+        self._hand_over(agent.id)
 
-    async def _register(self) -> bool:
+    def _hand_over(self, agent_id: str) -> None:
+        """Start the agent's shell in this channel; it gets what was typed ahead."""
+        try:
+            shell = self._make_shell(agent_id)
+        except Rejected as error:  # disabled at the same moment
+            self._say(f"{error.reason}\r\n")
+            self._channel.exit(1)
+            return
+        typed, enter = "", "\r" if self._channel.has_pty else "\n"
+        is_at_end = False
+        while not self._answers.empty():
+            answer = self._answers.get_nowait()
+            is_at_end = is_at_end or answer is None
+            typed += "" if answer is None else f"{answer}{enter}"
+        typed += self._answer
+        self._shell = shell
+        if self._paused:
+            shell.pause()
+        if typed:
+            shell.data(typed.encode())
+        if is_at_end:
+            shell.eof()
+
+    async def _register(self) -> Agent | None:
         peer = self._newcomer.peer
         self._say(f"{escape_controls(self._newcomer.reason)}\r\n")
         username, code = peer.username, ""
         for _ in range(MAX_REGISTRATION_TRIES):
             name = await self._ask(f"Your name here [{escape_controls(username)}]: ")
             if name is None:
-                return False
+                return None
             if self._authenticator.needs_invite and not code:
                 answer = await self._ask("Invite code: ")
                 if answer is None:
-                    return False
+                    return None
                 code = answer
             try:
                 if self._authenticator.needs_invite:
-                    agent = await self._authenticator.redeem_invite(peer, name or username, code)
-                else:
-                    agent = await self._authenticator.register(peer, name or username)
+                    return await self._authenticator.redeem_invite(peer, name or username, code)
+                return await self._authenticator.register(peer, name or username)
             except WorldError as error:
                 self._say(f"{escape_controls(str(error))}\r\n")
                 if not isinstance(error, Conflict):
                     code = ""  # after a taken name the code stays valid and is not asked for again
-                continue
-            self._say(f"Welcome, {agent.name}. Your key is registered: log in again.\r\n")
-            return True
-        return False
+        return None
 
     async def _ask(self, question: str) -> str | None:
         self._say(question)

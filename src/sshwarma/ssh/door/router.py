@@ -33,20 +33,21 @@ class SessionRouter(HandlerFactory):
 
     @override
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
-        match link.identity:
+        match self._identify(link):
             case UnregisteredUser() as newcomer:
                 return RegistrationShellHandler(
-                    self._context.authenticator, newcomer, link, channel
+                    self._context.authenticator,
+                    newcomer,
+                    channel,
+                    make_shell=partial(self._make_shell, link, channel),
                 )
             case RegisteredUser(agent_id):
-                self._check_enabled(agent_id)
-                handler = ShellHandler if channel.has_pty else LineShellHandler
-                return handler(self._context, agent_id, link, channel)
+                return self._make_shell(link, channel, agent_id)
         raise TypeError(f"no shell for {link.identity!r}")
 
     @override
     def exec(self, link: ClientLink, channel: Channel, command: str) -> ChannelHandler:
-        match link.identity:
+        match self._identify(link):
             case UnregisteredUser() as newcomer:
                 return RegistrationExecHandler(
                     self._context.authenticator, newcomer, channel, command
@@ -61,12 +62,25 @@ class SessionRouter(HandlerFactory):
 
     @override
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
-        service = self._service(name)
-        if service is None or not isinstance(link.identity, RegisteredUser):
+        service, identity = self._service(name), self._identify(link)
+        if service is None or not isinstance(identity, RegisteredUser):
             return None
-        agent_id = link.identity.agent_id
+        agent_id = identity.agent_id
         self._check_enabled(agent_id)
         return ServiceHandler(self._context, agent_id, channel, service, waits=True)
+
+    def _identify(self, link: ClientLink) -> object:
+        """Return the identity of a connection; a newcomer may have registered since its login."""
+        identity = link.identity
+        if isinstance(identity, UnregisteredUser):
+            agent = self._context.world.agents.find_by_key(identity.peer.fingerprint)
+            return identity if agent is None else RegisteredUser(agent.id)
+        return identity
+
+    def _make_shell(self, link: ClientLink, channel: Channel, agent_id: str) -> ChannelHandler:
+        self._check_enabled(agent_id)
+        handler = ShellHandler if channel.has_pty else LineShellHandler
+        return handler(self._context, agent_id, link, channel)
 
     def _check_enabled(self, agent_id: str) -> None:
         """Raise unless the agent may act; it may have been disabled since its login.

@@ -68,6 +68,7 @@ class ShellHandler(ChannelHandler):
         self._history: list[str] = []
         self._history_task: asyncio.Task[None] | None = None
         self._early: bytearray | None = bytearray()  # typed before the history was read
+        self._is_drawn = asyncio.Event()  # set when the terminal takes keys
         self._ended = False
         env = dict(channel.env)
         prefs = context.require_agent(agent_id).prefs
@@ -116,6 +117,7 @@ class ShellHandler(ChannelHandler):
             self._history.extend(await self._context.load_input_history(self._agent_id))
         except WorldError as error:
             log.warning("input history could not be read", error=str(error))
+        await self._is_drawn.wait()
         early_input, self._early = self._early or b"", None
         self.terminal.feed(bytes(early_input))
 
@@ -229,6 +231,7 @@ class ShellHandler(ChannelHandler):
             await self._print_last_room(old_room_id)
         # Write the first screen in one frame.
         self.terminal.start()
+        self._is_drawn.set()
         await self._run_queued_lines()
 
     async def _find_start_room(self, agent: agents.Agent, room_id: str) -> str:

@@ -1,0 +1,111 @@
+"""Registration over ssh: by invite code and open, at the prompt and by command."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+from support.driver import Server
+
+
+def test_invite_code_admits_one_newcomer_at_the_prompt(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(registration__mode="invite")
+    code = server.operate("invite")["code"]
+    ann, eve = server.stranger("ann"), server.stranger("eve")
+    screen = ann.sit(prompt=None)
+    screen.wait_for("Your name here [ann]:")
+    screen.press("enter")
+    screen.wait_for("Invite code:")
+    screen.enter("not-the-code")
+    screen.wait_for("unknown, used or expired")
+    screen.wait_for_count("Your name here [ann]:", 2)
+    screen.enter("anna")
+    screen.wait_for_count("Invite code:", 2)
+    screen.enter(code)
+    screen.wait_for("you are anna here")
+    screen.wait_for("Welcome, anna.")
+    screen.wait_for_prompt("lobby")
+    screen.resize(60, 20)
+    screen.enter("hello all")
+    screen.wait_for("anna: hello all")
+    screen.press("ctrl-d")
+    assert screen.wait_for_end() == 0
+    assert screen.terminal_is_clean() == []
+    ann.sit().wait_for("Welcome, anna.")
+
+    used = eve.run(f"register {code}", b"", "-T")
+    assert used.status == 1
+    assert "unknown, used or expired" in used.err
+    ann.hang_up()
+
+
+def test_what_a_newcomer_types_ahead_reaches_the_world(serve: Callable[..., Server]) -> None:
+    server = serve(registration__mode="invite")
+    code = server.operate("invite")["code"]
+    ann = server.stranger("ann")
+    screen = ann.sit(prompt=None)
+    screen.wait_for("Your name here [ann]:")
+    screen.type(f"\r{code}\r/me waves\rhalf a li")
+    screen.wait_for("* ann waves")
+    screen.wait_for_input("lobby> half a li")
+    # Another session of the same connection is the new agent too.
+    code = server.operate("invite")["code"]
+    done = subprocess.run(
+        server.stranger("eve").ssh("-T"),
+        input=f"eve\n{code}\n/me nods\n".encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"eve nods" in done.stdout
+    ann.hang_up()
+
+
+def test_invite_code_is_redeemed_by_register_and_gives_its_role(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(registration__mode="invite")
+    code = server.operate("invite", role="admin")["code"]
+    ann = server.stranger("ann")
+    asked = ann.run("look", b"", "-T")
+    assert asked.status == 1
+    assert "ssh NAME@HOST register CODE" in asked.err
+    done = ann.run(f"register {code}", b"", "-T")
+    assert (done.status, done.out) == (0, "Welcome, ann. Your key is registered.\n")
+    assert "ann" in ann.run("say hello", b"", "-T").out
+    roles = {agent["name"]: agent["role"] for agent in server.operate("agents_list")}
+    assert roles["ann"] == "admin"
+    stale = server.operate("invite", hours=1e-9)["code"]
+    late = server.stranger("late").run(f"register {stale}", b"", "-T")
+    assert late.status == 1
+    assert "expired" in late.err
+
+
+def test_open_registration_admits_anybody_and_refuses_bad_names(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(registration__mode="open", registration__per_hour_per_address=6)
+    ann = server.stranger("ann")
+    assert ann.run("say hello", b"", "-T").out == "ann: hello\n"
+    assert ann.as_name("somebody").run("say again", b"", "-T").out == "ann: again\n"
+
+    bad = server.stranger("system")
+    screen = bad.sit(prompt=None)
+    screen.wait_for("system is a reserved name")
+    screen.wait_for("Your name here")
+    screen.enter("4nn")
+    screen.wait_for("cannot be the name of an agent")
+    screen.enter("bee")
+    screen.wait_for("Welcome, bee.")
+    screen.wait_for_prompt("lobby")
+    screen.enter("/quit")
+    assert screen.wait_for_end() == 0
+    bad.hang_up()
+    for number in range(8):
+        done = server.stranger(f"many{'abefghjk'[number]}").run("look", b"", "-T")
+        if done.status:
+            break
+    assert "Too many registrations" in done.err
