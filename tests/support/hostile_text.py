@@ -86,7 +86,7 @@ PAYLOADS: Final[list[tuple[str, str]]] = [
     ("one word of ten thousand columns", "w" * 10_000),
 ]
 
-OURS: Final = re.compile(rb"\x1b\[(?:[0-9;]*m|J|H|[0-9]+[AC]|\?7[lh]|\?2004[hl]|\?25h)")
+OURS: Final = re.compile(rb"\x1b\[(?:[0-9;]*m|J|2K|H|B|[0-9]+[AC]|\?7[lh]|\?2004[hl]|\?25h)")
 """Every sequence a terminal of ours ever writes."""
 
 

@@ -9,7 +9,7 @@ from sshwarma.terminal.buffer import MAX_UNDO_STEPS
 from sshwarma.terminal.editor import MAX_HISTORY_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
 from sshwarma.terminal.keys import KeyPress
-from sshwarma.terminal.output import MAX_RECENT_BLOCKS
+from sshwarma.terminal.output import MAX_RECENT_BLOCKS, MAX_WRITE_BYTES
 from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS
 from sshwarma.terminal.text import block
 from sshwarma.terminal.vi import MAX_REPEAT_COUNT
@@ -129,3 +129,48 @@ def test_memory_of_an_unfinished_paste_is_bounded(sit: Sit) -> None:
     alice.wait()
     assert alice.terminal.draft == ""
     assert any("the line is too long" in row for row in alice.rows())
+
+
+def test_long_block_is_written_in_pieces_while_the_writer_has_room(sit: Sit) -> None:
+    alice = sit()
+    alice.terminal.print(block(*(f"row {number} of a long answer" for number in range(5_000))))
+    alice.wait()
+    pieces = [len(data) for data in alice.written]
+    assert sum(pieces) > 2 * MAX_WRITE_BYTES
+    assert max(pieces) < MAX_WRITE_BYTES + 1_000  # and the prompt
+    seen = alice.pyte_screen.everything()
+    assert seen[0] == "row 0 of a long answer"
+    assert "row 4999 of a long answer" in seen
+
+
+def test_long_block_waits_for_a_slow_reader_and_loses_no_row(sit: Sit) -> None:
+    alice = sit()
+    rows = [f"row {number} of a long answer" for number in range(4_000)]
+    write = alice.terminal._output._write
+
+    def write_and_pause(data: bytes) -> None:
+        write(data)
+        if len(data) > 1_000:
+            alice.terminal.pause()
+
+    alice.terminal._output._write = write_and_pause
+    alice.terminal.print(block(*rows))
+    alice.terminal.print(block("the newest"))
+    for _ in range(20):
+        alice.written.clear()
+        alice.wait()
+        assert len(alice.written) <= 1
+        alice.terminal.resume()
+    assert alice.pyte_screen.everything()[:4_001] == [*rows, "the newest"]
+
+
+def test_repaint_pushes_no_copy_of_the_screen_into_the_scrollback(sit: Sit) -> None:
+    """Terminals such as tmux keep a screen in their history that is erased from its first row."""
+    alice = sit()
+    alice.hear("bob: hi")
+    alice.written.clear()
+    alice.resize(60, 20)
+    alice.resize(80, 30)
+    assert b"\x1b[H\x1b[J" not in alice.bytes
+    assert b"\x1b[2J" not in alice.bytes
+    assert alice.pyte_screen.everything().count("bob: hi") == 1

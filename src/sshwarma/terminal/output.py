@@ -1,8 +1,9 @@
 """Output to one person's terminal, in frames.
 
 Printed blocks and view changes wait for the frame clock, or for a key that is echoed at once.
-While the writer is full nothing is written. Printed blocks then queue up to a limit; when the
-writer has room again, a notice says how many lines were dropped.
+Rows are written in pieces of MAX_WRITE_BYTES, between which the writer may pause: no block is too
+long for a reader. While the writer is full nothing is written. Printed blocks then queue up to a
+limit; when the writer has room again, a notice says how many lines were dropped.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ from sshwarma.terminal.text import Block, block, line
 MAX_RECENT_BLOCKS: Final = 200
 """Blocks kept, by reference, to repaint the screen on request."""
 
+MAX_WRITE_BYTES: Final = 32 * 1024
+"""Bytes of rows written at once: much less than a channel buffers before it pauses the writer."""
+
+MAX_CLOSING_BYTES: Final = 256 * 1024
+"""Bytes of unwritten rows that are written when the output closes: what a channel buffers."""
+
 PROMPT_DELAY_SECONDS: Final = 1.0
 """Time that a plain screen waits for an answer before it prints the next prompt."""
 
@@ -32,7 +39,8 @@ class TerminalOutput:
 
     __slots__ = (
         "_answer", "_bell", "_changed", "_clock", "_pending", "_prelude", "_recent", "_refresh",
-        "_repaint", "_screen", "_skipped", "_write", "look", "open", "paused", "view",
+        "_repaint", "_screen", "_skipped", "_unwritten", "_unwritten_at", "_write", "look", "open",
+        "paused", "view",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +61,8 @@ class TerminalOutput:
         self._screen = _make_screen(look, rows)
         self._pending: deque[Block] = deque()
         self._recent: deque[Block] = deque(maxlen=MAX_RECENT_BLOCKS)
+        self._unwritten = b""  # the rows of the block that is being written in pieces
+        self._unwritten_at = 0  # where the next piece begins
         self._prelude = b""  # written before the next frame: a change of mode
         self._skipped = 0
         self._bell = self._changed = self._repaint = False
@@ -72,8 +82,11 @@ class TerminalOutput:
         self.draw()
 
     def close(self) -> None:
-        """Write waiting blocks and restore the terminal, with the cursor on a new line."""
-        committed = b"" if self.paused else self._take_queued_bytes()
+        """Write waiting blocks and restore the terminal, with the cursor on a new line.
+
+        Of more than MAX_CLOSING_BYTES the last are written.
+        """
+        committed = b"" if self.paused else self._take_last_bytes()
         self.open = False
         self._clock.forget(self)
         self._resume_drawing()
@@ -148,7 +161,7 @@ class TerminalOutput:
         if not self.open or self.paused:
             return
         if self._answer is not None:
-            if not self._pending:
+            if not (self._pending or self._unwritten):
                 return
             self._resume_drawing()
         output = b"\x07" + self._prelude if self._bell else self._prelude
@@ -157,14 +170,21 @@ class TerminalOutput:
             self._refresh(self.view)
             self._screen.mark_stale()
         if self._repaint and not self.look.plain:
-            self._recent.extend(self._pending)
-            self._pending.clear()
-            output += self._screen.repaint(self.view, self._recent)
-        elif self._pending or self._changed:
-            output += self._screen.frame(self.view, self._take_queued_bytes())
+            output += self._repaint_screen()
+            self._changed = False
+        rows = self._take_rows()
+        if rows or self._changed:
+            output += self._screen.frame(self.view, rows)
         self._changed = self._repaint = False
         if output:
             self._write(output)
+        while not self.paused and (rows := self._take_rows()):
+            self._write(self._screen.frame(self.view, rows))
+
+    def _repaint_screen(self) -> bytes:
+        """Return the visible screen again, without the block that is being written in pieces."""
+        shown = list(self._recent)
+        return self._screen.repaint(self.view, shown[:-1] if self._unwritten else shown)
 
     def draw(self) -> None:
         """Write a frame with the changed view now."""
@@ -202,18 +222,51 @@ class TerminalOutput:
             self._answer.cancel()
             self._answer = None
 
-    def _take_queued_bytes(self) -> bytes:
-        """Render and remove all waiting blocks."""
+    def _take_rows(self) -> bytes:
+        """Remove and return the next rows to write: all that wait, up to MAX_WRITE_BYTES."""
         blocks = self._pending
-        if not blocks:
-            return b""
-        look = self.look
-        self._recent.extend(blocks)
-        if len(blocks) == 1:
-            return render_block(blocks.popleft(), look)
-        rows = b"".join([render_block(block, look) for block in blocks])
-        blocks.clear()
-        return rows
+        if len(blocks) == 1 and not self._unwritten:  # a line of talk
+            rows = self._take_block()
+            if len(rows) <= MAX_WRITE_BYTES:
+                return rows
+            self._unwritten = rows
+        pieces: list[bytes] = []
+        room = MAX_WRITE_BYTES
+        while room > 0 and (self._unwritten or blocks):
+            if not self._unwritten:
+                self._unwritten = self._take_block()
+            piece = self._take_piece(room)
+            pieces.append(piece)
+            room -= len(piece)
+        return b"".join(pieces)
+
+    def _take_block(self) -> bytes:
+        """Remove the next block and return its rows."""
+        block = self._pending.popleft()
+        self._recent.append(block)
+        return render_block(block, self.look)
+
+    def _take_piece(self, room: int) -> bytes:
+        """Remove and return whole rows of the unwritten block: about `room` bytes, at least one."""
+        rows, start = self._unwritten, self._unwritten_at
+        end = len(rows)
+        if end - start > room:
+            end = rows.rfind(b"\n", start, start + room) + 1 or rows.find(b"\n", start) + 1 or end
+        self._unwritten_at = end
+        if end == len(rows):
+            self._unwritten, self._unwritten_at = b"", 0
+        return rows[start:end]
+
+    def _take_last_bytes(self) -> bytes:
+        """Remove all waiting rows; return the last of them."""
+        pieces: deque[bytes] = deque()
+        size = 0
+        while rows := self._take_rows():
+            pieces.append(rows)
+            size += len(rows)
+            while size - len(pieces[0]) > MAX_CLOSING_BYTES:
+                size -= len(pieces.popleft())
+        return b"".join(pieces)
 
 
 def _make_screen(look: DisplayOptions, rows: int) -> Screen | PlainScreen:
