@@ -80,7 +80,7 @@ class Command(ExecHandler):
     is_reading: asyncio.Event
 
 
-@pytest.mark.parametrize("command", ["nonsense", "look --room", "look --room nowhere", ""])
+@pytest.mark.parametrize("command", ["nonsense", "say --room", "say x --room nowhere", ""])
 async def test_a_command_that_fails_early_counts_as_a_line(
     world: World, bob: Someone, command: str
 ) -> None:

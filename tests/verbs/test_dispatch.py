@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from sshwarma.verbs.dispatch import invoke, run_line
-from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line
 from sshwarma.verbs.unknown_verb import UnknownVerb
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from sshwarma.world.presence import Door
 from sshwarma.world.reader import PERSON, reader_at
 from sshwarma.world.world import World
@@ -33,15 +33,26 @@ async def test_plain_text_is_said(world: World, bob: Someone) -> None:
         await refused(bob, nothing)
 
 
-async def test_line_length_is_limited(bob: Someone) -> None:
+@pytest.mark.parametrize("door", ["ssh", "exec", "web", "mcp"])
+async def test_message_length_has_one_limit_at_every_door(bob: Someone, door: Door) -> None:
+    bob.connection.door = door
     bob.limits = bob.limits.model_copy(update={"line_bytes": 256, "stdin_bytes": 300})
     await do(bob, "é" * 128)
     assert "at most 256" in (await refused(bob, "é" * 128 + "x")).message
     for line in ("/me ", "/tell bob ", "/note "):
         await refused(bob, line + "x" * 257)
-    bob.connection.door = "exec"
-    await do(bob, "x" * 300)
-    assert "at most 300" in (await refused(bob, "x" * 301)).message
+    assert "at most 256" in (await refused(bob, "/say x", "y" * 256)).message
+
+
+async def test_stored_text_of_an_agent_is_limited_by_the_hour(bob: Someone) -> None:
+    bob.limits = bob.limits.model_copy(update={"text_mib_per_hour": 1})
+    for _ in range(64):
+        await do(bob, "x" * 16_000)
+    error = await refused(bob, "/put me:big = " + "x" * 30_000)
+    assert isinstance(error, RateLimited)
+    assert error.message == "You have stored 1 MiB of text in an hour, the limit."
+    assert 1 <= error.retry_after_seconds <= 60
+    await do(bob, "short")
 
 
 async def test_invalid_unicode_is_refused(bob: Someone) -> None:
@@ -228,6 +239,27 @@ def test_line_rate_is_limited_per_agent() -> None:
     rate.check("alice")  # what was refused was not counted
     with pytest.raises(Unavailable):
         rate.check("alice")
+
+
+async def test_reads_over_their_pace_wait_and_are_not_refused() -> None:
+    rate = LineRateLimiter(1, reads=2)
+    for _ in range(2):
+        await rate.admit("alice", is_read=True)
+    third = asyncio.ensure_future(rate.admit("alice", is_read=True))
+    await rate.admit("bob", is_read=True)
+    assert not third.done()
+    third.cancel()
+    await rate.admit("alice", is_read=False)
+    with pytest.raises(RateLimited):
+        await rate.admit("alice", is_read=False)
+
+
+def test_only_lines_that_just_show_something_are_reads() -> None:
+    for line in ("/look", "/history 5", "/inv all", "/mcp list", "/help say"):
+        assert is_read_line(line, ())
+    for line in ("look", "hello", "/say hi", "/model test x", "/nonsense", "/run x", "/"):
+        assert not is_read_line(line, ())
+    assert not is_read_line("/look", {"look"}), "an alias may mean anything"
 
 
 def test_line_rate_limiter_remembers_a_bounded_number_of_agents() -> None:

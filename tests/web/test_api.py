@@ -122,12 +122,20 @@ async def test_revoked_expired_or_disabled_token_is_unauthorized(web: Client) ->
 
 async def test_rate_limit_answers_429_with_retry_after(web: Client) -> None:
     token = await web.token("alice")
-    statuses = [(await web.do("look", token))[0] for _ in range(PER_10_SECONDS)]
+    statuses = [(await web.do("me", token, text="waves"))[0] for _ in range(PER_10_SECONDS)]
     assert set(statuses) == {200}
-    status, answer = await web.do("look", token)
+    status, answer = await web.do("me", token, text="waves")
     assert (status, answer["error"]) == (429, "rate_limited")
     assert 1 <= int(web.headers[b"retry-after"]) <= 10
     assert answer["hint"] == f"Wait {int(web.headers[b'retry-after'])} s."
+
+
+async def test_reads_have_a_pace_of_their_own(web: Client) -> None:
+    token = await web.token("alice")
+    for _ in range(PER_10_SECONDS * 3):
+        assert (await web.do("look", token))[0] == 200
+        assert (await web.ask("POST", "/api/v1/line", token, b'{"line": "/look"}'))[0] == 200
+    assert (await web.do("me", token, text="waves"))[0] == 200
 
 
 async def test_error_message_contains_no_commands(web: Client) -> None:

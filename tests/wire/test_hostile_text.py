@@ -124,7 +124,7 @@ def test_hostile_keys_are_escaped(alice: Person, bob: Person, room: str) -> None
     _is_harmless_on_screen(watch)
     # To who types them one payload is Ctrl-L, and some make drafts of many rows: the repaint and
     # the way up over five rows are the server's own.
-    _is_harmless_on_screen(screen, but=(b"\x1b[H", b"\x1b[5A"))
+    _is_harmless_on_screen(screen, but=(b"\x1b[H", b"\x1b[2K", b"\x1b[5A"))
 
 
 def test_terminal_state_survives_every_payload(alice: Person, bob: Person, room: str) -> None:

@@ -77,11 +77,14 @@ MAX_HIGHLIGHTED_CHARACTERS: Final = 4_000
 RATE_WINDOW_SECONDS: Final = 10.0
 """Seconds over which lines and requests are counted: `limits.lines_per_10_seconds`."""
 
+MAX_READS_PER_WINDOW: Final = 400
+"""Commands in ten seconds that only show something; the next ones are held back, not refused."""
+
 MAX_TYPED_AHEAD_LINES: Final = 50
 """Lines typed ahead of a running command."""
 
 MAX_PIPED_AHEAD_LINES: Final = 200
-"""Lines sent ahead of a running command where there is no terminal: scripts are faster."""
+"""Lines read ahead of a running command where there is no terminal; then the client waits."""
 
 MAX_ALIASES: Final = 100
 """Aliases of one agent."""
@@ -350,6 +353,9 @@ DEFAULT_WINDOW_TURNS: Final = 5
 
 MAX_HISTORY_ROWS: Final = 1_000
 """Rows that one page of history shows."""
+
+MAX_PAGE_CHARACTERS: Final = 1_000_000
+"""Characters of the rows of one page or search; fewer rows are returned if they are longer."""
 
 DEFAULT_HISTORY_ROWS: Final = 20
 """Default rows of one page of history."""

@@ -82,6 +82,11 @@ class TokenBucket:
         self._left -= tokens
         return max(0.0, -self._left / self._rate)
 
+    def wait_for(self, tokens: float) -> float:
+        """Return the seconds until there are enough tokens; 0.0 if there are."""
+        self._refill()
+        return max(0.0, (tokens - self._left) / self._rate)
+
     def try_take(self, tokens: float = 1.0) -> bool:
         """Take tokens if there are enough; whether there were."""
         self._refill()

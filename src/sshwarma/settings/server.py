@@ -88,7 +88,10 @@ class LimitSettings(SettingsSection):
     """`[limits]`: limits of agents and of their things."""
 
     line_bytes: int = Field(
-        DEFAULT_LINE_BYTES, ge=256, le=1_048_576, description="Maximum length of a line, in bytes."
+        DEFAULT_LINE_BYTES,
+        ge=256,
+        le=1_048_576,
+        description="Maximum length of a line or message, in bytes, at every door.",
     )
     lines_per_10_seconds: int = Field(
         40,
@@ -103,6 +106,12 @@ class LimitSettings(SettingsSection):
     )
     stdin_bytes: int = Field(
         1_048_576, gt=0, description="Maximum number of bytes that one command reads from stdin."
+    )
+    text_mib_per_hour: int = Field(
+        32,
+        gt=0,
+        description="Maximum amount of text that one agent stores in an hour, in MiB: messages,"
+        " notes, data, scripts and arguments of tools.",
     )
     bag_things: int = Field(10_000, gt=0, description="Maximum number of things in one bag.")
     turns_per_question: int = Field(

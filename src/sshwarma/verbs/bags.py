@@ -89,10 +89,11 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
         name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
-    bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
+    bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
+    caller.count_text(size)
 
     def store(tx: Change) -> bool:
         thing = things.find_child(tx.conn, bag_id, plain, "data")
@@ -140,6 +141,23 @@ class EditDraft:
     line: str
 
 
+def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDraft:
+    """Return a draft of a text; `start` is what its line has before the text.
+
+    Raises:
+        Invalid: if the line would be too long to submit.
+    """
+    line_text = f"{start}{text}"
+    size, limit = len(line_text.encode()), caller.limits.line_bytes
+    if size > limit and caller.door == "ssh":
+        raise Invalid(
+            f"{name} is too long for the line editor: its line has {size} bytes, at most {limit}"
+            " can be sent.",
+            hint=f"From a shell: ssh HOST {start.removeprefix('/').removesuffix(' = ')} < FILE",
+        )
+    return EditDraft(name, text, line_text)
+
+
 @view(EditDraft)
 def draw_edit_draft(result: EditDraft) -> Block:
     """Draw the keys that store or cancel an edit."""
@@ -175,7 +193,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
     except NotFound:
         bag_id, _, _ = await _find_bag_of_name(caller, name)
         await _require_bag(caller, bag_id)
-        return EditDraft(name, "", f"/put {name} = ")
+        return make_edit_draft(caller, name, "", f"/put {name} = ")
     if thing.kind != "data":
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}; only data can be edited."
@@ -188,7 +206,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
         )
     full_name = prefixes[thing.parent_id] + thing.name
     await _require_bag(caller, thing.parent_id)
-    return EditDraft(thing.name, thing.content or "", f"/put {full_name} = {thing.content or ''}")
+    return make_edit_draft(caller, thing.name, thing.content or "", f"/put {full_name} = ")
 
 
 @verb(

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import (
     DEFAULT_HISTORY_ROWS,
     MAX_MARKDOWN_ROWS,
+    MAX_PAGE_CHARACTERS,
     MAX_SHOWN_ANSWER_CHARACTERS,
 )
 from sshwarma.terminal.markdown import render_markdown
@@ -194,7 +195,7 @@ async def show_history(
     """Show the conversation.
 
     Shows the newest rows of this room with their times. If there are older rows, the first line
-    says how to read them.
+    says how to read them. A page ends after {MAX_PAGE_CHARACTERS} characters.
 
     For models:
         Show your room's log: newest n rows, rows before a row number, one row in full, or private
@@ -219,12 +220,17 @@ async def show_history(
     if at is not None:
         before = at + n // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
-    log_rows = await caller.world.store.read(  # one more than asked, to know whether there is one
-        lambda conn: rows.read_tail(conn, log_id, n + 1, before=before, kinds=kinds)
-    )
+
+    def read(conn: Connection) -> tuple[list[Row], bool]:
+        page = rows.read_tail(
+            conn, log_id, n, before=before, kinds=kinds, max_characters=MAX_PAGE_CHARACTERS
+        )
+        is_last = not page or not rows.read_tail(conn, log_id, 1, before=page[0].seq, kinds=kinds)
+        return page, is_last
+
+    log_rows, is_last = await caller.world.store.read(read)
     older = None
-    if len(log_rows) > n:
-        log_rows = log_rows[1:]
+    if not is_last:
         size = n if n != DEFAULT_HISTORY_ROWS else None
         older = OlderRows(log_rows[0].seq, agent=agent, n=size, tools=tools or None)
     return replace(await _history_of(caller, name, log_rows, older), tools=tools)
@@ -340,7 +346,7 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
             )
             for hit in hits[:n]
         ),
-        more=len(hits) > n,
+        more=len(hits) > n or sum(len(hit.row.content) for hit in hits) > MAX_PAGE_CHARACTERS,
     )
 
 

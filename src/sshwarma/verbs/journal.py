@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from sshwarma.common.limits import DEFAULT_HISTORY_ROWS
+from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry
@@ -57,8 +57,10 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
     content = text.strip()
     if not content:
         raise Invalid(f"Say what the {kind} is.")
-    if len(content.encode()) > caller.limits.line_bytes:
+    size = len(content.encode())
+    if size > caller.limits.line_bytes:
         raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
+    caller.count_text(size)
     row = await caller.change(
         lambda tx: rows.append_row(
             tx, caller.room_id, f"journal.{kind}", content, author_id=caller.agent.id
@@ -170,7 +172,9 @@ async def journal(
     room = await caller.room()
     prefix = "journal." if kind == "all" else f"journal.{kind}"
     entries = await caller.world.store.read(
-        lambda conn: rows.read_tail(conn, room.id, n, prefix=prefix)
+        lambda conn: rows.read_tail(
+            conn, room.id, n, prefix=prefix, max_characters=MAX_PAGE_CHARACTERS
+        )
     )
     return Journal(
         room.name,

@@ -1,14 +1,23 @@
-"""The rate limit of an agent's lines and requests, over all its connections."""
+"""The rate limits of an agent's lines, reads and requests, over all its connections.
+
+A line that changes or says something counts as a line: too many are refused, or held back where
+they come from a pipe. One that only shows something is a read, with a pace of its own, and is held
+back but never refused.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
-from sshwarma.common.limits import RATE_WINDOW_SECONDS
+from sshwarma.common.limits import MAX_READS_PER_WINDOW, RATE_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.verb import Verb
+from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import RateLimited
 
 MAX_TRACKED_AGENTS: Final = 4096
@@ -27,12 +36,14 @@ class LineRateLimiter:
         unit: str = "lines",
         after: str = "Up brings the line back",
         *,
+        reads: int = MAX_READS_PER_WINDOW,
         max_agents: int = MAX_TRACKED_AGENTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._unit = unit
         self._after = after
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
+        self._reads = SlidingWindow(reads, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
 
     def __len__(self) -> int:
         return len(self._window)
@@ -51,3 +62,41 @@ class LineRateLimiter:
                 retry_after_seconds=wait,
                 hint=f"Wait {math.ceil(wait)} s; {after or self._after}.",
             )
+
+    async def admit(self, agent_id: str, *, is_read: bool, after: str = "") -> None:
+        """Count one line or one read; a read over its pace is held back.
+
+        Raises:
+            RateLimited: if it is a line, and the agent has sent too many.
+        """
+        if is_read:
+            await _wait_for(self._reads, agent_id)
+        else:
+            self.check(agent_id, after)
+
+    async def hold_back(self, agent_id: str, *, is_read: bool) -> None:
+        """Count one line or one read of a pipe; wait while there are too many."""
+        await _wait_for(self._reads if is_read else self._window, agent_id)
+
+
+async def _wait_for(window: SlidingWindow, agent_id: str) -> None:
+    while (wait := window.hit(agent_id)) > 0:  # noqa: ASYNC110 - nothing announces the time
+        await asyncio.sleep(wait)
+
+
+def is_read_verb(verb: Verb) -> bool:
+    """Return whether a verb only shows something, whatever its arguments."""
+    return TokenScope.READ == verb.scope == verb.change_scope
+
+
+def is_read_line(line: str, aliases: Collection[str]) -> bool:
+    """Return whether a typed line calls a verb that only shows something.
+
+    `aliases` are the names of the agent's aliases, any of which may change something.
+    """
+    typed_verb = find_typed(line) if line.startswith("/") else None
+    return (
+        typed_verb is not None
+        and is_read_verb(typed_verb[0])
+        and line[1:].split(None, 1)[0].lower() not in aliases
+    )

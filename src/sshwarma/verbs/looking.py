@@ -197,7 +197,7 @@ async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
     world = caller.world
     room = await world.room(way.to_id)
     people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
-    may_enter = Right.ENTER in room.rights_of(caller.agent, now_ms())
+    may_enter = Right.ENTER in room.rights_of(caller.agent, now=now_ms())
     exits = await caller.visible_exits(room) if may_enter else ()
     return NextRoom(
         direction=way.direction,

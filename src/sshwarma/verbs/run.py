@@ -15,6 +15,7 @@ from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import Offset, RowNumber, ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.thing_completion import ToolArguments
+from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import attachments, rows
 from sshwarma.world.access import Right
@@ -80,6 +81,7 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         name: name of the tool, such as holler:sample.
         arguments: NAME=VALUE words, or a JSON object.
     """
+    caller.count_text(len((arguments or "").encode()))
     tools = services_of(caller).tools
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
@@ -91,6 +93,11 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         seconds=outcome.seconds,
         seq=outcome.seq,
     )
+
+
+def is_failed_run(result: object) -> bool:
+    """Return whether a result is that of a tool that failed; scripts see it in the exit status."""
+    return isinstance(result, RunResult | ToolTestResult) and not result.ok
 
 
 @dataclass(frozen=True, slots=True)

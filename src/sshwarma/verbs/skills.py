@@ -18,7 +18,7 @@ from sshwarma.verbs.arguments import (
     TextAfterEquals,
     Word,
 )
-from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.bags import EditDraft, make_edit_draft
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
     describe_context,
@@ -226,7 +226,7 @@ async def edit_skill(
     await _require_maker(caller, thing)
     if text is None and about is None:
         present = thing.content or ""
-        return EditDraft(thing.name, present, f"/skill edit {thing.name} = {present}")
+        return make_edit_draft(caller, thing.name, present, f"/skill edit {thing.name} = ")
     instructions = None if text is None else _check_skill_text(text)
     purpose = None if about is None else _check_about(about)
 

@@ -301,13 +301,16 @@ def _clean_text(caller: Caller, text: str) -> str:
 
     Raises:
         Invalid: if it is empty or too long.
+        RateLimited: if the agent has stored too much text.
     """
     message = text.strip("\n").rstrip()
     if not message.strip():
         raise Invalid("The message is empty.")
-    is_piped = caller.door != "ssh"
-    limit = caller.limits.stdin_bytes if is_piped else caller.limits.line_bytes
-    size = len(message.encode("utf-8", "surrogatepass"))
+    size, limit = len(message.encode("utf-8", "surrogatepass")), caller.limits.line_bytes
     if size > limit:
-        raise Invalid(f"That is {size} bytes; a line has at most {limit}.")
+        raise Invalid(
+            f"The message has {size} bytes; at most {limit} fit.",
+            hint=next_call("{} stores a long text.", "put", name="NAME", text="TEXT"),
+        )
+    caller.count_text(size)
     return message

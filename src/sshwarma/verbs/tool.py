@@ -15,7 +15,7 @@ from sshwarma.services import services_of
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import check_tool_name
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
-from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.bags import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group
@@ -146,6 +146,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise Invalid(f"The script has {size} bytes; at most {caller.limits.thing_bytes} fit.")
+    caller.count_text(size)
     declaration = parse_declaration(text)
     await services_of(caller).lua_tools.check_syntax(plain, text)
 
@@ -184,7 +185,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         thing = await find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
-        return EditDraft(name, "", f"/tool new {name} = ")
+        return make_edit_draft(caller, name, "", f"/tool new {name} = ")
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} is not a Lua tool.",
@@ -198,7 +199,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     await check_may_decide(caller, thing)
     short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
     short_name, source = short.get(thing.parent_id or "", thing.label), thing.content or ""
-    return EditDraft(thing.label, source, f"/tool new {short_name} = {source}")
+    return make_edit_draft(caller, thing.label, source, f"/tool new {short_name} = ")
 
 
 @tool.verb(

@@ -26,7 +26,7 @@ from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import invoke, run_line
-from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line, is_read_verb
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.views import render_in_thread
@@ -88,7 +88,7 @@ class HttpApi:
 
     async def _list(self, request: Request) -> dict[str, Any]:
         agent, _ = await self._authenticate(request)
-        self._line_rate.check(agent.id)
+        await self._line_rate.admit(agent.id, is_read=True)
         return {
             "verbs": [
                 {
@@ -107,14 +107,15 @@ class HttpApi:
         }
 
     async def _invoke(self, request: Request) -> dict[str, Any]:
+        name = request.path_params["name"]
+        verb = find_verb(name)
+
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
-            name = request.path_params["name"]
-            verb = find_verb(name)
             if verb is None or verb.path != name:
                 raise unknown_verb_error(name, API_CLIENT)
             return await invoke(caller, name, arguments)
 
-        return await self._answer(request, run)
+        return await self._answer(request, run, verb is not None and is_read_verb(verb))
 
     async def _run_line(self, request: Request) -> dict[str, Any]:
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
@@ -126,23 +127,31 @@ class HttpApi:
                             f"The line is too long (limit {limit} bytes).",
                             hint="POST the arguments to /api/v1/verbs/NAME instead.",
                         )
+                    if not is_read_line(line, caller.agent.aliases):
+                        self._line_rate.check(caller.agent.id)
                     return await run_line(caller, line)
             raise Invalid(
                 'The request body must be {"line": TEXT}.', hint='Example: {"line": "/look"}'
             )
 
-        return await self._answer(request, run)
+        return await self._answer(request, run, is_read=True)
 
     async def _answer(
-        self, request: Request, run: Callable[[Caller, dict[str, Any]], Awaitable[Any]]
+        self,
+        request: Request,
+        run: Callable[[Caller, dict[str, Any]], Awaitable[Any]],
+        is_read: bool,
     ) -> dict[str, Any]:
-        """Read a request, then run it; stop it when its access ends or its client disconnects."""
+        """Read a request, then run it; stop it when its access ends or its client disconnects.
+
+        `is_read`: whether it counts as a read, not as a line.
+        """
         agent, token = await self._authenticate(request)
         request.scope[SCOPE_AGENT_KEY] = agent.id
-        self._line_rate.check(agent.id)
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
             with self._count_request(agent.id), open_request:
+                await self._line_rate.admit(agent.id, is_read=is_read)
                 caller = await self._make_caller(request, agent, token)
                 arguments = await self._arguments(request)
                 # Again: the token, roles and rooms may have changed while the body was read.

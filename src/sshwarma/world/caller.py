@@ -267,6 +267,14 @@ class Caller:
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
+    def count_text(self, size: int) -> None:
+        """Count bytes of text that the caller is about to store for good.
+
+        Raises:
+            RateLimited: if the agent has stored too much in the last hour.
+        """
+        self.world.text_volume.take(self.agent.id, size, self.limits.text_mib_per_hour)
+
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 

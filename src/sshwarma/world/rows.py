@@ -7,7 +7,7 @@ Kinds: `chat`, `emote`, `tell`, `presence`, `notice`, `tool.call`, `tool.result`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, func, select
@@ -93,10 +93,12 @@ def read_tail(
     before: int | None = None,
     kinds: Sequence[str] = (),
     prefix: str = "",
+    max_characters: int | None = None,
 ) -> list[Row]:
     """Return the last `limit` rows, oldest first.
 
-    Rows with a `seq` below `before`, of some `kinds` or of kinds that start with `prefix`.
+    Rows with a `seq` below `before`, of some `kinds` or of kinds that start with `prefix`. With
+    `max_characters` fewer rows than `limit` if their texts are longer together, but one at least.
     """
     query = select(rows).where(rows.c.room_id == room_id)
     if before is not None:
@@ -107,7 +109,21 @@ def read_tail(
         query = query.where(rows.c.kind.startswith(prefix, autoescape=True))
         query = query.where(rows.c.kind.not_in(("chat", "emote", "presence")))
     query = query.order_by(rows.c.seq.desc()).limit(limit)
-    return [row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
+    with conn.execute(query) as found:
+        return list(take_rows(map(row_from_mapping, found.mappings()), max_characters))[::-1]
+
+
+def take_rows(found: Iterable[Row], max_characters: int | None) -> Iterator[Row]:
+    """Yield rows until their texts have that many characters together; one row at least.
+
+    No row after these is read.
+    """
+    total = 0
+    for row in found:
+        total += len(row.content)
+        if max_characters is not None and total > max_characters and total > len(row.content):
+            return
+        yield row
 
 
 def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:

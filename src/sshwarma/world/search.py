@@ -18,7 +18,11 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.exc import OperationalError
 
-from sshwarma.common.limits import MAX_SEARCH_WORDS, SEARCH_TIMEOUT_SECONDS
+from sshwarma.common.limits import (
+    MAX_PAGE_CHARACTERS,
+    MAX_SEARCH_WORDS,
+    SEARCH_TIMEOUT_SECONDS,
+)
 from sshwarma.common.sqlite import CLOCK_CHECK_INSTRUCTIONS
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.row import Row
@@ -94,6 +98,7 @@ def search_rows(
 ) -> list[SearchHit]:
     """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
 
+    Fewer than `limit` if their texts have over MAX_PAGE_CHARACTERS together.
     The last word also matches as a prefix. Text in double quotes is a phrase.
 
     Raises:
@@ -114,15 +119,16 @@ def search_rows(
         "limit": limit,
         "before": before if before is not None else 2**62,
     }
-    with _search_timeout(conn):
-        return [
-            SearchHit(
-                row_from_mapping(row),
-                row["group_id"],
-                row["status"] == "dropped" or row["turn_status"] == "dropped",
-            )
-            for row in conn.execute(_SELECT_HITS, values).mappings()
-        ]
+    hits: list[SearchHit] = []
+    with _search_timeout(conn), conn.execute(_SELECT_HITS, values) as found:
+        size = 0
+        for row in found.mappings():
+            is_dropped = row["status"] == "dropped" or row["turn_status"] == "dropped"
+            hits.append(SearchHit(row_from_mapping(row), row["group_id"], is_dropped))
+            size += len(row["content"])
+            if size > MAX_PAGE_CHARACTERS:
+                break
+    return hits
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change, Store
+from sshwarma.world.text_volume import TextVolume
 from sshwarma.world.things import Thing
 
 log = structlog.get_logger(__name__)
@@ -71,6 +72,7 @@ class World:
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
+        self.text_volume = TextVolume()
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store

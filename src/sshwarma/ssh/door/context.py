@@ -24,7 +24,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection, Door
@@ -169,6 +169,26 @@ def is_concurrent_line(typed: str) -> bool:
     """Return whether a line runs at once, without waiting for the line before it."""
     typed_verb = find_typed(typed) if typed.startswith("/") else None
     return typed_verb is not None and typed_verb[0].aside
+
+
+def decode_text(data: bytes | bytearray, subject: str) -> str:
+    """Decode input; `subject` names it in the refusal.
+
+    Raises:
+        Invalid: if it is not text. What would be stored of it is not what was sent.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start} is 0x{data[error.start]:02x}"
+    else:
+        if "\0" not in text:
+            return text
+        problem = f"character {text.index(chr(0))} is NUL"
+    raise Invalid(
+        f"{subject} is not UTF-8 text: {problem}.",
+        hint="Encode a file that is not text, with base64 for example.",
+    )
 
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:

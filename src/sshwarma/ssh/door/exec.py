@@ -19,7 +19,12 @@ from typing_extensions import override
 
 from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
+from sshwarma.ssh.door.context import (
+    SshContext,
+    decode_text,
+    draw_refusal,
+    encode_plain_block,
+)
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel
@@ -28,8 +33,9 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
+from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import find_entry
-from sshwarma.verbs.run import AttachmentData, RunResult
+from sshwarma.verbs.run import AttachmentData, is_failed_run
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_result, dump_json
@@ -39,9 +45,9 @@ from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
 
-LATE_PIPE_MESSAGE: Final = (
-    f"Piped input ignored: nothing arrived in the first {PIPE_WAIT_SECONDS:g} s."
-    " Use --stdin to wait for it.\n"
+UNREAD_INPUT_MESSAGE: Final = (
+    f"Standard input was not read: it was open, and empty for {PIPE_WAIT_SECONDS:g} s."
+    " --stdin waits for it; < /dev/null closes it.\n"
 ).encode()
 
 _DOOR_FLAG: Final = re.compile(r"\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)")
@@ -64,17 +70,16 @@ class ExecHandler(TaskHandler):
         self._utf8 = context.utf8(dict(channel.env))
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
-        self._unread = False  # piped input will be ignored and the client has no warning yet
         self._start(self._run(command))
 
     @override
     def data(self, data: bytes) -> None:
-        if self._unread:
-            self._unread = False  # warn once
-            self._channel.write_stderr(LATE_PIPE_MESSAGE)
         # Keep one byte over the limit, to detect longer input.
-        self._piped += data[: self._context.limits.stdin_bytes + 1 - len(self._piped)]
+        most = self._context.limits.stdin_bytes + 1
+        self._piped += data[: most - len(self._piped)]
         self._came.set()
+        if len(self._piped) == most:
+            self._ended.set()  # it is refused without waiting for the rest
 
     @override
     def eof(self) -> None:
@@ -106,7 +111,11 @@ class ExecHandler(TaskHandler):
         line = command.strip()
         try:
             # First: a command that fails early costs a line too.
-            self._context.line_rate.check(self._agent_id, "run the command again")
+            await self._context.line_rate.admit(
+                self._agent_id,
+                is_read=is_read_line(f"/{line.removeprefix('/')}", self._aliases),
+                after="run the command again",
+            )
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", None)
@@ -134,7 +143,7 @@ class ExecHandler(TaskHandler):
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
-        return 1 if isinstance(result, RunResult) and not result.ok else 0
+        return 1 if is_failed_run(result) else 0
 
     def _door_flags(self, command: str) -> tuple[str, str]:
         """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.
@@ -226,7 +235,8 @@ class ExecHandler(TaskHandler):
 
         A verb without its required text waits until the input ends. A verb that has text waits
         PIPE_WAIT_SECONDS for input to begin, because a pipe may add text but an interactive
-        terminal never ends its input. With `--stdin` it waits until the end.
+        terminal never ends its input; the client is warned, because what comes later is lost.
+        With `--stdin` it waits until the end.
 
         Raises:
             Invalid: if the input is longer than `limits.stdin_bytes`.
@@ -245,7 +255,7 @@ class ExecHandler(TaskHandler):
                 return None
             else:
                 # An alias takes no piped text; a command made in the world does.
-                if word[1:].lower() in self._context.require_agent(self._agent_id).aliases:
+                if word[1:].lower() in self._aliases:
                     return None
                 needs_text = False
         else:
@@ -254,13 +264,13 @@ class ExecHandler(TaskHandler):
             try:
                 await asyncio.wait_for(self._came.wait(), PIPE_WAIT_SECONDS)
             except TimeoutError:
-                self._unread = True
+                self._channel.write_stderr(UNREAD_INPUT_MESSAGE)
                 return None
         await self._ended.wait()
         if len(self._piped) > self._context.limits.stdin_bytes:
             limit = self._context.limits.stdin_bytes
             raise Invalid(f"Piped input is too long (limit {limit} bytes).")
-        return self._piped.decode("utf-8", "replace").removesuffix("\n") or None
+        return decode_text(self._piped, "Piped input").removesuffix("\n") or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
         if isinstance(refused, UnknownFlag):
@@ -300,6 +310,10 @@ class ExecHandler(TaskHandler):
         for start in range(0, len(text), WRITE_CHUNK_BYTES):
             await self._writable.wait()
             self._channel.write(text[start : start + WRITE_CHUNK_BYTES])
+
+    @property
+    def _aliases(self) -> dict[str, str]:
+        return self._context.require_agent(self._agent_id).aliases
 
     @property
     def _newline(self) -> str:

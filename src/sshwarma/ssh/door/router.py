@@ -54,6 +54,11 @@ class SessionRouter(HandlerFactory):
                 )
             case RegisteredUser(agent_id):
                 self._check_enabled(agent_id)
+                keeps_going = _parse_batch(command)
+                if keeps_going is not None:
+                    return LineShellHandler(
+                        self._context, agent_id, link, channel, keeps_going=keeps_going
+                    )
                 service = self._service(command)
                 if service is not None:
                     return ServiceHandler(self._context, agent_id, channel, service)
@@ -102,3 +107,17 @@ class SessionRouter(HandlerFactory):
         if words[:1] == ["offer"]:
             return partial(serve_offer, self._context, words[1:])
         return self._context.channels.get(command.strip())
+
+
+def _parse_batch(command: str) -> bool | None:
+    """Return whether `batch [--keep-going]` goes on after a failure; None if it is no batch.
+
+    Raises:
+        Rejected: if it has other words.
+    """
+    words = command.split()
+    if words[:1] != ["batch"]:
+        return None
+    if words[1:] not in ([], ["--keep-going"]):
+        raise Rejected("Usage: ssh HOST batch [--keep-going] < FILE")
+    return len(words) == 2

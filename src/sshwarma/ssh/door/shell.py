@@ -20,6 +20,7 @@ from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, i
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
+from sshwarma.terminal.render import render_block
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.bags import EditDraft
@@ -45,6 +46,10 @@ from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
+
+MAX_INSTANT_LINES: Final = 200
+MAX_INSTANT_CHARACTERS: Final = 20_000
+"""Lines and characters of a result that are rendered at once; longer ones in a thread."""
 
 MAX_EARLY_INPUT_BYTES: Final = 65_536
 """Input kept while the input history is being read."""
@@ -294,13 +299,18 @@ class ShellHandler(ChannelHandler):
                 self._print(draw_result(result))
             await self._enter_room()
         elif not isinstance(result, SentMessage) or result.note:
-            view = (
-                block(*sender_note_lines(result))
-                if isinstance(result, SentMessage)
-                else draw_result(result)
-            )
+            if isinstance(result, SentMessage):
+                view = block(*sender_note_lines(result))
+            else:
+                view = draw_result(result)
+                await self._render_ahead(view)
             self._print(view)
             self.terminal.frame()  # a result does not wait for the frame clock
+
+    async def _render_ahead(self, view: Block) -> None:
+        """Render a long view in a thread: a text of a megabyte takes seconds."""
+        if len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS:
+            await asyncio.to_thread(render_block, view, self.terminal.look)
 
     # World events
 
