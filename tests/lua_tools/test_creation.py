@@ -94,10 +94,11 @@ async def test_tool_verbs_check_rights(
                  "enable dice", "remove dice"):  # fmt: skip
         await do(bob, f"/tool {line}")
     assert isinstance(await refused(bob, "/tool disable sshwarma:look"), Forbidden)
-    await do(guest, "/tool new me:own = return 1")
-    await do(guest, "/tool disable own")
-    assert isinstance(await refused(bob, "/tool show gast:own"), NotFound)
-    await do(alice, "/tool enable gast:own")  # an admin may
+    assert isinstance(await refused(guest, "/tool new me:own = return 1"), Forbidden)
+    await do(bob, "/tool new me:own = return 1")
+    await do(bob, "/tool disable own")
+    assert isinstance(await refused(guest, "/tool show bob:own"), NotFound)
+    await do(alice, "/tool enable bob:own")  # an admin may
 
 
 async def test_disabled_tool_is_unavailable_until_enabled(

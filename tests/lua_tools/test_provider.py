@@ -11,10 +11,12 @@ import pytest
 from sshwarma.lua_tools import provider as lua_tools
 from sshwarma.lua_tools.provider import render_value
 from sshwarma.tools.call import Tools
+from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.run import RunResult
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
-from support.people import Someone, do
+from support.people import Someone, do, everything
 from support.services import services_in
 
 
@@ -295,3 +297,37 @@ def test_render_value_formats_plain_values() -> None:
     )
     assert render_value([]) == "[]"
     assert render_value(None) == ""
+
+
+async def test_test_of_a_tool_leaves_nothing_in_any_log(
+    world: World, alice: Someone, den: str
+) -> None:
+    await do(alice, "/put me:secret = hunter2")
+    await make(alice, "inner", "return host.call('sshwarma:look', { thing = 'me:secret' }).content")
+    await make(alice, "outer", "return host.call('den:inner') .. host.call('den:inner')")
+    await do(alice, "/equip me sshwarma:look")
+    before = await everything(world)
+    trial = await do(alice, "/tool test outer")
+    assert (trial.ok, trial.text) == (True, "hunter2hunter2")
+    assert await everything(world) == before
+
+
+async def test_calls_inside_a_call_are_folded_under_it(
+    world: World, alice: Someone, den: str
+) -> None:
+    await make(alice, "inner", "return 'from inside'")
+    await make(alice, "outer", "return #(host.call('den:inner') .. host.call('den:inner'))")
+    await do(alice, "/run outer")
+    rows = (await world.last_rows(alice.room_id, 20))[-6:]
+    assert [row.kind for row in rows] == ["tool.call"] * 2 + ["tool.result", "tool.call"] + [
+        "tool.result"
+    ] * 2
+    shown = [draw_row(row, world.agents, None).plain() for row in rows]
+    assert [bool(text) for text in shown] == [True, False, False, False, False, True]
+    assert "2 calls inside: /history --tools" in shown[-1]
+    full = RowDisplayOptions(tools="full")
+    assert all(draw_row(row, world.agents, None, full).plain() for row in rows)
+    assert "from inside" not in draw_result(await do(alice, "/history")).plain()
+    assert "from inside" in draw_result(await do(alice, "/history --tools")).plain()
+    nested = [row for row in rows if row.meta.get("nested")]
+    assert {row.parent_row_id for row in nested if row.kind == "tool.call"} == {rows[0].id}

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.arguments import check_arguments
+from sshwarma.tools.call_checks import (
+    count_nested_call,
+    find_caller_off_switch,
+    find_unequipped_tool,
+    read_error_text,
+)
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
 from sshwarma.world import calls, things
 from sshwarma.world.attachments import Attachment
-from sshwarma.world.caller import Caller, CallStack
+from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
-from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
+from sshwarma.world.equip_role import find_equip_role, may_equip_itself
+from sshwarma.world.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unavailable,
+    WorldError,
+    unknown_name_error,
+)
 from sshwarma.world.loadout import (
     UNAVAILABLE_OBSTACLE,
     LoadoutItem,
-    OffSwitch,
-    find_off_switch,
 )
-from sshwarma.world.reader import next_call, reader_at
+from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -47,7 +55,7 @@ class CallOutcome:
     text: str
     structured: Any
     seconds: float
-    seq: int  # of the row that holds the result
+    seq: int  # of the row that holds the result; 0 if it was not recorded
     attachments: tuple[Attachment, ...] = ()
 
 
@@ -130,6 +138,8 @@ class Tools:
         checked_call = await self._check_call(caller, name, arguments, refusal)
         if isinstance(checked_call.outcome, WorldError) and turn_id is None:
             raise checked_call.outcome
+        if stack is not None and stack.is_trial:
+            return await self._run_in_trial(caller, checked_call)
         if place is not None:
             await place.wait_to_begin()
         call = await self._world.change(
@@ -141,13 +151,14 @@ class Tools:
                 checked_call.arguments,
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
+                is_nested=stack is not None and stack.row_id is not None,
             )
         )
         if place is not None:
             place.mark_begun()
         start = time.monotonic()
         try:
-            kind, result = await self._run_recorded(caller, call, checked_call)
+            kind, result, nested_calls = await self._run_recorded(caller, call, checked_call)
             seconds = time.monotonic() - start
             if place is not None:
                 await place.wait_to_end()
@@ -161,7 +172,24 @@ class Tools:
                 )
             )
             raise
-        return await self._record_ending(call, kind, result, seconds)
+        return await self._record_ending(call, kind, result, seconds, nested_calls)
+
+    async def _run_in_trial(self, caller: Caller, call: _CheckedCall) -> CallOutcome:
+        """Run a call of a tool that is being tested, without recording it."""
+        start = time.monotonic()
+        if isinstance(call.outcome, WorldError):
+            raise call.outcome
+        inner_caller = caller.inside_call(call.tool)
+        how, result = await self._carry_out(inner_caller, call.outcome, call.arguments)
+        return CallOutcome(
+            tool=call.tool,
+            ending=how,
+            text=result.full_text,
+            structured=result.structured,
+            seconds=time.monotonic() - start,
+            seq=0,
+            attachments=result.attachments,
+        )
 
     async def _check_call(
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
@@ -173,7 +201,7 @@ class Tools:
                 raise Invalid(refusal)
             thing = (await self.find(caller, name)).thing
             tool = thing.label
-            _count_nested_call(caller.call_stack, tool)
+            count_nested_call(caller.call_stack, tool)
             return _CheckedCall(tool, check_arguments(thing, arguments), thing)
         except WorldError as error:
             if tool == name:
@@ -191,30 +219,37 @@ class Tools:
     async def _find_unequipped(self, caller: Caller, name: str) -> str | None:
         """Return the qualified name of an unequipped tool that the caller may know of, or None."""
         is_open = await caller.visibility_filter()
-        return await self._world.store.read(lambda conn: _find_unequipped_tool(conn, name, is_open))
+        return await self._world.store.read(lambda conn: find_unequipped_tool(conn, name, is_open))
 
     async def _run_recorded(
         self, caller: Caller, call: Row, checked: _CheckedCall
-    ) -> tuple[CallResultKind, ToolResult]:
-        """Run a call that is recorded, unless it was refused; show its progress in the room."""
+    ) -> tuple[CallResultKind, ToolResult, int]:
+        """Run a call that is recorded, unless it was refused; show its progress in the room.
+
+        Returns also the number of calls that it made, if no other call made it.
+        """
         thing = checked.outcome
         if isinstance(thing, WorldError):
-            return "error", ToolResult(_error_text(caller, thing), is_error=True)
+            return "error", ToolResult(read_error_text(caller, thing), is_error=True), 0
         inner_caller = caller.inside_call(checked.tool, call.turn_id, call.id)
+        stack = inner_caller.call_stack
         if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
-            return await self._carry_out(inner_caller, thing, checked.arguments)
-        with CallProgress(caller, call) as progress:
-            inner_caller = replace(inner_caller, on_progress=progress.report)
-            return await self._carry_out(inner_caller, thing, checked.arguments)
+            kind, result = await self._carry_out(inner_caller, thing, checked.arguments)
+        else:
+            with CallProgress(caller, call) as progress:
+                inner_caller = replace(inner_caller, on_progress=progress.report)
+                kind, result = await self._carry_out(inner_caller, thing, checked.arguments)
+        is_outermost = stack is not None and len(stack.names) == 1
+        return kind, result, stack.counter.calls if stack is not None and is_outermost else 0
 
     async def test(
         self, caller: Caller, tool: Thing, arguments: dict[str, Any]
     ) -> tuple[CallResultKind, ToolResult, float]:
         """Run a tool for its author, equipped or not, without recording the call.
 
-        Returns how it ended, its result, and the seconds it took. Its nested calls are executed and
-        recorded.
+        Returns how it ended, its result, and the seconds it took. Its nested calls are carried out
+        and not recorded; what they change or say stays.
 
         Raises:
             Invalid: if the arguments do not fit its schema.
@@ -222,7 +257,7 @@ class Tools:
         values = check_arguments(tool, arguments)
         start = time.monotonic()
         with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
-            kind, result = await self._carry_out(caller.inside_call(tool.label), tool, values)
+            kind, result = await self._carry_out(caller.inside_trial(tool.label), tool, values)
         return kind, result, time.monotonic() - start
 
     async def find(self, caller: Caller, name: str) -> LoadoutItem:
@@ -242,7 +277,7 @@ class Tools:
                 )
             label = await self._find_unequipped(caller, name)
             switch = await self._world.store.read(
-                lambda conn: _find_off_switch(conn, caller, label)
+                lambda conn: find_caller_off_switch(conn, caller, label)
             )
             if label is not None and switch is not None:
                 place = "in this room" if switch.source == "room" else "on you"
@@ -269,6 +304,7 @@ class Tools:
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
             )
+        await self._check_asker(caller, item)
         if item.obstacle:
             provider = self._provider_of(item.thing)
             raise Unavailable(
@@ -276,6 +312,24 @@ class Tools:
                 hint="" if provider is None else provider.unavailable_hint(item.thing),
             )
         return item
+
+    async def _check_asker(self, caller: Caller, item: LoadoutItem) -> None:
+        """Check the role of the person whom a model answers, for what it has equipped itself.
+
+        Raises:
+            Forbidden: if that person may not equip the tool, and the room has not.
+        """
+        person = self._world.agents.get(caller.person_id)
+        if item.source != "agent" or person is None:
+            return
+        tool = item.thing
+        chain = await self._world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
+        if not may_equip_itself(person, tool, chain):
+            role = find_equip_role(tool, chain, person.id)
+            raise Forbidden(
+                f"{tool.label} cannot be called for {person.name}: it needs the role {role},"
+                " unless the room has equipped it."
+            )
 
     def _describe_obstacle(self, item: LoadoutItem) -> str:
         provider = self._provider_of(item.thing)
@@ -301,14 +355,19 @@ class Tools:
             message = str(error) or f"The call {limit}."
             return "timeout", ToolResult(message, is_error=True)
         except WorldError as refused:
-            return "error", ToolResult(_error_text(caller, refused), is_error=True)
+            return "error", ToolResult(read_error_text(caller, refused), is_error=True)
         except Exception:
             log.exception("a tool failed", tool=tool.label)
             return "error", ToolResult(INTERNAL_ERROR, is_error=True)
         return ("error" if result.is_error else "result"), result
 
     async def _record_ending(
-        self, call: Row, how: CallResultKind, result: ToolResult, seconds: float
+        self,
+        call: Row,
+        how: CallResultKind,
+        result: ToolResult,
+        seconds: float,
+        nested_calls: int = 0,
     ) -> CallOutcome:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
@@ -319,6 +378,7 @@ class Tools:
                 structured=result.structured,
                 seconds=seconds,
                 given=result.attachments,
+                nested_calls=nested_calls,
             )
         )
         return CallOutcome(
@@ -330,49 +390,3 @@ class Tools:
             seq=row.seq,
             attachments=result.attachments,
         )
-
-
-def _find_unequipped_tool(
-    conn: Connection, name: str, is_open: Callable[[Thing], bool]
-) -> str | None:
-    """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
-    namespace, _, tool = name.rpartition(".")
-    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
-        thing = things.find_by_qualified_name(conn, candidate)
-        if thing is not None and thing.kind == "tool":
-            return thing.label if all(map(is_open, things.read_ancestors(conn, thing.id))) else None
-    return None
-
-
-def _find_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:
-    """Return what switches a tool off for the caller in its room."""
-    tool = things.find_by_qualified_name(conn, label) if label else None
-    if tool is None:
-        return None
-    return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
-
-
-def _error_text(caller: Caller, refused: WorldError) -> str:
-    """Return the text of a refusal for who reads the result: people can type what hints name.
-
-    Terminals show control characters themselves; other readers get them shown here.
-    """
-    reader = reader_at(caller.door)
-    text = refused.text_for(reader)
-    return text if reader.is_person else escape_lines(text)
-
-
-def _count_nested_call(within: CallStack | None, tool: str) -> None:
-    """Count a nested call.
-
-    Raises:
-        Unavailable: if it is nested too deep, or over the limit of nested calls.
-    """
-    if within is None:
-        return
-    if len(within.names) >= MAX_CALL_DEPTH:
-        path = " → ".join((*within.names, tool))
-        raise Unavailable(f"{path}: calls nest at most {MAX_CALL_DEPTH} deep.")
-    if within.counter.calls >= MAX_NESTED_CALLS:
-        raise Unavailable(f"One call can make at most {MAX_NESTED_CALLS} nested calls.")
-    within.counter.calls += 1

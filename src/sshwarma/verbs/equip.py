@@ -37,7 +37,8 @@ from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.equip_role import find_equip_role, may_equip_itself
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
@@ -170,8 +171,15 @@ async def equip(
     globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
+    def is_takeable(thing: Thing) -> bool:
+        """Return whether things in it may be equipped: none from the bag of another agent."""
+        return is_open(thing) and (
+            thing.kind != "agent" or thing.id in (caller.agent.id, context_thing.id)
+        )
+
     def work(tx: Change) -> EquipResult:
-        matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_open)
+        matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_takeable)
+        check_equip_role(tx.conn, caller, context_thing, matching)
         changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
         result = _make_equip_result(True, context, changed, already, unmatched)
@@ -243,6 +251,31 @@ async def unequip(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
     )
     return replace(result, note=note, next=switch_off if note else None)
+
+
+def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: list[Thing]) -> None:
+    """Raise unless the role of an agent suffices to be equipped with these things itself.
+
+    Raises:
+        Forbidden: naming the first that needs a higher role, and the role.
+    """
+    agent = caller.world.agents.get(context.id)
+    if agent is None:
+        return
+    for thing in wanted:
+        chain = things.read_ancestors(conn, thing.id)
+        if not may_equip_itself(agent, thing, chain):
+            role = find_equip_role(thing, chain, agent.id)
+            raise Forbidden(
+                f"Permission denied: {agent.name} is a {agent.role}, and {thing.label} needs the"
+                f" role {role}, unless the room has equipped it.",
+                hint=next_call(
+                    "Who may build here can equip the room: {}.",
+                    "equip",
+                    context="room",
+                    patterns=thing.label,
+                ),
+            )
 
 
 def _is_always_on(thing: Thing) -> bool:

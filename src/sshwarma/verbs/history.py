@@ -90,6 +90,8 @@ def draw_history_page(history: HistoryPage, reader: Reader) -> Block:
     if history.older is not None:
         lines += draw_hint(reader, "older: {}", "history show", **asdict(history.older))
     for entry in history.entries:
+        if (entry.meta or {}).get("nested") and not (history.tools or history.whole):
+            continue  # folded into the call that made it
         text = entry.text if history.whole else cut_long_text(entry.text)
         lines += _draw_history_entry(entry, text)
         lines += draw_remainder(entry.seq, len(entry.text) - len(text), reader)

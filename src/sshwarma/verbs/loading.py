@@ -14,7 +14,7 @@ from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.names import tool_name_at
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.arguments import Context, Flag, Text
-from sshwarma.verbs.equip import notify_room
+from sshwarma.verbs.equip import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
 from sshwarma.verbs.namespaces import (
     LoadedNamespace,
@@ -139,6 +139,7 @@ async def load(
         targets = [space.thing]
         if include_children:
             targets += namespaces.read_descendants(tx.conn, space.thing)
+        check_equip_role(tx.conn, caller, context_thing, targets)
         changed, _ = equipment.equip_things(tx, context_thing.id, targets)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, targets)
         if reasons.has_off_switch and not reasons.usable:

@@ -17,7 +17,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.verbs.views import EMPTY_BLOCK, format_clock
+from sshwarma.verbs.views import EMPTY_BLOCK, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.reader import PERSON, Reader
@@ -79,7 +79,12 @@ def cut_long_text(text: str) -> str:
 
 
 def is_row_visible(row: Row, reading: RowDisplayOptions) -> bool:
-    """Return whether a viewer with these settings sees any part of a row."""
+    """Return whether a viewer with these settings sees any part of a row.
+
+    A call that another call made is folded into the result of that one.
+    """
+    if row.meta.get("nested") and reading.tools != "full":
+        return False
     return reading.tools != "hidden" or row.kind not in ("tool.call", "tool.result")
 
 
@@ -283,6 +288,9 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
         ("tool", _tool_name(row)),
         ("dim", _format_call_duration(row)),
     ]
+    if row.meta.get("calls") and tools != "full":
+        call = reader.name_call("history show", tools=True)
+        head.append(("dim", f" · {format_count(row.meta['calls'], 'call')} inside: {call}"))
     if row.meta.get("attachments"):
         call = reader.name_call("attachment", row=row.seq) or "has attachments"
         head += [("dim", " · "), ("verb", call)]

@@ -23,6 +23,7 @@ from sshwarma.verbs.rights import MAKER_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.agents import SERVER_ROLES
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.reader import next_call
@@ -68,6 +69,8 @@ async def complete_field_values(request: CompletionRequest) -> list[Option]:
     match request.given[1:]:
         case ("auto_load" | "load_with_parent" | "enabled",):
             return [("on", ""), ("off", "")]
+        case ("equip_role",):
+            return [(role, "and higher roles") for role in SERVER_ROLES]
         case ("leave_out",):
             return [(word, "") for word in namespace_fields.RETENTION_MODES]
         case ("parent",):
@@ -93,6 +96,7 @@ FIELD_EXAMPLES: Final = {
     "auto_load": "on",
     "load_with_parent": "on",
     "enabled": "off",
+    "equip_role": "guest",
     "leave_out": "SHORT 500",
 }
 """Fields that can be set, each with an example."""
@@ -207,8 +211,9 @@ async def set_namespace(
 
     Fields of a namespace: description; title, which lists show beside the dotted name; keywords and
     required_states, separated by commas; parent; auto_load, load_with_parent and enabled, which are
-    on or off. Fields of a tool: keywords, required_states
-    and leave_out.
+    on or off; equip_role, the lowest server role that may equip itself with the tools (guest,
+    member, admin or owner; default member): others use them where the room has
+    equipped them. Fields of a tool: keywords, required_states and leave_out.
 
     leave_out decides what models read of a tool's results after the turn: KEEP, SHORT with a number
     of characters (default {MAX_CONTEXT_RESULT_CHARACTERS}), PARAMS_ONLY (the call
@@ -217,7 +222,8 @@ async def set_namespace(
     Args:
         name: a namespace, or a tool by its qualified name such as git:log.
         field: the name of the field.
-        value: its new value; - empties a text or a list, and removes the parent.
+        value: its new value; - empties a text or a list, removes the parent, and restores the
+            default of equip_role.
     """
     thing = await caller.world.store.read(
         lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)

@@ -11,9 +11,10 @@ from sshwarma.common.limits import MAX_TOKEN_DAYS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Word
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
-from sshwarma.world.access import TokenScope
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
@@ -138,6 +139,7 @@ async def list_tokens(caller: Caller) -> TokenList:
     "new",
     tool=False,
     ssh_only=True,
+    also_needs=(ArgumentRight("label", Right.CREATE, "to make a token"),),
     examples=("/token new laptop", "/token new dashboard --scope read --days 30"),
     scope=TokenScope.BUILD,
 )

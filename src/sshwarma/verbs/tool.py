@@ -19,7 +19,7 @@ from sshwarma.verbs.bags import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
+from sshwarma.verbs.rights import MAKER_RIGHT, TOOL_RIGHT, ArgumentRight
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_access import (
     check_may_decide,
@@ -119,7 +119,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
-    also_needs=(*TOOL_RIGHTS, NEW_NAMESPACE_RIGHT),
+    also_needs=(ArgumentRight("name", Right.CREATE, "to make a tool"), *TOOL_RIGHTS),
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
@@ -215,6 +215,7 @@ async def try_tool(
 ) -> ToolTestResult:
     """Call a Lua tool and show the result only to you.
 
+    The log keeps neither this call nor those that the tool makes. What these change or say is real.
     Those who may change a disabled tool can still test it.
 
     Args:

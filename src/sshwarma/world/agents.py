@@ -16,7 +16,7 @@ from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
-from sshwarma.world.events import AgentEvicted, AgentsChanged
+from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.schema import agent_keys
@@ -268,7 +268,7 @@ def add_key(
 
 
 def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
-    """Remove a key, by its fingerprint or the start of it, and end its live connections.
+    """Remove a key, by its fingerprint or the start of it, and end the connections made with it.
 
     Raises:
         Invalid: if the fingerprint is empty.
@@ -295,7 +295,7 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
         .values(deleted_at=tx.now)
     )
     tx.publish_on_commit(AgentsChanged(agent_id))
-    tx.publish_on_commit(AgentEvicted(agent_id, "Your key was removed."))
+    tx.publish_on_commit(KeyRemoved(agent_id, matches[0].fingerprint))
     return matches[0].fingerprint
 
 

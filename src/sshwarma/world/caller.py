@@ -46,12 +46,14 @@ class CallCounter:
 class CallStack:
     """The calls of scripts, outermost first, that a request comes from.
 
-    `names` are the running tools and commands.
+    `names` are the running tools and commands. `is_trial`: whether it is a test of a tool, of which
+    no log keeps anything.
     """
 
     names: tuple[str, ...]
     turn_id: str | None = None
     row_id: str | None = None
+    is_trial: bool = False
     counter: CallCounter = field(default_factory=CallCounter)
 
 
@@ -103,8 +105,12 @@ class Caller:
         if self.call_stack is None:
             return replace(self, call_stack=CallStack((name,), turn_id, row_id))
         outer = self.call_stack
-        inner = CallStack((*outer.names, name), turn_id, row_id, outer.counter)
+        inner = CallStack((*outer.names, name), turn_id, row_id, outer.is_trial, outer.counter)
         return replace(self, call_stack=inner)
+
+    def inside_trial(self, name: str) -> Caller:
+        """Return the same caller, for requests of a tool that is being tested."""
+        return replace(self, call_stack=CallStack((name,), is_trial=True))
 
     async def room(self) -> Room:
         """Return the room the caller stands in.

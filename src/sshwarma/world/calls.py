@@ -28,8 +28,12 @@ def record_call_start(
     *,
     turn_id: str | None,
     parent_row_id: str | None,
+    is_nested: bool = False,
 ) -> Row:
-    """Record the start of a call. `tool` is its qualified name; the row's id is the call's."""
+    """Record the start of a call. `tool` is its qualified name; the row's id is the call's.
+
+    `is_nested`: whether another recorded call made it; logs show it with all details only.
+    """
     text = json.dumps(arguments, ensure_ascii=False)
     row = rows.append_row(
         tx,
@@ -39,7 +43,7 @@ def record_call_start(
         author_id=agent_id,
         turn_id=turn_id,
         parent_row_id=parent_row_id,
-        meta={"tool": tool},
+        meta={"tool": tool} | ({"nested": True} if is_nested else {}),
         tags=(f"tool:{tool}",),
     )
     tx.conn.execute(
@@ -64,8 +68,12 @@ def record_call_end(
     structured: Any,
     seconds: float,
     given: Sequence[Attachment] = (),
+    nested_calls: int = 0,
 ) -> Row:
-    """Record the result of a call. Statistics count a timeout as an error."""
+    """Record the result of a call. Statistics count a timeout as an error.
+
+    `nested_calls`: the calls that it made, at all depths.
+    """
     succeeded = how == "result"
     tool = call.meta["tool"]
     tx.conn.execute(
@@ -91,7 +99,9 @@ def record_call_end(
         turn_id=call.turn_id,
         parent_row_id=call.id,
         meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
-        | ({"attachments": entries} if entries else {}),
+        | ({"attachments": entries} if entries else {})
+        | ({"nested": True} if call.meta.get("nested") else {})
+        | ({"calls": nested_calls} if nested_calls else {}),
         tags=(f"tool:{tool}",),
     )
 

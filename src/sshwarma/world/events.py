@@ -90,6 +90,19 @@ class TokenRevoked:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRemoved:
+    """A key of an agent was removed: the connections made with it must end, and no others."""
+
+    agent_id: str
+    fingerprint: str
+
+    @property
+    def reason(self) -> str:
+        """What a person at such a connection reads."""
+        return "The key of this connection was removed."
+
+
+@dataclass(frozen=True, slots=True)
 class PresenceChanged:
     """An agent entered, left or moved; `room_id` is one of the rooms it concerns."""
 
@@ -138,6 +151,7 @@ Event: TypeAlias = (
     | WorldChanged
     | AgentsChanged
     | TokenRevoked
+    | KeyRemoved
     | PresenceChanged
     | QuestionAsked
     | AgentEvicted
@@ -168,7 +182,8 @@ class EventBus:
     def on_agent(self, agent_id: str, listener: EventListener) -> Callable[[], None]:
         """Listen for RowAppended, QuestionAsked and AgentEvicted addressed to an agent.
 
-        AgentsChanged of the agent is delivered too. Returns the function that stops it.
+        AgentsChanged and KeyRemoved of the agent are delivered too. Returns the function that
+        stops it.
         """
         return self._add(self._agents, agent_id, listener)
 
@@ -194,7 +209,7 @@ class EventBus:
                     listeners += self._agents.get(agent_id, {}).values()
         elif isinstance(event, (StreamUpdated, StreamEnded)):
             listeners += self._rooms.get(event.room_id, {}).values()
-        elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged)):
+        elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged, KeyRemoved)):
             listeners += self._agents.get(event.agent_id, {}).values()
         return listeners
 

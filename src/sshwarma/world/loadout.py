@@ -19,6 +19,8 @@ from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import equipment, overrides, things
+from sshwarma.world.agents import Agent
+from sshwarma.world.equip_role import may_equip_itself
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
@@ -183,13 +185,22 @@ def find_off_contexts(conn: Connection, namespace: Thing) -> list[Thing]:
     return [thing for thing in contexts if thing is not None and thing.deleted_at is None]
 
 
-def filter_reachable(conn: Connection, load: Loadout, is_open: Callable[[Thing], bool]) -> Loadout:
-    """Return a loadout without things the agent equipped from rooms that are now closed to it."""
+def filter_reachable(
+    conn: Connection, load: Loadout, agent: Agent, is_open: Callable[[Thing], bool]
+) -> Loadout:
+    """Return a loadout without what the agent may not equip itself with.
+
+    That is what lies in rooms that are closed to it, and tools for a higher role than its own.
+    """
     chains = AncestorCache(conn)
 
     def stays(item: LoadoutItem) -> bool:
-        rooms = (link for link in chains.ancestors_of(item.thing) if link.kind == "room")
-        return item.source != "agent" or all(map(is_open, rooms))
+        if item.source != "agent":
+            return True
+        chain = list(chains.ancestors_of(item.thing))
+        return all(is_open(link) for link in chain if link.kind == "room") and may_equip_itself(
+            agent, item.thing, chain
+        )
 
     return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
 

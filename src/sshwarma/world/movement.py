@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from sshwarma.world import agents, rooms, rows
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Forbidden, NotFound
+from sshwarma.world.errors import Conflict, Forbidden, NotFound, Unavailable
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
@@ -125,17 +127,27 @@ def _has_connection(world: World, connection: AgentConnection, room_id: str) -> 
     )
 
 
-async def record_arrival(world: World, connection: AgentConnection) -> None:
-    """Add a connection to its room; announce the agent at its first connection there."""
+async def record_arrival(world: World, connection: AgentConnection) -> str:
+    """Add a connection to its room; announce the agent at its first connection there.
+
+    Returns why nothing could be stored, or "". Then nobody is told, and the agent is in: who could
+    help a full disk must be let in.
+    """
+    problem = ""
     if world.presence.enter(connection):
-        await _announce_presence(world, connection, "arrives")
+        try:
+            await _announce_presence(world, connection, "arrives")
+        except Unavailable as error:
+            problem = str(error)
     await evict_if_closed(world, connection.agent_id, connection.room_id)
+    return problem
 
 
 async def record_departure(world: World, connection: AgentConnection) -> None:
     """Remove an ended connection from its room at once, then announce it to the room."""
     if world.presence.leave(connection):
-        await _announce_presence(world, connection, "leaves")
+        with contextlib.suppress(Unavailable):  # the store has logged it
+            await _announce_presence(world, connection, "leaves")
 
 
 async def move_out_of_room(caller: Caller, target_id: str = LOBBY_ID) -> None:

@@ -12,6 +12,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
+from sshwarma.world.agents import check_server_role
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import next_call
@@ -50,6 +51,9 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
             )
         case "auto_load":
             return things.update_thing(tx, thing.id, auto_load=int(_parse_switch(field, value)))
+        case "equip_role":
+            role = check_server_role(value) if value else None
+            return things.set_metadata(tx, thing.id, equip_role=role)
         case "enabled":
             return things.update_thing(tx, thing.id, enabled=int(_parse_switch(field, value)))
         case "leave_out":

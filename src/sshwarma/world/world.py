@@ -175,7 +175,7 @@ class World:
                     return True  # the door checks this room; items of a deleted one show as removed
                 return Right.ENTER in rooms.read_room(conn, room.id).rights_of(agent, now=now)
 
-            return loadout.filter_reachable(conn, load, is_open)
+            return loadout.filter_reachable(conn, load, agent, is_open)
 
         return await self.memoized(("loadout", room_id, agent_id, agent and agent.role), work)
 

@@ -46,6 +46,7 @@ from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import (
     AgentEvicted,
     AgentsChanged,
+    KeyRemoved,
     QuestionAsked,
     RowAppended,
     StreamEnded,
@@ -175,7 +176,8 @@ class LineShellHandler(TaskHandler):
         status = 130  # if it is cancelled
         try:
             # A client that hangs up during this has arrived and then departs.
-            await movement.record_arrival(world, self._connection)
+            if problem := await movement.record_arrival(world, self._connection):
+                self._print_error(block(problem))
             self._follow_room()
             await self._run_lines()
             await self._output.drain()
@@ -276,7 +278,7 @@ class LineShellHandler(TaskHandler):
         self._print(draw_row(event.row, self._context.world.agents, self._agent_id))
 
     def _on_private_event(
-        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
+        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted | KeyRemoved
     ) -> None:
         if isinstance(event, RowAppended):
             self._on_room_event(event)
@@ -284,6 +286,8 @@ class LineShellHandler(TaskHandler):
             self._print(draw_question(event))
         elif isinstance(event, AgentEvicted):
             self._on_evicted(event)
+        elif isinstance(event, KeyRemoved) and event.fingerprint == self._link.peer.fingerprint:
+            self._link.close(event.reason)
 
     def _on_evicted(self, event: AgentEvicted) -> None:
         room_id = self._connection.room_id

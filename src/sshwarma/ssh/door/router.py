@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
+from typing import Final
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -23,6 +26,10 @@ from sshwarma.ssh.transport.interfaces import (
     Rejected,
 )
 from sshwarma.world.errors import Forbidden
+from sshwarma.world.events import KeyRemoved
+
+RESTORE_TERMINAL_SECONDS: Final = 2.0
+"""Seconds that a client has to write the last bytes of a terminal before its connection ends."""
 
 
 class SessionRouter(HandlerFactory):
@@ -30,6 +37,16 @@ class SessionRouter(HandlerFactory):
 
     def __init__(self, context: SshContext) -> None:
         self._context = context
+        self._links: WeakSet[ClientLink] = WeakSet()  # those that opened a channel
+        context.world.bus.on_event(KeyRemoved, self._on_key_removed)
+
+    def _on_key_removed(self, event: KeyRemoved) -> None:
+        """Close the connections of a key; those with a terminal after it was restored."""
+        for link in list(self._links):
+            if link.peer.fingerprint == event.fingerprint:
+                has_terminal = any(channel.has_pty for channel in link.channels)
+                seconds = RESTORE_TERMINAL_SECONDS if has_terminal else 0.0
+                asyncio.get_running_loop().call_later(seconds, link.close, event.reason)
 
     @override
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
@@ -53,7 +70,7 @@ class SessionRouter(HandlerFactory):
                     self._context.authenticator, newcomer, channel, command
                 )
             case RegisteredUser(agent_id):
-                self._check_enabled(agent_id)
+                self._check_access(agent_id, link)
                 keeps_going = _parse_batch(command)
                 if keeps_going is not None:
                     return LineShellHandler(
@@ -71,7 +88,7 @@ class SessionRouter(HandlerFactory):
         if service is None or not isinstance(identity, RegisteredUser):
             return None
         agent_id = identity.agent_id
-        self._check_enabled(agent_id)
+        self._check_access(agent_id, link)
         return ServiceHandler(self._context, agent_id, channel, service, waits=True)
 
     def _identify(self, link: ClientLink) -> object:
@@ -83,20 +100,26 @@ class SessionRouter(HandlerFactory):
         return identity
 
     def _make_shell(self, link: ClientLink, channel: Channel, agent_id: str) -> ChannelHandler:
-        self._check_enabled(agent_id)
+        self._check_access(agent_id, link)
         handler = ShellHandler if channel.has_pty else LineShellHandler
         return handler(self._context, agent_id, link, channel)
 
-    def _check_enabled(self, agent_id: str) -> None:
-        """Raise unless the agent may act; it may have been disabled since its login.
+    def _check_access(self, agent_id: str, link: ClientLink) -> None:
+        """Raise unless the agent may act with the key of its connection.
+
+        It may have been disabled, or the key removed, since its login.
 
         Raises:
             Rejected: with the reason.
         """
+        self._links.add(link)
         try:
             self._context.require_agent(agent_id)
         except Forbidden as error:
             raise Rejected(str(error)) from error
+        key_owner = self._context.world.agents.find_by_key(link.peer.fingerprint)
+        if key_owner is None or key_owner.id != agent_id:
+            raise Rejected(KeyRemoved(agent_id, link.peer.fingerprint).reason)
 
     def _service(self, command: str) -> LineService | None:
         """Return the service that a command names, or None if the command is a verb.

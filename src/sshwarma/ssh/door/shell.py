@@ -39,6 +39,7 @@ from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.events import (
     AgentEvicted,
     AgentsChanged,
+    KeyRemoved,
     QuestionAsked,
     RowAppended,
 )
@@ -223,14 +224,10 @@ class ShellHandler(ChannelHandler):
         self._stops.append(bus.on_agent(agent.id, self._on_agent_event))
         if self._context.motd:
             self._print(block(*self._context.motd.split("\n")))
-        self._print(
-            block(
-                line(
-                    "Welcome, ", ("self", agent.name), ". ", ("dim", "/help shows what you can do.")
-                )
-            )
-        )
-        await movement.record_arrival(world, self._connection)
+        hint = ("dim", "/help shows what you can do.")
+        self._print(block(line("Welcome, ", ("self", agent.name), ". ", hint)))
+        if problem := await movement.record_arrival(world, self._connection):
+            self._print(block(line(("warn", problem))))
         await self._enter_room()
         if old_room_id != self._connection.room_id and start == LOBBY_ID:
             await self._print_last_room(old_room_id)
@@ -315,7 +312,7 @@ class ShellHandler(ChannelHandler):
     # World events
 
     def _on_agent_event(
-        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted
+        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted | KeyRemoved
     ) -> None:
         if isinstance(event, RowAppended):
             self._room_view.on_room_event(event)
@@ -323,6 +320,9 @@ class ShellHandler(ChannelHandler):
             self._on_question(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
+        elif isinstance(event, KeyRemoved):
+            if event.fingerprint == self._link.peer.fingerprint:
+                self._farewell(event.reason)
         elif event.ends_connection(self._connection.room_id):
             if event.room_id is None or self._room_view.room_id:
                 self._farewell(event.reason)

@@ -1,0 +1,62 @@
+"""What a call is checked against before it runs, and the words of its refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
+from sshwarma.terminal.escape import escape_lines
+from sshwarma.world import things
+from sshwarma.world.caller import Caller, CallStack
+from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.loadout import OffSwitch, find_off_switch
+from sshwarma.world.reader import reader_at
+from sshwarma.world.things import Thing
+
+
+def find_unequipped_tool(
+    conn: Connection, name: str, is_open: Callable[[Thing], bool]
+) -> str | None:
+    """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
+    namespace, _, tool = name.rpartition(".")
+    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
+        thing = things.find_by_qualified_name(conn, candidate)
+        if thing is not None and thing.kind == "tool":
+            return thing.label if all(map(is_open, things.read_ancestors(conn, thing.id))) else None
+    return None
+
+
+def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:
+    """Return what switches a tool off for the caller in its room."""
+    tool = things.find_by_qualified_name(conn, label) if label else None
+    if tool is None:
+        return None
+    return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
+
+
+def read_error_text(caller: Caller, refused: WorldError) -> str:
+    """Return the text of a refusal for who reads the result: people can type what hints name.
+
+    Terminals show control characters themselves; other readers get them shown here.
+    """
+    reader = reader_at(caller.door)
+    text = refused.text_for(reader)
+    return text if reader.is_person else escape_lines(text)
+
+
+def count_nested_call(within: CallStack | None, tool: str) -> None:
+    """Count a nested call.
+
+    Raises:
+        Unavailable: if it is nested too deep, or over the limit of nested calls.
+    """
+    if within is None:
+        return
+    if len(within.names) >= MAX_CALL_DEPTH:
+        path = " → ".join((*within.names, tool))
+        raise Unavailable(f"{path}: calls nest at most {MAX_CALL_DEPTH} deep.")
+    if within.counter.calls >= MAX_NESTED_CALLS:
+        raise Unavailable(f"One call can make at most {MAX_NESTED_CALLS} nested calls.")
+    within.counter.calls += 1

@@ -1,0 +1,47 @@
+"""The role from which on an agent may equip itself with a tool; others use what the room has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole, check_server_role
+from sshwarma.world.things import Thing
+
+DEFAULT_EQUIP_ROLE: Final[ServerRole] = "member"
+"""The role for tools whose namespace sets none."""
+
+BUILTIN_NAMESPACES: Final = ("internal", "global")
+"""Ids of the namespaces of the program's own tools, which check the rights of their callers."""
+
+
+def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> ServerRole:
+    """Return the role from which on an agent may equip itself with a thing.
+
+    A namespace sets it for what is in it and in the namespaces below. Else it is `guest` for what
+    the program itself declares, for data and for what the agent made, and `member` for all other
+    tools: those of MCP servers, toolsets, rooms and other agents.
+
+    Args:
+        thing: the tool, namespace or data.
+        chain: its ancestors, from its parent up.
+        agent_id: the agent.
+    """
+    for link in (thing, *chain):
+        role = link.metadata.get("equip_role")
+        if role:
+            return check_server_role(role)
+    is_own = any(link.id == agent_id for link in chain)
+    is_builtin = any(link.id in BUILTIN_NAMESPACES for link in (thing, *chain))
+    if is_own or is_builtin or thing.kind in ("data", "reference"):
+        return "guest"
+    return DEFAULT_EQUIP_ROLE
+
+
+def may_equip_itself(agent: Agent, thing: Thing, chain: Sequence[Thing]) -> bool:
+    """Return whether an agent may use a thing that it, and not the room, has equipped.
+
+    A model may: what it calls for somebody is checked with that person's role.
+    """
+    role = find_equip_role(thing, chain, agent.id)
+    return agent.kind == "model" or SERVER_ROLES.index(agent.role) <= SERVER_ROLES.index(role)

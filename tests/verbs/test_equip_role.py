@@ -1,0 +1,88 @@
+"""Who may use whose tools: what a guest equips itself with, and what the room has equipped."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.world import agents
+from sshwarma.world.errors import Forbidden, NotFound, WorldError
+from sshwarma.world.world import World
+from support.people import Someone, do, make, tool_names
+
+pytestmark = pytest.mark.usefixtures("server_tools")
+
+
+@pytest.fixture
+async def server_tools(world: World) -> None:
+    """An MCP server `files` with a tool `read`, and a Lua tool `den:dice` of a room."""
+    server = await make(world, "mcps", "mcp", "files", qualified_name="files")
+    await make(world, server.id, "tool", "read", qualified_name="files:read")
+
+
+async def test_guest_does_not_equip_itself_with_tools_of_a_server(
+    world: World, alice: Someone, guest: Someone
+) -> None:
+    for line in ("/equip me files:read", "/equip me files:*", "/equip me files", "/load files"):
+        with pytest.raises(Forbidden, match=r"gast is a guest, and files.* needs the role member"):
+            await do(guest, line)
+    with pytest.raises(Forbidden, match="needs the role member"):
+        await do(alice, "/equip @gast files:read")
+    assert await tool_names(world, guest.room_id, guest.id) == await tool_names(
+        world, guest.room_id, None
+    )
+    await do(alice, "/equip room files:read")
+    assert "files:read" in await tool_names(world, guest.room_id, guest.id)
+
+
+async def test_member_equips_itself_and_loses_the_tools_with_the_role(
+    world: World, bob: Someone
+) -> None:
+    await do(bob, "/equip me files:read")
+    assert "files:read" in await tool_names(world, bob.room_id, bob.id)
+    await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "guest"))
+    assert "files:read" not in await tool_names(world, bob.room_id, bob.id)
+
+
+async def test_a_namespace_sets_the_role_that_equips_itself(
+    world: World, alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    said = await do(alice, "/namespace set files equip_role guest")
+    assert said.text == "equip_role of files is now: guest."
+    await do(guest, "/equip me files:read")
+    assert "files:read" in await tool_names(world, guest.room_id, guest.id)
+    await do(alice, "/namespace set files equip_role admin")
+    assert "files:read" not in await tool_names(world, guest.room_id, guest.id)
+    with pytest.raises(Forbidden, match="bob is a member, and files:read needs the role admin"):
+        await do(bob, "/equip me files:read")
+    await do(alice, "/namespace set files equip_role -")
+    await do(bob, "/equip me files:read")
+    with pytest.raises(WorldError, match="Unknown role king"):
+        await do(alice, "/namespace set files equip_role king")
+
+
+async def test_guest_equips_itself_with_what_is_built_in(guest: Someone) -> None:
+    assert (await do(guest, "/equip me sshwarma:sql")).changed == ("sshwarma:sql",)
+
+
+async def test_guest_makes_no_tools_and_no_tokens(guest: Someone) -> None:
+    guest.connection.door = "exec"
+    for line, what in (
+        ("/tool new me:x = return 1", "make a tool"),
+        ("/token new mine", "make a token"),
+    ):
+        with pytest.raises(Forbidden, match="create right"):
+            await do(guest, line)
+        assert what
+
+
+async def test_pattern_takes_nothing_from_the_bag_of_another(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await make(world, bob.id, "tool", "dice", qualified_name="bob:dice")
+    await make(world, alice.id, "tool", "coin", qualified_name="alice:coin")
+    changed = (await do(alice, "/equip room *")).changed
+    assert "alice:coin" in changed
+    assert "bob:dice" not in changed
+    with pytest.raises(NotFound):
+        await do(alice, "/equip room bob:*")
+    assert (await do(alice, "/equip @bob bob:dice")).unmatched == ()
