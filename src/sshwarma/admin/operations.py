@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
+from sshwarma.common.limits import DEFAULT_INVITE_HOURS
 from sshwarma.settings import RegistrationMode, Settings
 from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, invites, movement, tokens
@@ -168,7 +169,11 @@ async def registration_show(settings: Settings | None, /) -> Json:
 
 @register_operation
 async def invite(
-    world: World, settings: Settings | None, /, role: str = "member", hours: float = 72
+    world: World,
+    settings: Settings | None,
+    /,
+    role: str = "member",
+    hours: float = DEFAULT_INVITE_HOURS,
 ) -> Json:
     """Create a one-time code for a new agent.
 
@@ -194,9 +199,7 @@ async def token_new(
 ) -> Json:
     """Create a bearer token for an agent; `days` until it expires; None: until it is revoked."""
     agent = _require_agent(world, name)
-    if label is not None and not label.strip():
-        raise Invalid("label: must not be empty.")
-    label = (label or "").strip()
+    label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
     token, secret = await _audited_change(

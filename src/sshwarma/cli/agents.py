@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
+from sshwarma.common.limits import DEFAULT_INVITE_HOURS
 
 
 @click.group()
@@ -68,7 +69,11 @@ def enable(invocation: Invocation, name: str) -> int:
     help="Role of the agent that redeems it.",
 )
 @click.option(
-    "--hours", type=float, default=72, show_default=True, help="Hours until the code expires."
+    "--hours",
+    type=float,
+    default=DEFAULT_INVITE_HOURS,
+    show_default=True,
+    help="Hours until the code expires.",
 )
 @with_invocation
 def invite(invocation: Invocation, role: str, hours: float) -> int:

@@ -118,6 +118,9 @@ MAX_REGISTRATION_ANSWER_CHARACTERS: Final = 64
 MAX_PUBLIC_KEY_CHARACTERS: Final = 16 * 1024
 """Characters of a public key line: RSA of 8192 bits takes 1,400."""
 
+DEFAULT_INVITE_HOURS: Final = 72
+"""Default hours an invite is valid: three days."""
+
 MAX_INVITE_HOURS: Final = 24 * 365
 """Hours an invite is valid: a year."""
 

@@ -16,7 +16,6 @@ from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
 from sshwarma.world import tokens
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token
 
@@ -157,8 +156,7 @@ async def create_token(
         scope: read looks, act also talks, moves and calls tools, build does all that you may.
         days: lifetime in days (default: until it is revoked).
     """
-    if not label.strip():
-        raise Invalid("label: must not be empty.", hint="Use a label such as laptop.")
+    label = tokens.check_label(label)
     agent_id = caller.agent.id
 
     def issue(tx: Change) -> tuple[Token, str]:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, select, update
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import names, things
-from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.reader import Hint, next_call
@@ -78,6 +78,9 @@ class AgentKey:
     created_at: int
 
 
+ACCOUNT_DISABLED_REASON: Final = "Your account is disabled."
+
+
 class AgentDirectory:
     """All live agents and keys, in memory. `refresh` follows AgentsChanged."""
 
@@ -110,6 +113,17 @@ class AgentDirectory:
     def get(self, agent_id: str | None) -> Agent | None:
         """Return the agent with that id, or None."""
         return self._agents.get(agent_id) if agent_id else None
+
+    def get_enabled(self, agent_id: str) -> Agent:
+        """Return the agent with that id.
+
+        Raises:
+            Forbidden: if the account is deleted or disabled.
+        """
+        agent = self._agents.get(agent_id)
+        if agent is None or agent.disabled:
+            raise Forbidden(ACCOUNT_DISABLED_REASON)
+        return agent
 
     def find_by_name(self, name: str) -> Agent | None:
         """Return the agent with exactly that name, or None; case does not matter."""

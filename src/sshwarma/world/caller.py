@@ -234,10 +234,7 @@ class Caller:
         return current
 
     def _current_agent(self) -> Agent:
-        agent = self.world.agents.get(self.agent.id)
-        if agent is None or agent.disabled:
-            raise Forbidden("Your account is disabled.")
-        return agent
+        return self.world.agents.get_enabled(self.agent.id)
 
     def _explain_missing_right(self, right: Right, room: Room, now: int) -> Forbidden:
         """Return the refusal for a right that the caller lacks: why, and who can grant it."""

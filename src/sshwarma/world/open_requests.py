@@ -11,7 +11,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, AgentDirectory
 from sshwarma.world.errors import Forbidden
 from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, TokenRevoked
 from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
@@ -138,7 +138,7 @@ class OpenRequests:
         agent = self._agents.get(event.agent_id)
         if agent is None or agent.disabled:
             for request in tuple(self._requests.get(event.agent_id, ())):
-                request.end_access("Your account is disabled.")
+                request.end_access(ACCOUNT_DISABLED_REASON)
 
     def _on_token_revoked(self, event: TokenRevoked) -> None:
         for request in tuple(self._requests.get(event.agent_id, ())):

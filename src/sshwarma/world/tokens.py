@@ -55,6 +55,17 @@ class Token:
         )
 
 
+def check_label(label: str) -> str:
+    """Return a label without blanks around it.
+
+    Raises:
+        Invalid: if nothing is left.
+    """
+    if not label.strip():
+        raise Invalid("label: must not be empty.", hint="Use a label such as laptop.")
+    return label.strip()
+
+
 def issue_token(
     tx: Change,
     agent_id: str,

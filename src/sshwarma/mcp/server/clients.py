@@ -26,7 +26,7 @@ from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.world import movement, rows
 from sshwarma.world.access import TokenScope
-from sshwarma.world.agents import Agent
+from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
 from sshwarma.world.events import AgentEvicted, AgentsChanged, TokenRevoked
@@ -320,9 +320,7 @@ class ConnectedAgents:
         )
 
     async def _arrive(self, client: ConnectedAgent) -> None:
-        agent = self.world.agents.get(client.agent_id)
-        if agent is None or agent.disabled:
-            raise Forbidden("Your account is disabled.")
+        agent = self.world.agents.get_enabled(client.agent_id)
         if client.link is None:
             caller = self.make_caller(agent, agent.room_id)
             room_id = (await caller.in_accessible_room()).room_id
@@ -376,7 +374,7 @@ class ConnectedAgents:
         """End the connections of an agent that was disabled."""
         agent = self.world.agents.get(client.agent_id)
         if agent is None or agent.disabled:
-            client.end_connections("Your account is disabled.")
+            client.end_connections(ACCOUNT_DISABLED_REASON)
 
     def _on_token_revoked(self, event: TokenRevoked) -> None:
         client = self._clients.get(event.agent_id)

@@ -24,7 +24,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, WorldError
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection, Door
@@ -107,10 +107,7 @@ class SshContext:
         Raises:
             Forbidden: if the agent is deleted or disabled.
         """
-        agent = self.world.agents.get(agent_id)
-        if agent is None or agent.disabled:
-            raise Forbidden("Your account is disabled.")
-        return agent
+        return self.world.agents.get_enabled(agent_id)
 
     def make_caller(self, agent_id: str, door: Door, connection: AgentConnection | None) -> Caller:
         """Make the caller of a request of an agent.

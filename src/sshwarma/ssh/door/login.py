@@ -12,6 +12,7 @@ from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
 from sshwarma.world import agents, invites
+from sshwarma.world.agents import ACCOUNT_DISABLED_REASON
 from sshwarma.world.audit import record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.store import Change
@@ -61,7 +62,7 @@ class WorldAuthenticator(Authenticator):
         agent = self._world.agents.find_by_key(peer.fingerprint)
         if agent is not None:
             if agent.disabled:
-                raise Rejected("Your account is disabled. Ask an admin.")
+                raise Rejected(f"{ACCOUNT_DISABLED_REASON} Ask an admin.")
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
