@@ -145,7 +145,7 @@ async def test_the_start_of_several_fingerprints_is_ambiguous(world: World) -> N
 
 
 async def test_an_empty_label_or_id_of_a_token_is_refused(world: World, alice: Someone) -> None:
-    with pytest.raises(Invalid, match=r"^label: must not be empty\.$"):
+    with pytest.raises(Invalid, match=r"^label: must not be empty\. Use a label such as laptop\.$"):
         await run_operation(world, "token_new", {"name": "alice", "label": " "})
     await run_operation(world, "token_new", {"name": "alice", "label": "ci"})
     with pytest.raises(Invalid, match=r"^The id of a token must not be empty\."):
