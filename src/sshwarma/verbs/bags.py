@@ -28,6 +28,7 @@ from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -126,7 +127,7 @@ async def _find_bag_of_name(caller: Caller, name: str) -> tuple[str, str, str]:
     plain = names.check_thing_name(bare)
     if bag == "me":
         return caller.agent.id, "your bag", plain
-    room = await (caller.world.room("home") if bag == "home" else caller.room())
+    room = await (caller.world.room(HOME_ID) if bag == "home" else caller.room())
     return room.id, room.name, plain
 
 
@@ -198,7 +199,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}; only data can be edited."
         )
-    prefixes = {"home": "home:", caller.room_id: "", caller.agent.id: "me:"}
+    prefixes = {HOME_ID: "home:", caller.room_id: "", caller.agent.id: "me:"}
     if thing.parent_id not in prefixes:
         raise Invalid(
             f"{thing.name} is not in this room, in home or in your bag.",
@@ -361,7 +362,7 @@ async def _check_may_take(caller: Caller, thing: Thing) -> None:
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}, which cannot be moved."
         )
-    if thing.parent_id not in (caller.agent.id, caller.room_id, "home"):
+    if thing.parent_id not in (caller.agent.id, caller.room_id, HOME_ID):
         raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
     await _require_bag(caller, thing.parent_id)
 

@@ -39,6 +39,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_equip_role, may_equip_itself
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.ids import HOME_ID
 from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
@@ -72,7 +73,8 @@ async def complete_to_equip(request: CompletionRequest) -> list[Option]:
         item.thing.label for item in await list_equippable_tools(caller, load, MAX_BAG_OPTIONS)
     ]
     home = await caller.world.memoized(
-        ("bag things", "home"), lambda conn: things.read_children(conn, "home", "data", "reference")
+        ("bag things", HOME_ID),
+        lambda conn: things.read_children(conn, HOME_ID, "data", "reference"),
     )
     namespaces = sorted({name.split(":", 1)[0] for name in names if ":" in name})
     return [

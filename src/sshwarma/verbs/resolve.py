@@ -11,7 +11,7 @@ from sshwarma.world import names, rooms, things
 from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
@@ -96,7 +96,7 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         return things.get_thing(conn, caller.room_id)
     if name == "me":
         return things.get_thing(conn, caller.agent.id)
-    for prefix, bag in (("home:", "home"), ("me:", caller.agent.id), ("room:", caller.room_id)):
+    for prefix, bag in (("home:", HOME_ID), ("me:", caller.agent.id), ("room:", caller.room_id)):
         if name.startswith(prefix):
             return things.find_child(conn, bag, name.removeprefix(prefix))
     for bag in list_bag_ids(caller):

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from sshwarma.world.access import Right, required_scope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.ids import now_ms
+from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.names import split_bag_name
 from sshwarma.world.rooms import Room
 
@@ -134,7 +134,7 @@ class BagRight:
         value = arguments[self.argument]
         bag = split_bag_name(value)[0] if self.is_name else value
         if bag != "me":
-            room = await (caller.world.room("home") if bag == "home" else caller.room())
+            room = await (caller.world.room(HOME_ID) if bag == "home" else caller.room())
             await caller.require(Right.BUILD, room)
 
 

@@ -15,11 +15,11 @@ from sshwarma.world import access, movement, things
 from sshwarma.world.access import AccessMode, Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.ids import HOME_ID, LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
-UNDELETABLE_ROOMS: Final = (LOBBY_ID, "home")
+PERMANENT_ROOMS: Final = (LOBBY_ID, HOME_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ async def remove_role(caller: Caller, name: MemberName) -> RoomAccess:
 async def complete_this_room(request: CompletionRequest) -> list[Option]:
     """List the caller's room, if it can be deleted."""
     here = await request.caller.room()
-    return [] if here.id in UNDELETABLE_ROOMS else [(here.name, "this room")]
+    return [] if here.id in PERMANENT_ROOMS else [(here.name, "this room")]
 
 
 ThisRoomName: TypeAlias = Annotated[str, Arg(complete=complete_this_room)]
@@ -160,7 +160,7 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
         name: the name of this room, to confirm.
     """
     here = await caller.room()
-    if here.id in UNDELETABLE_ROOMS:
+    if here.id in PERMANENT_ROOMS:
         raise Conflict(f"{here.name} cannot be deleted.")
     if name != here.name:
         raise Invalid(
@@ -176,7 +176,7 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
 
 async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:
     here = await caller.room()
-    if here.id in (LOBBY_ID, "home") and mode != "open":
+    if here.id in PERMANENT_ROOMS and mode != "open":
         raise Conflict(f"{here.name} is always open to everyone.")
     if mode == here.mode:
         return await _read_access(caller)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
-from sshwarma.world.ids import LOBBY_ID
+from sshwarma.world.ids import HOME_ID, LOBBY_ID
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -86,7 +86,7 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     retired. If it is empty, no tool is retired.
     """
     specs = list(tools)
-    well_known = ("world", *CONTAINERS, "home", LOBBY_ID, *(spec.id for spec in specs))
+    well_known = ("world", *CONTAINERS, HOME_ID, LOBBY_ID, *(spec.id for spec in specs))
     things_by_id = things.get_things(tx.conn, well_known)
     is_new = "world" not in things_by_id
     if is_new:
@@ -106,12 +106,12 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     _equip_defaults(tx, [spec.id for spec in specs if spec.default])
     if specs:
         _retire_tools(tx, {spec.id for spec in specs})
-    if "home" not in things_by_id:
-        _create_thing(tx, "world", "room", "home", metadata={"vibe": "Shared resources"})
+    if HOME_ID not in things_by_id:
+        _create_thing(tx, "world", "room", HOME_ID, metadata={"vibe": "Shared resources"})
     if LOBBY_ID not in things_by_id:
         _create_thing(tx, "rooms", "room", LOBBY_ID, metadata={"vibe": "Welcome to sshwarma"})
         equipment.copy_equipment(tx, "defaults", LOBBY_ID)
-        equipment.copy_equipment(tx, "defaults", "home")
+        equipment.copy_equipment(tx, "defaults", HOME_ID)
     return is_new
 
 

@@ -21,6 +21,7 @@ from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
 from sshwarma.world.errors import Invalid
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import equipped, things
 from sshwarma.world.store import Change
@@ -227,7 +228,7 @@ def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Th
     matches: dict[str, Thing] = {}
     bag_pattern, bag_ids = pattern, list(bags)
     word, _, rest = pattern.partition(":")
-    named_bag = {"home": "home", **dict(zip(("room", "me"), bags, strict=False))}.get(word)
+    named_bag = {"home": HOME_ID, **dict(zip(("room", "me"), bags, strict=False))}.get(word)
     if rest and named_bag is not None:
         bag_pattern, bag_ids = rest, [named_bag]
     else:

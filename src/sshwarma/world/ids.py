@@ -14,6 +14,9 @@ DAY_MS: Final = 86_400_000
 LOBBY_ID: Final = "lobby"
 """The room that everybody may enter, in which logins land."""
 
+HOME_ID: Final = "home"
+"""The room whose things everybody can use, as in `home:NAME`."""
+
 
 def new_id() -> str:
     """Return a new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""

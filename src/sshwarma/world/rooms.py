@@ -14,6 +14,7 @@ from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.exits import Exit
+from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -79,7 +80,7 @@ def read_rooms(conn: Connection) -> list[Room]:
     """Every live room, by name; without its bag and exits, for lists."""
     room_things = [
         *things.read_children(conn, "rooms", "room"),
-        things.get_live_thing(conn, "home"),
+        things.get_live_thing(conn, HOME_ID),
     ]
     return [
         _room_without_bag(conn, thing)
@@ -89,8 +90,8 @@ def read_rooms(conn: Connection) -> list[Room]:
 
 def find_room_id(conn: Connection, name: str) -> str | None:
     """Return the id of the live room of that name."""
-    if name == "home":
-        return "home"
+    if name == HOME_ID:
+        return HOME_ID
     room = things.find_child(conn, "rooms", name, "room")
     return room.id if room else None
 
