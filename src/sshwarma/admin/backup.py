@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import sshwarma
 from sshwarma.admin import data_dir_lock
+from sshwarma.world.migrate import read_file_revision
 
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
@@ -56,7 +57,7 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
         ):
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
-            schema = target.execute("SELECT version_num FROM alembic_version").fetchone()[0]
+            schema = read_file_revision(target)
             things = target.execute("SELECT count(*) FROM things").fetchone()[0]
             rows = target.execute("SELECT count(*) FROM rows").fetchone()[0]
         manifest = {
@@ -153,7 +154,7 @@ def _check_integrity(copy: Path) -> str:
     """`ok`, or a description of the damage to a database."""
     try:
         with contextlib.closing(sqlite3.connect(copy)) as database:
-            database.execute("SELECT version_num FROM alembic_version").fetchone()
+            read_file_revision(database)
             return str(database.execute("PRAGMA integrity_check").fetchone()[0])
     except sqlite3.DatabaseError as error:
         return str(error)

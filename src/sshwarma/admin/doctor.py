@@ -18,6 +18,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import control_socket, data_dir_lock
+from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.prices import COST_LIMITS, is_price_known
 from sshwarma.models.roster import describe_model
@@ -31,10 +32,10 @@ from sshwarma.settings import (
 )
 from sshwarma.world.agents import read_agents
 from sshwarma.world.errors import Invalid, WorldError
-from sshwarma.world.migrate import known_revisions, newest_revision
+from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
 from sshwarma.world.names import check_name
 
-MIN_FREE_BYTES = 200 * 1024 * 1024
+MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
 
 
@@ -97,7 +98,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
-            schema = str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+            schema = read_file_revision(database)
     except sqlite3.Error as error:
         yield CheckResult("database", False, str(error), _restore_command(settings))
         return

@@ -6,9 +6,7 @@ import re
 from typing import Final
 
 from sshwarma.common import limits
-
-KIB: Final = 1024
-MIB: Final = 1024 * 1024
+from sshwarma.common.units import KIB, MIB
 
 _PLACEHOLDER: Final = re.compile(r"(?<!\$)\{([A-Z]+(?:_[A-Z]+)+)\}")
 

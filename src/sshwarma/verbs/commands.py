@@ -24,9 +24,8 @@ from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
+from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.things import Thing
-
-COMMAND_PREFIX: Final = "command:"
 
 MAX_COMMAND_SUMMARY_CHARACTERS: Final = 80
 

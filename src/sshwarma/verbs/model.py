@@ -108,8 +108,8 @@ async def complete_values(request: CompletionRequest) -> list[Option]:
 KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds), one_of(get_args(ModelKind))]
 """A kind of provider; ModelSettings validates it, and never repeats what looks like a key."""
 
-FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(MODEL_FIELDS)]
-FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
+ModelFieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(MODEL_FIELDS)]
+ModelFieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_values)]
 
 Prompt: TypeAlias = Annotated[str, Arg("text", rest=True, also_flag=True)]
 
@@ -210,7 +210,7 @@ async def add_model(
     examples=("/model set qwen prompt You are terse.", "/model set opus turn_cost 0.50"),
 )
 async def set_model(
-    caller: Caller, name: ChangeableModel, field: FieldName, value: FieldValue
+    caller: Caller, name: ChangeableModel, field: ModelFieldName, value: ModelFieldValue
 ) -> Confirmation:
     """Change one setting of a model.
 

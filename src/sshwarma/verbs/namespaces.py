@@ -101,8 +101,12 @@ FIELD_EXAMPLES: Final = {
 }
 """Fields that can be set, each with an example."""
 
-FieldName: TypeAlias = Annotated[str, Arg(complete=complete_fields), one_of(FIELD_EXAMPLES)]
-FieldValue: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_field_values)]
+NamespaceFieldName: TypeAlias = Annotated[
+    str, Arg(complete=complete_fields), one_of(FIELD_EXAMPLES)
+]
+NamespaceFieldValue: TypeAlias = Annotated[
+    str, Arg("text", rest=True, complete=complete_field_values)
+]
 LoadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_loaded)]
 UnloadedNamespace: TypeAlias = Annotated[str, Arg(label="namespace", complete=complete_unloaded)]
 
@@ -205,7 +209,7 @@ async def make_namespace(
     ),
 )
 async def set_namespace(
-    caller: Caller, name: SettableName, field: FieldName, value: FieldValue
+    caller: Caller, name: SettableName, field: NamespaceFieldName, value: NamespaceFieldValue
 ) -> Confirmation:
     """Set a field of a namespace or of a tool.
 

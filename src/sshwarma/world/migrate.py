@@ -5,6 +5,7 @@ Alembic is imported only to migrate: a server whose database is up to date does 
 
 from __future__ import annotations
 
+import sqlite3
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def read_revision(connection: Connection) -> str | None:
         return None
     row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
     return None if row is None else str(row[0])
+
+
+def read_file_revision(database: sqlite3.Connection) -> str:
+    """Return the revision of a database file that is opened without SQLAlchemy.
+
+    Raises:
+        sqlite3.DatabaseError: if it is no database of this program, or is damaged.
+    """
+    return str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 
 
 def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, str]:

@@ -29,6 +29,9 @@ RESERVED_NAMES: Final = frozenset({
 })  # fmt: skip
 """Reserved names: words that commands and the tree already use, and words of authority."""
 
+COMMAND_PREFIX: Final = "command:"
+"""How the name of a text begins that is a command of people's own."""
+
 BAG_PREFIXES: Final = ("room", "me", "home")
 """Words that choose a bag, as in `home:NAME`; no name of a thing begins with one and a colon."""
 

@@ -30,6 +30,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import MIB
 from sshwarma.world import report_access, report_worker
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
 from sshwarma.world.reader import next_call
@@ -220,11 +221,11 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
             return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=hint)
         case "memory":
             return WorldError(
-                f"The query exceeded {MAX_REPORT_MEMORY_BYTES >> 20} MiB of memory.",
+                f"The query exceeded {MAX_REPORT_MEMORY_BYTES // MIB} MiB of memory.",
                 hint=hint,
             )
         case "size":
-            limit = report_access.MAX_VALUE_BYTES >> 20
+            limit = report_access.MAX_VALUE_BYTES // MIB
             return WorldError(f"A value in the query exceeds {limit} MiB.", hint=hint)
         case "statements":
             return Invalid(

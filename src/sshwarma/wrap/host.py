@@ -26,6 +26,7 @@ import structlog
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import MIB
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.wrap import protocol
@@ -40,7 +41,7 @@ from sshwarma.wrap.errors import (
     LuaWorkerError,
 )
 from sshwarma.wrap.process import WorkerProcess, memory_error_text, timeout_error_text
-from sshwarma.wrap.protocol import MIB, LuaLimits, LuaScript
+from sshwarma.wrap.protocol import LuaLimits, LuaScript
 
 __all__ = [
     "HostCallback",

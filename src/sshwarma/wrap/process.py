@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
     LuaError,
@@ -155,7 +156,7 @@ class WorkerProcess:
 
 def memory_error_text(limits: LuaLimits) -> str:
     """Return the message for a script that exceeded its memory limit."""
-    return f"The script exceeded its memory limit of {limits.max_memory_bytes // protocol.MIB} MiB."
+    return f"The script exceeded its memory limit of {limits.max_memory_bytes // MIB} MiB."
 
 
 def timeout_error_text(limits: LuaLimits) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sshwarma.common.limits import LAYER_TIMEOUT_SECONDS
+from sshwarma.common.units import MIB
 
 SETUP: Final = b"S"
 READY: Final = b"K"
@@ -36,8 +37,6 @@ MAX_ESCAPE_BYTES: Final = 6
 """Most bytes of JSON for one byte of text."""
 OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
-
-MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.mentions import strip_address, write_names_plainly
+from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -23,7 +24,6 @@ from sshwarma.wrap.window import Window
 
 WRAP_SCRIPT_NAME: Final = "wrap.lua"
 HOOK_NAME: Final = "hook:wrap"
-COMMAND_PREFIX: Final = "command:"
 
 MAX_CONTEXT_MODELS: Final = 20
 """Most names of other models in a context."""

@@ -1,7 +1,8 @@
 """The process that runs Lua: frames in on stdin, frames out on stdout, a new state for each run.
 
 The server starts it as `python -m sshwarma.wrap.worker`. It imports only `protocol`, `confine` and
-`common.limits` of the program, holds no secret, and drops its rights before it reads a script.
+constants of `common` from the program, holds no secret, and drops its rights before it reads a
+script.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from typing import Any, Final, NoReturn
 
 from lupa import lua54  # type: ignore[import-untyped]
 
+from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.confine import confine_process, extend_cpu_limit, release_free_memory
 from sshwarma.wrap.protocol import LuaLimits
 
 ENCODE_SOURCE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
 SANDBOX_SOURCE: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
-ANSWER_SLACK_BYTES: Final = 16 * protocol.MIB
+ANSWER_SLACK_BYTES: Final = 16 * MIB
 """Bytes above the limit that an answer may take while it is pushed.
 
 A push from Python that finds no memory would abort the process.
 """
-LARGE_STATE_BYTES: Final = 16 * protocol.MIB
+LARGE_STATE_BYTES: Final = 16 * MIB
 """Bytes of a state, above which its memory is returned to the system."""
 REMOVED_GLOBALS: Final = ("python", "io", "os", "package", "require", "dofile", "loadfile", "warn")
 
@@ -142,7 +144,7 @@ def send_frame(kind: bytes, body: bytes) -> None:
 def _read_exactly(size: int) -> bytes | None:
     data = bytearray()
     while len(data) < size:
-        chunk = os.read(0, min(size - len(data), protocol.MIB))
+        chunk = os.read(0, min(size - len(data), MIB))
         if not chunk:
             return None
         data += chunk

@@ -22,7 +22,7 @@ from sshwarma.world.things import Thing
 CHANGED_OBSTACLE: Final = "changed since it was approved"
 NEW_OBSTACLE: Final = "new, and not approved yet"
 
-TOOL_FIELDS: Final = (
+LISTED_TOOL_KEYS: Final = (
     "remote", "title", "input_schema", "output_schema", "annotations", "fingerprint", "repairs",
 )  # fmt: skip
 """Keys of a sanitized tool in its thing's metadata; `repairs` holds the notes on them."""
@@ -80,8 +80,8 @@ def approve_tools(
     for thing in tools:
         pending = thing.metadata["pending"]
         rest = {k: v for k, v in thing.metadata.items() if k not in ("pending", "obstacle")}
-        new_fields = {key: pending[key] for key in TOOL_FIELDS if pending.get(key) is not None}
-        metadata = {k: v for k, v in rest.items() if k not in TOOL_FIELDS} | new_fields
+        new_fields = {key: pending[key] for key in LISTED_TOOL_KEYS if pending.get(key) is not None}
+        metadata = {k: v for k, v in rest.items() if k not in LISTED_TOOL_KEYS} | new_fields
         things.update_thing(
             tx, thing.id, description=pending["description"] or None, metadata=metadata
         )
@@ -99,19 +99,21 @@ def merge_tool(
         approve: Whether the new text needs no approval.
     """
     fields = asdict(tool) | {"repairs": list(tool.repairs)}
-    new_fields = {key: fields[key] for key in TOOL_FIELDS if fields[key] not in (None, [], "", {})}
+    new_fields = {
+        key: fields[key] for key in LISTED_TOOL_KEYS if fields[key] not in (None, [], "", {})
+    }
     new_fields["input_schema"] = tool.input_schema
     old_metadata = known.metadata if known else {}
     rest = {
         k: v
         for k, v in old_metadata.items()
-        if k not in (*TOOL_FIELDS, *OLD_KEYS, "pending", "obstacle", "runs")
+        if k not in (*LISTED_TOOL_KEYS, *OLD_KEYS, "pending", "obstacle", "runs")
     }
     rest["runs"] = MCP_PROVIDER
     if approve or old_metadata.get("fingerprint") == tool.fingerprint:
         return tool.description, rest | new_fields
     pending = new_fields | {"description": tool.description}
-    old_fields = {key: old_metadata[key] for key in TOOL_FIELDS if key in old_metadata}
+    old_fields = {key: old_metadata[key] for key in LISTED_TOOL_KEYS if key in old_metadata}
     obstacle = CHANGED_OBSTACLE if "fingerprint" in old_metadata else NEW_OBSTACLE
     # Models never see a text that no person has approved, not even a description.
     description = known.description if known and "fingerprint" in old_metadata else ""

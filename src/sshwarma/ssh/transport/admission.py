@@ -23,6 +23,7 @@ from sshwarma.common.limits import (
     MIN_TERMINAL_ROWS,
 )
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.common.units import MIB
 from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.interfaces import Rejected
 
@@ -96,7 +97,7 @@ class AdmissionLimits:
     """Unsent bytes above which the handler's `pause` is called: a few full screens."""
     send_buffer_low_bytes: int = 16 * 1024
     """Unsent bytes at or below which the handler's `resume` is called."""
-    max_send_buffer_bytes: int = 1024 * 1024
+    max_send_buffer_bytes: int = MIB
     """Unsent bytes at which the connection is closed, because its handler ignores `pause`."""
     receive_window_bytes: int = 512 * 1024
     """Bytes a client may send ahead while its handler has paused reading."""

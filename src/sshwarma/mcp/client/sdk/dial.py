@@ -29,6 +29,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
+from sshwarma.common.units import MIB
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.environment import expand_variables, program_environment
@@ -194,7 +195,7 @@ async def _open_transport(
     if settings.url is not None:
         return await _open_http_transport(stack, request, settings.url, end)
     env = program_environment(settings.env, os.environ)
-    memory = settings.memory_mib * 1024 * 1024
+    memory = settings.memory_mib * MIB
     if settings.cwd is None:
         make_folder = partial(request.folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         await asyncio.to_thread(make_folder)

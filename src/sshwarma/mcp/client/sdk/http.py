@@ -19,6 +19,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_QUOTES,
     MCP_CONNECT_TIMEOUT_SECONDS,
 )
+from sshwarma.common.units import MIB
 from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
 from sshwarma.mcp.client.sdk._httpx import GuardedTransport
 from sshwarma.mcp.client.sdk.stdio import count_quotes
@@ -136,7 +137,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 )
             if self._max_bytes is not None and size > self._max_bytes:
                 raise ResponseTooLong(
-                    f"The response is over {self._max_bytes // (1024 * 1024)} MiB, the limit."
+                    f"The response is over {self._max_bytes // MIB} MiB, the limit."
                 )
             if self._events:
                 await self._flow.acquire(_count_events(chunk), len(chunk))

@@ -32,15 +32,16 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_QUOTES,
 )
 from sshwarma.common.shorten import shorten_text
+from sshwarma.common.units import MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
 
-MAX_STDERR_BYTES_PER_SECOND: Final = 4 * 1024 * 1024
+MAX_STDERR_BYTES_PER_SECOND: Final = 4 * MIB
 """Read rate of a program's stderr."""
 
-MAX_DRAIN_BYTES_PER_SECOND: Final = 64 * 1024 * 1024
+MAX_DRAIN_BYTES_PER_SECOND: Final = 64 * MIB
 """Read rate of the output that is discarded while a program ends."""
 
 EXIT_TIMEOUT_SECONDS: Final = 2.0
@@ -274,9 +275,7 @@ async def _read_lines(
 def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> SessionMessage | None:
     """Parse the message of a line; note an invalid one and return None."""
     if isinstance(line, tuple):
-        return _make_refusal(
-            line, f"a message over {MAX_SERVER_MESSAGE_BYTES // (1024 * 1024)} MiB", ring
-        )
+        return _make_refusal(line, f"a message over {MAX_SERVER_MESSAGE_BYTES // MIB} MiB", ring)
     if not line.strip():
         return None
     if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
