@@ -201,9 +201,11 @@ REFUSALS = """
 /room open bob
 /room invite
 /room private
+/room models nosuch
 /room delete
 /room delete other
 /room delete lobby
+/room restore nosuch
 /kick nobody
 /kick alice
 /kick bob

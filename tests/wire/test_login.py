@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-import sqlite3
 import subprocess
 from collections.abc import Callable
 
@@ -13,7 +11,6 @@ import pytest
 
 from support.driver import Person, Screen, Server
 from support.driver.covers import covers
-from support.driver.fixtures import homes
 from support.driver.person import CLEAN
 from support.driver.server import PROGRAM, Refusal
 
@@ -133,45 +130,6 @@ def test_keys_and_agents_are_managed_while_the_server_runs(
     assert screen.terminal_is_clean() == []
     assert ann.run("look", b"", "-T").status == 255
     ann.hang_up()
-
-
-def test_removed_key_ends_only_the_connections_made_with_it(world: Server, alice: Person) -> None:
-    other_key = world.stranger("key-of-alice").identity
-    again = Person(world, alice.name, other_key)
-    world.operate("keys_add", name=alice.name, public_key=again.public_key)
-    staying, ending, plain = alice.sit(), again.sit(), again.pipe()
-    assert plain.stdin and plain.stdout
-    plain.stdin.write(b"/version\n")
-    plain.stdin.flush()
-    plain.stdout.readline()
-    world.operate("keys_remove", name=alice.name, fingerprint=again.fingerprint)
-    ending.wait_for("The key of this connection was removed.")
-    ending.wait_for_end()
-    assert plain.wait(60) == 255
-    staying.enter("still here")
-    staying.wait_for(f"{alice.name}: still here")
-    again.hang_up()
-
-
-def test_login_works_while_nothing_can_be_stored() -> None:
-    """Who would make room on a full disk must get in; a lock fails writes in the same way."""
-    with contextlib.ExitStack() as stack:
-        server = Server(stack.enter_context(homes())())
-        stack.callback(server.stop)
-        ann = server.person("ann")
-        other = stack.enter_context(
-            contextlib.closing(sqlite3.connect(server.data_dir / "world.db"))
-        )
-        other.execute("BEGIN IMMEDIATE")
-        screen = ann.sit()
-        screen.wait_for("The database could not be written. Nothing was stored.")
-        screen.enter("/look")
-        screen.wait_for("Here: ann")
-        assert "Here: ann" in ann.run("", "/look\n", "-T").out
-        other.rollback()
-        screen.enter("now it works")
-        screen.wait_for("ann: now it works")
-        ann.hang_up()
 
 
 def test_disabled_agent_is_disconnected_until_enabled(

@@ -95,7 +95,7 @@ def test_tell_is_private(
 def test_tell_to_an_absent_agent_is_stored_and_an_invalid_one_is_refused(
     alice: Person, bob: Person, person: Callable[..., Person]
 ) -> None:
-    assert alice.does(f"tell {bob.name} later") == f"you → {bob.name}: later\n"
+    assert alice.does(f"tell {bob.name} later").startswith(f"you → {bob.name}: later\n")
     assert bob.json(f"history @{alice.name}")["entries"][0]["text"] == "later"
     bob.does("reply now")
     assert alice.run(f"tell {alice.name} me").status == 2
@@ -247,5 +247,5 @@ def test_lines_per_ten_seconds_are_limited(
     ann = server.person("ann")  # type: ignore[attr-defined]
     done = [ann.run(f"say {number}") for number in range(7)]
     assert [one.status for one in done] == [0, 0, 0, 0, 0, 1, 1]
-    assert "more than 5 lines in 10 seconds" in done[-1].err
+    assert "At most 5 lines in 10 seconds" in done[-1].err
     ann.hang_up()

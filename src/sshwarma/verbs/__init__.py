@@ -12,6 +12,7 @@ from sshwarma.verbs import (
     context,
     equip,
     examine,
+    find,
     gc,
     help,
     history,
@@ -31,6 +32,7 @@ from sshwarma.verbs import (
     room,
     room_models,
     run,
+    search,
     set,
     skills,
     sql,
@@ -41,6 +43,7 @@ from sshwarma.verbs import (
     tokens,
     tool,
     undo,
+    who,
     wrap,
 )
 
@@ -53,6 +56,7 @@ __all__ = [
     "context",
     "equip",
     "examine",
+    "find",
     "gc",
     "help",
     "history",
@@ -72,6 +76,7 @@ __all__ = [
     "room",
     "room_models",
     "run",
+    "search",
     "set",
     "skills",
     "sql",
@@ -82,5 +87,6 @@ __all__ = [
     "tokens",
     "tool",
     "undo",
+    "who",
     "wrap",
 ]

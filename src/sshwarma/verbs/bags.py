@@ -299,19 +299,21 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
     Restores the newest dropped thing of that name from the bag of this room or from yours.
 
     Args:
-        name: the thing.
+        name: the thing; me:NAME in your bag, home:NAME in the shared room.
     """
-    thing = await caller.world.store.read(
-        lambda conn: things.find_last_deleted(conn, list_bag_ids(caller), name)
-    )
+    bag, bare = names.split_bag_name(name)
+    bags = [_bag_id(caller, bag)] if bag in ("me", "home") else list_bag_ids(caller)
+    thing = await caller.world.store.read(lambda conn: things.find_last_deleted(conn, bags, bare))
     if thing is None:
         dropped = await caller.world.store.read(
-            lambda conn: things.read_deleted_names(conn, list_bag_ids(caller), MAX_COMPARED_NAMES)
+            lambda conn: things.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
         )
+        near = suggest_names(find_near_names(bare, dropped))
         raise NotFound(
             f"Nothing named {shorten_name(name)} was dropped here.",
-            hint=suggest_names(find_near_names(name, dropped)),
+            hint=near or next_call("{} restores a room.", "room restore", name=name),
         )
+    name = thing.name
     await _require_bag(caller, thing.parent_id or "")
     notice = f"restored {name}" if thing.parent_id == caller.room_id else ""
 

@@ -1,4 +1,4 @@
-"""The verbs load, unload and find, for namespaces of tools."""
+"""The verbs load and unload, for namespaces of tools."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from sshwarma.common.limits import MAX_FOUND_NAMESPACES
-from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.names import tool_name_at
-from sshwarma.tools.namespace_index import index_namespaces
-from sshwarma.verbs.arguments import Context, Flag, Text
+from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
 from sshwarma.verbs.namespaces import (
@@ -34,7 +31,7 @@ from sshwarma.verbs.tool_reasons import (
     describe_tools_on,
     explain_blocked_tools,
 )
-from sshwarma.verbs.views import draw_columns, draw_hint, join_names, view_for_reader
+from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, namespaces
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
@@ -127,12 +124,7 @@ async def load(
         include_children: include the namespaces inside it, at every depth.
     """
     space = await _find_namespace(caller, room)
-    summary = next((item for item in await all_listed(caller) if item.id == space.id), None)
-    if summary is not None and not summary.available:
-        raise Unavailable(
-            f"{space.id} cannot be loaded: it {_explain_missing_state(summary)}.",
-            hint=_suggest_next_step(summary),
-        )
+    await _check_available(caller, space)
     context_thing = await find_context(caller, context)
 
     def work(tx: Change) -> tuple[list[Thing], ToolReasons]:
@@ -167,6 +159,16 @@ async def load(
         note=" ".join(notes),
         next=reasons.next,
     )
+
+
+async def _check_available(caller: Caller, space: Namespace) -> None:
+    """Raise Unavailable, with the reason, if a namespace cannot be loaded now."""
+    summary = next((item for item in await all_listed(caller) if item.id == space.id), None)
+    if summary is not None and not summary.available:
+        raise Unavailable(
+            f"{space.id} cannot be loaded: it {_explain_missing_state(summary)}.",
+            hint=_suggest_next_step(summary),
+        )
 
 
 async def _find_namespace(caller: Caller, name: str) -> Namespace:
@@ -284,115 +286,4 @@ async def unload(
         note=" ".join([*notes, tools_note]).strip(),
         switched_off=off,
         next=switch_off if tools_note and not off else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceMatch:
-    """A namespace that matches a query.
-
-    Attributes:
-        score: from 0 to 1; 1 is the best match.
-        why: the reason for the match.
-        missing: required states that are not set.
-    """
-
-    id: str
-    score: float
-    why: str
-    loaded: bool
-    available: bool
-    missing: tuple[str, ...]
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceMatches:
-    """The namespaces that match a query, best first; with an empty query, all of them."""
-
-    query: str
-    found: tuple[NamespaceMatch, ...]
-
-
-@view_for_reader(NamespaceMatches)
-def draw_namespace_matches(result: NamespaceMatches, reader: Reader) -> Block:
-    """Draw the namespaces that match a query, and the line that loads the best one."""
-    if not result.found:
-        return block(f"No namespace matches.{reader.hint(' {} lists them all.', 'namespaces')}")
-    lines = draw_columns(
-        (
-            ("ok", "●") if match.loaded else ("dim", "○"),
-            ("thing", match.id),
-            f"{match.score:.2f}" if result.query else "",
-            ("dim", match.why),
-            _describe_match(match),
-        )
-        for match in result.found
-    )
-    candidate = next(
-        (match for match in result.found if not match.loaded and match.available), None
-    )
-    if result.query and result.found[0].loaded:
-        lines.append(line(("dim", f"{result.found[0].id} is loaded already.")))
-    elif result.query and candidate is not None:
-        lines += draw_hint(reader, "{} loads it.", "load", room=candidate.id)
-    return block(*lines)
-
-
-def _describe_match(match: NamespaceMatch) -> str:
-    if match.available:
-        return match.description
-    reason = f"needs {', '.join(match.missing)}" if match.missing else "unavailable"
-    return f"({reason}) {match.description}"
-
-
-@verb(
-    "find",
-    section="Inventory",
-    needs=Right.ENTER,
-    namespace="global",
-    tool="find_rooms",
-    examples=("/find create a requirement", "/find push my code to the server"),
-)
-async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
-    """Find the namespace of tools for what you want to do.
-
-    Searches by keywords, names and ids first. If none of them occurs in the query, searches by
-    similarity.
-
-    For models:
-        Find the namespace of tools for a task, in your own words.
-
-    Args:
-        query: what you want to do, in your own words (default: list all namespaces).
-    """
-    summaries = {item.id: item for item in await all_listed(caller)}
-    if not query.strip():
-        return NamespaceMatches(
-            "", tuple(_make_match(item, 0.0, "") for item in summaries.values())
-        )
-    offered = await caller.world.memoized(
-        ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
-    )
-    matches = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
-    return NamespaceMatches(
-        query,
-        tuple(
-            _make_match(summaries[item.id], round(item.score, 3), item.reason)
-            for item in matches
-            if item.id in summaries
-        ),
-    )
-
-
-def _make_match(namespace: NamespaceSummary, score: float, why: str) -> NamespaceMatch:
-    description = namespace.description or namespace.name
-    return NamespaceMatch(
-        id=namespace.id,
-        score=score,
-        why=why,
-        loaded=namespace.loaded,
-        available=namespace.available,
-        missing=namespace.missing,
-        description=description,
     )

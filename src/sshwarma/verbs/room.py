@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
+from sqlalchemy import Connection
+
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Option
+from sshwarma.verbs.arguments import AgentName, Arg, CompletionRequest, Option, Word
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.thing_completion import MemberName
 from sshwarma.verbs.views import Confirmation, draw_columns, view
-from sshwarma.world import access, movement, things
-from sshwarma.world.access import AccessMode, Right
+from sshwarma.world import access, movement, rooms, things
+from sshwarma.world.access import AccessMode, Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
 from sshwarma.world.ids import HOME_ID, LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+ROOM_OWNER_RIGHT: Final = DataRight(Right.ADMIN, "for a room that you do not own")
 
 PERMANENT_ROOMS: Final = (LOBBY_ID, HOME_ID)
 
@@ -154,7 +161,7 @@ ThisRoomName: TypeAlias = Annotated[str, Arg(complete=complete_this_room)]
 async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
     """Delete this room.
 
-    Everyone here goes to the lobby. This cannot be undone.
+    Everyone here goes to the lobby. An owner of the room or an admin can restore it.
 
     Args:
         name: the name of this room, to confirm.
@@ -171,7 +178,49 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
     await caller.change(lambda tx: things.delete_thing(tx, things.get_live_thing(tx.conn, here.id)))
     reason = f"{here.name} was deleted by {caller.agent.name}."
     movement.evict_everyone(caller.world, here.id, reason)
-    return Confirmation(f"Deleted {here.name}.")
+    return Confirmation(
+        f"Deleted {here.name}.", next_call("{} brings it back.", "room restore", name=here.name)
+    )
+
+
+@room.verb(
+    "restore",
+    also_needs=(ROOM_OWNER_RIGHT,),
+    scope=TokenScope.BUILD,
+    tool=False,
+    examples=("/room restore workshop",),
+)
+async def restore_room(caller: Caller, name: Word) -> Confirmation:
+    """Bring back a deleted room, with its log, things, exits and members.
+
+    Restores the newest deleted room of that name that you owned; an admin restores any.
+
+    Args:
+        name: the name that the room had.
+    """
+    unknown = NotFound(f"You deleted no room named {shorten_name(name)}.")
+    thing, members = await caller.world.store.read(lambda conn: _find_deleted_room(conn, name))
+    if thing is None:
+        raise unknown
+    owner = members.get(caller.agent.id)
+    owner_id = caller.agent.id if owner is not None and owner.role == "owner" else None
+    try:
+        await ROOM_OWNER_RIGHT.require(caller, owner_id)
+    except Forbidden:
+        raise unknown from None  # it may have been private
+    deleted_room = thing
+    await caller.change(lambda tx: rooms.restore_room(tx, deleted_room))
+    return Confirmation(
+        f"Restored {thing.name}.", next_call("Enter it with {}.", "join", room=thing.name)
+    )
+
+
+def _find_deleted_room(
+    conn: Connection, name: str
+) -> tuple[Thing | None, Mapping[str, access.Member]]:
+    """Return the newest deleted room of a name, and its members."""
+    thing = things.find_last_deleted(conn, ["rooms"], name.lower())
+    return thing, access.read_members(conn, thing.id) if thing is not None else {}
 
 
 async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:

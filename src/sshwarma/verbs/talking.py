@@ -23,7 +23,7 @@ from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call, next_call
@@ -240,7 +240,7 @@ async def me(caller: Caller, text: Text) -> SentMessage:
 async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
     """Send a private message to one person.
 
-    Only the two of you can see and find it. Somebody who is away reads it later in the history.
+    Only the two of you can see and find it. Somebody who is away reads it at the next login.
 
     For people:
         /history @NAME shows what you and NAME have sent each other.
@@ -282,11 +282,18 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
         )
     if recipient.disabled:
         raise NotFound(f"{recipient.name} cannot be reached.")
+    if recipient.kind == "model":
+        raise Conflict(
+            f"{recipient.name} is a model: models read rooms, and no private messages.",
+            hint=next_call("Ask it in a room with {}.", "say", text=f"@{recipient.name} TEXT"),
+        )
     message = _clean_text(caller, text)
     row = await caller.world.change(
         lambda tx: private_messages.send_private_message(tx, caller.agent.id, recipient.id, message)
     )
-    return SentMessage("", row.seq, caller.agent.name, message, to=recipient.name)
+    is_away = not caller.world.presence.connections_of(recipient.id)
+    note = f"{recipient.name} is away and will read it at the next login." if is_away else ""
+    return SentMessage("", row.seq, caller.agent.name, message, to=recipient.name, note=note)
 
 
 async def _append_row(caller: Caller, kind: str, text: str) -> Row:

@@ -130,8 +130,8 @@ def _has_connection(world: World, connection: AgentConnection, room_id: str) -> 
 async def record_arrival(world: World, connection: AgentConnection) -> str:
     """Add a connection to its room; announce the agent at its first connection there.
 
-    Returns why nothing could be stored, or "". Then nobody is told, and the agent is in: who could
-    help a full disk must be let in.
+    Returns why nothing could be stored, or "". The agent is in all the same, unannounced: somebody
+    who would clean up a full disk must be let in.
     """
     problem = ""
     if world.presence.enter(connection):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from sshwarma.world import rows, things
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+
+READ_KEY: Final = "read_messages"
+"""The key of an agent's metadata that holds the number of the last message that it has read."""
 
 
 def pair_name(one_id: str, other_id: str) -> str:
@@ -42,6 +47,38 @@ def read_last_sender(conn: Connection, agent_id: str) -> str | None:
         .limit(1)
     )
     return conn.execute(query).scalar()
+
+
+def _unread_condition(conn: Connection, agent_id: str) -> ColumnElement[bool]:
+    """Return the condition on rows: messages to the agent, after the last that it has read."""
+    agent = things.get_thing(conn, agent_id)
+    return (
+        rows_table.c.room_id.in_(read_private_logs(conn, agent_id))
+        & (rows_table.c.author_id != agent_id)
+        & (rows_table.c.n > (agent.metadata.get(READ_KEY, 0) if agent is not None else 0))
+    )
+
+
+def read_unread(conn: Connection, agent_id: str, limit: int) -> tuple[int, list[Row]]:
+    """Return the number of messages that an agent has not read, and the last `limit` of them."""
+    condition = _unread_condition(conn, agent_id)
+    count = conn.execute(select(func.count()).where(condition)).scalar_one()
+    query = select(rows_table).where(condition).order_by(rows_table.c.n.desc()).limit(limit)
+    return count, [rows.row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
+
+
+def has_unread(conn: Connection, agent_id: str, before_ms: int) -> bool:
+    """Return whether an agent has not read a message of that time or earlier."""
+    condition = _unread_condition(conn, agent_id) & (rows_table.c.created_at <= before_ms)
+    return conn.execute(select(rows_table.c.n).where(condition).limit(1)).first() is not None
+
+
+def mark_read(tx: Change, agent_id: str, before_ms: int) -> None:
+    """Remember that an agent has read its messages up to a time (ms)."""
+    condition = _unread_condition(tx.conn, agent_id) & (rows_table.c.created_at <= before_ms)
+    newest = tx.conn.execute(select(func.max(rows_table.c.n)).where(condition)).scalar()
+    if newest is not None:
+        things.set_metadata(tx, agent_id, structural=False, **{READ_KEY: newest})
 
 
 def send_private_message(tx: Change, from_id: str, to_id: str, text: str) -> Row:

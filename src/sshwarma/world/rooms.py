@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, update
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.world import access, equipment, exits, names, things
@@ -157,6 +157,20 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     for way in exits.read_exits(tx.conn, source_id):
         exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
     return room
+
+
+def restore_room(tx: Change, room: Thing) -> None:
+    """Restore a deleted room, with what was deleted in it since then as garbage.
+
+    Raises:
+        Conflict: if its name was taken in the meantime.
+    """
+    things.restore_thing(tx, room)
+    tx.conn.execute(
+        update(things_table)
+        .where(things_table.c.parent_id == room.id, things_table.c.deleted_at >= room.deleted_at)
+        .values(deleted_at=None, updated_at=tx.now)
+    )
 
 
 def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:

@@ -159,6 +159,7 @@ class ConnectedAgent:
         default_factory=dict
     )  # by token, seconds of time.monotonic
     _leave_timer: asyncio.TimerHandle | None = None
+    _removed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add_connection(self, connection: McpConnection) -> None:
         """Add a connection; the agent stays present."""
@@ -167,9 +168,15 @@ class ConnectedAgent:
             self._leave_timer.cancel()
             self._leave_timer = None
 
+    async def wait_for_change(self) -> None:
+        """Wait until a connection is removed."""
+        self._removed.clear()
+        await self._removed.wait()
+
     def remove_connection(self, connection: McpConnection) -> None:
         """Remove a connection. After a request the agent stays present for some seconds."""
         self.connections.discard(connection)
+        self._removed.set()
         if connection.stays and connection.token is not None and not connection.ended.is_set():
             seconds = min(STAY_AFTER_REQUEST_SECONDS, connection.token.seconds_left)
             self._stay_until[connection.token.id] = time.monotonic() + seconds

@@ -8,9 +8,8 @@ token that opened it.
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 from collections import deque
-from http import HTTPStatus
 from typing import Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -18,7 +17,6 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope, Send
 
@@ -28,15 +26,15 @@ from sshwarma.common.limits import (
     MAX_MCP_SESSIONS,
     MAX_MCP_SESSIONS_PER_AGENT,
     MCP_SESSION_IDLE_SECONDS,
-    RATE_WINDOW_SECONDS,
 )
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.handlers import McpHandlers
+from sshwarma.mcp.server.http_errors import make_error, send_refusal, send_sdk_error
 from sshwarma.mcp.server.request_context import CONNECTION_KEY, REFUSED_CODE
+from sshwarma.mcp.server.session_table import SESSION_HEADER, SessionTable
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings
-from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.bearer import (
@@ -49,8 +47,8 @@ from sshwarma.world.errors import Forbidden, RateLimited, Unavailable, WorldErro
 from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.tokens import REVOKED_REASON, Token
 
-_SDK_DETAILS: Final = ("Validation error", "Parse error")
-"""Beginnings of messages of the SDK that contain the details of a Python exception."""
+SESSION_END_TIMEOUT_SECONDS: Final = 2.0
+"""Seconds that a new session waits for the end of the one whose place it takes."""
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -70,6 +68,7 @@ class McpEndpoint:
         )
         self.handlers = self._protocol(clients, tools, line_rate)
         self._hosts = http.hosts
+        self._sessions = SessionTable()
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -148,7 +147,7 @@ class McpEndpoint:
         try:
             token = await self._find_token(scope)
             if token is None:
-                await _send_refusal(send, 401, f"{INVALID_BEARER} {BEARER_HINT}.")
+                await send_refusal(send, 401, f"{INVALID_BEARER} {BEARER_HINT}.")
                 return
             scope[SCOPE_AGENT_KEY] = token.agent_id
             if scope["method"] == "POST":
@@ -156,32 +155,51 @@ class McpEndpoint:
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             connection = await self._clients.open_connection(token.agent_id, token, stays=stays)
         except RateLimited as busy:
-            await _send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
+            await send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
             return
         except Unavailable as busy:
-            await _send_refusal(send, 429, busy.text_for(MCP_CLIENT))
+            await send_refusal(send, 429, busy.text_for(MCP_CLIENT))
             return
         except WorldError as refused:
-            await _send_refusal(send, 401, refused.text_for(MCP_CLIENT))
+            await send_refusal(send, 401, refused.text_for(MCP_CLIENT))
             return
         answer = _HttpExchange(connection, receive, send)
         try:
-            if (
-                _opens_session(scope)
-                and connection.client.session_count >= MAX_MCP_SESSIONS_PER_AGENT
-            ):
-                text = f"You have {MAX_MCP_SESSIONS_PER_AGENT} sessions open, the limit."
-                await _send_refusal(send, 429, text)
-                return
+            if _opens_session(scope):
+                await self._make_room(connection, scope)
             if scope["method"] == "POST" and not await self._read_body(scope, answer):
                 return
-            scope = {**scope, "user": _make_user(token), CONNECTION_KEY: connection}
+            user = _make_user(token)
+            scope = {**scope, "user": user, CONNECTION_KEY: connection}
+            session_id = dict(scope["headers"]).get(SESSION_HEADER)
+            if session_id is not None:
+                self._sessions.mark_used(token.agent_id, session_id, user)
             await self._manager.handle_request(scope, answer.receive, answer.send)
             await answer.finish()
+            if answer.session_id is not None and scope["method"] == "POST":
+                self._sessions.mark_used(token.agent_id, answer.session_id, user)
+            if session_id is not None and answer.status == 404:
+                self._sessions.forget(token.agent_id, session_id)
         finally:
             connection.close()
             if scope["method"] == "DELETE" and answer.status == 200:
+                self._sessions.forget(token.agent_id, dict(scope["headers"])[SESSION_HEADER])
                 connection.client.forget_tokens({token.id})  # the client closed its session
+
+    async def _make_room(self, connection: McpConnection, scope: Scope) -> None:
+        """End the least recently used sessions of an agent that has too many."""
+        client = connection.client
+        while client.session_count >= MAX_MCP_SESSIONS_PER_AGENT:
+            count = client.session_count
+            ending = {**scope, CONNECTION_KEY: connection}
+            if not await self._sessions.end_oldest(
+                client.agent_id, ending, self._manager.handle_request
+            ):
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SESSION_END_TIMEOUT_SECONDS):
+                    while client.session_count >= count:
+                        await client.wait_for_change()
 
     async def _read_body(self, scope: Scope, answer: _HttpExchange) -> bool:
         """Read the body of a request; refuse it if that takes too long or its token is revoked.
@@ -193,13 +211,13 @@ class McpEndpoint:
                 is_whole = await answer.read_body()
         except TimeoutError:
             text = f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
-            await _send_refusal(answer.send, 408, text)
+            await send_refusal(answer.send, 408, text)
             return False
         if not is_whole:
             await answer.finish()
             return False
         if await self._find_token(scope) is None:
-            await _send_refusal(answer.send, 401, REVOKED_REASON)
+            await send_refusal(answer.send, 401, REVOKED_REASON)
             return False
         return True
 
@@ -221,6 +239,7 @@ class _HttpExchange:
         self._receive = receive
         self._send = send
         self.status = 0
+        self.session_id: bytes | None = None  # of the session that the response names
         self._is_event_stream = False
         self._is_complete = False
         self._error_start: Message | None = None
@@ -269,7 +288,9 @@ class _HttpExchange:
         """
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            content_type = dict(message.get("headers", ())).get(b"content-type", b"")
+            headers = dict(message.get("headers", ()))
+            self.session_id = headers.get(SESSION_HEADER)
+            content_type = headers.get(b"content-type", b"")
             self._is_event_stream = content_type.startswith(b"text/event-stream")
             if self.status >= 400:
                 self._error_start = message
@@ -279,7 +300,7 @@ class _HttpExchange:
             if self._error_start is not None:
                 self._error_body += message.get("body", b"")
                 if self._is_complete:
-                    await _send_error(self._send, self._error_start, bytes(self._error_body))
+                    await send_sdk_error(self._send, self._error_start, bytes(self._error_body))
                 return
         await self._send(message)
 
@@ -290,14 +311,14 @@ class _HttpExchange:
         if self.status:
             await self._send({"type": "http.response.body", "body": self._last_event()})
         else:
-            await _send_refusal(self.send, 401, self._connection.reason)
+            await send_refusal(self.send, 401, self._connection.reason)
 
     def _last_event(self) -> bytes:
         """Return the event that answers the request of a stream with the reason of its end."""
         request_id = self._connection.request_id
         if request_id is None or not self._is_event_stream:
             return b""
-        error = _make_error(request_id, REFUSED_CODE, self._connection.reason)
+        error = make_error(request_id, REFUSED_CODE, self._connection.reason)
         return b"event: message\r\ndata: " + error + b"\r\n\r\n"
 
 
@@ -331,65 +352,3 @@ def _make_user(token: Token) -> AuthenticatedUser:
             token=token.id, client_id=token.agent_id, subject=token.id, scopes=[token.scope.value]
         )
     )
-
-
-async def _send_error(send: Send, start: Message, body: bytes) -> None:
-    """Send an error response of the SDK as a JSON-RPC error of one sentence."""
-    status = start["status"]
-    code, text, request_id = INVALID_REQUEST, body.decode(errors="replace"), None
-    try:
-        data = json.loads(body)
-        code, text, request_id = data["error"]["code"], data["error"]["message"], data.get("id")
-    except (ValueError, RecursionError, LookupError, TypeError):
-        pass
-    else:
-        if "\n" not in text and not text.startswith(_SDK_DETAILS):
-            await send(start)
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-            return
-    if text.startswith("Parse error"):
-        code, text = PARSE_ERROR, "The request body is not JSON."
-    elif text.startswith("Validation error"):
-        # The SDK calls it invalid params, but the message itself is malformed.
-        code, text = INVALID_REQUEST, "The request body is not a JSON-RPC 2.0 message."
-    else:
-        sentence = text.partition("\n")[0].strip() or HTTPStatus(status).phrase
-        text = f"{sentence.removesuffix('.')}."
-    content = _make_error(request_id, code, text)
-    other_headers = [
-        (name, value)
-        for name, value in start.get("headers", ())
-        if name.lower() not in (b"content-type", b"content-length")
-    ]
-    headers = [
-        *other_headers,
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(content)).encode()),
-    ]
-    await send({**start, "headers": headers})
-    await send({"type": "http.response.body", "body": content, "more_body": False})
-
-
-def _make_error(request_id: str | int | None, code: int, text: str) -> bytes:
-    """Return a JSON-RPC error; control characters of its text are shown."""
-    error: dict[str, object] = {"code": code, "message": escape_lines(text)}
-    answer = {"jsonrpc": "2.0", "id": request_id, "error": error}
-    return json.dumps(answer, ensure_ascii=False).encode()
-
-
-async def _send_refusal(
-    send: Send, status: int, text: str, retry_after_seconds: int = int(RATE_WINDOW_SECONDS)
-) -> None:
-    body = _make_error(None, REFUSED_CODE, text)
-    headers: list[tuple[bytes, bytes]] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
-    if status == 408:
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    if status == 429:
-        headers.append((b"retry-after", str(retry_after_seconds).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -20,6 +20,7 @@ from typing_extensions import override
 from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES, MAX_SHOWN_TEXT_CHARACTERS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.shorten import shorten_text
+from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import (
     SshContext,
     decode_text,
@@ -179,6 +180,8 @@ class LineShellHandler(TaskHandler):
             if problem := await movement.record_arrival(world, self._connection):
                 self._print_error(block(problem))
             self._follow_room()
+            for unread in await arrival.read_unread_messages(world, self._agent_id):
+                self._print(unread)
             await self._run_lines()
             await self._output.drain()
             status = 1 if self._failed else 0
@@ -190,6 +193,7 @@ class LineShellHandler(TaskHandler):
             self._stop_room()
             for stop in stops:
                 stop()
+            self._context.background.spawn(arrival.mark_messages_read(world, self._connection))
             self._context.background.spawn(movement.record_departure(world, self._connection))
             self._context.on_stop.discard(self._farewell)
             self._channel.exit(status)

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
@@ -32,8 +33,7 @@ from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
-from sshwarma.world import agents, movement
-from sshwarma.world.access import Right
+from sshwarma.world import movement
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.events import (
@@ -43,7 +43,7 @@ from sshwarma.world.events import (
     QuestionAsked,
     RowAppended,
 )
-from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
@@ -217,7 +217,7 @@ class ShellHandler(ChannelHandler):
         world, agent = self._world, self._context.require_agent(self._agent_id)
         old_room_id = agent.room_id
         start = old_room_id if read_user_setting(agent.prefs, "start") == "last" else LOBBY_ID
-        self._connection.room_id = await self._find_start_room(agent, start)
+        self._connection.room_id = await arrival.find_start_room(world, agent, start)
         if self._ended:
             return
         bus = world.bus
@@ -231,17 +231,12 @@ class ShellHandler(ChannelHandler):
         await self._enter_room()
         if old_room_id != self._connection.room_id and start == LOBBY_ID:
             await self._print_last_room(old_room_id)
+        for unread in await arrival.read_unread_messages(world, agent.id):
+            self._print(unread)
         # Write the first screen in one frame.
         self.terminal.start()
         self._is_drawn.set()
         await self._run_queued_lines()
-
-    async def _find_start_room(self, agent: agents.Agent, room_id: str) -> str:
-        try:
-            room = await self._world.room(room_id)
-        except NotFound:
-            return LOBBY_ID
-        return room_id if Right.ENTER in room.rights_of(agent, now=now_ms()) else LOBBY_ID
 
     async def _print_last_room(self, room_id: str) -> None:
         try:
@@ -378,6 +373,7 @@ class ShellHandler(ChannelHandler):
             self._history_task.cancel()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
+        self._background(arrival.mark_messages_read(self._world, self._connection))
         self._background(movement.record_departure(self._world, self._connection))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:

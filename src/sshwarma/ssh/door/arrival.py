@@ -1,0 +1,58 @@
+"""What a person finds at a login: the room to begin in, and messages from while they were away."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
+from sshwarma.verbs.views import format_count
+from sshwarma.world import private_messages
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import NotFound
+from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.presence import AgentConnection
+from sshwarma.world.world import World
+
+MAX_SHOWN_UNREAD: Final = 20
+"""Unread messages that a login shows; the older ones are counted."""
+
+
+async def find_start_room(world: World, agent: Agent, room_id: str) -> str:
+    """Return that room's id if the agent may enter it, else the lobby's."""
+    try:
+        room = await world.room(room_id)
+    except NotFound:
+        return LOBBY_ID
+    return room_id if Right.ENTER in room.rights_of(agent, now=now_ms()) else LOBBY_ID
+
+
+async def read_unread_messages(world: World, agent_id: str) -> list[Block]:
+    """Draw the private messages that came while the agent was away; none if it was not."""
+    if len(world.presence.connections_of(agent_id)) > 1:
+        return []  # another terminal has shown them
+    count, unread = await world.store.read(
+        lambda conn: private_messages.read_unread(conn, agent_id, MAX_SHOWN_UNREAD)
+    )
+    if not count:
+        return []
+    sender = world.agents.name_of(unread[-1].author_id)
+    hint = f"/history @{sender} shows all of {sender}'s." if count > len(unread) else ""
+    heading = f"{format_count(count, 'message')} for you while you were away. {hint}".strip()
+    times = RowDisplayOptions(timestamps=True)
+    rows = [draw_row(row, world.agents, agent_id, times) for row in unread]
+    return [block(line(("heading", heading))), *rows]
+
+
+async def mark_messages_read(world: World, connection: AgentConnection) -> None:
+    """Remember as read what came before the last key of a terminal that ends.
+
+    What came later may never have been seen: the next login shows it.
+    """
+    read_at = now_ms() - int((time.monotonic() - connection.last_active) * 1000)
+    if await world.store.read(
+        lambda conn: private_messages.has_unread(conn, connection.agent_id, read_at)
+    ):
+        await world.change(lambda tx: private_messages.mark_read(tx, connection.agent_id, read_at))

@@ -1,0 +1,137 @@
+"""The verbs search and history search: full-text search in all logs that the caller may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import Count, Flag, Words
+from sshwarma.verbs.history import HistoryEntry, history, make_history_entry
+from sshwarma.verbs.log_rows import make_snippet
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view_for_reader
+from sshwarma.world import private_messages, search
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """Rows that match a search, newest first. `more`: whether older rows match too."""
+
+    words: str
+    entries: tuple[HistoryEntry, ...]
+    more: bool = False
+
+
+@view_for_reader(SearchResults)
+def draw_search_results(results: SearchResults, reader: Reader) -> Block:
+    """Draw the rows that match a search, each cut to one line around a match."""
+    if not results.entries:
+        return block(line(f"The search found nothing: {results.words}."))
+    count = len(results.entries)
+    heading = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
+    return block(
+        line(("heading", f"{heading}:")),
+        *draw_columns(
+            (
+                ("time", format_clock(entry.at)),
+                ("room", entry.room),
+                f"#{entry.seq}",
+                ("name", entry.who),
+                ("dim" if entry.dropped else "text", make_snippet(entry.text, results.words)),
+            )
+            for entry in results.entries
+        ),
+        *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
+        *draw_hint(
+            reader,
+            "In its room, {} shows the rows around the newest.",
+            "history show",
+            at=results.entries[0].seq,
+        ),
+    )
+
+
+@history.verb(
+    "search",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/history search relay box", "/history search relay --dropped"),
+)
+async def search_history(
+    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
+) -> SearchResults:
+    """Find rows by their words, as search does.
+
+    Args:
+        text: the words.
+        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
+        dropped: also rows that were dropped.
+    """
+    return await _search_rows(caller, text, n, dropped=dropped)
+
+
+@verb(
+    "search",
+    section="Remembering",
+    examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
+    namespace="global",
+    rarely_used=("dropped",),
+)
+async def find(
+    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
+) -> SearchResults:
+    """Find rows by their words.
+
+    Searches every room you may enter and your private messages, newest first. A row must have all
+    the words; the last may be the start of one; double quotes keep words together. Dropped rows
+    are left out, and so are calls of this search.
+
+    For models:
+        Find the newest n rows with all these words.
+
+    Args:
+        text: the words.
+        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
+        dropped: also rows that were dropped.
+    """
+    return await _search_rows(caller, text, n, dropped=dropped)
+
+
+async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> SearchResults:
+    if not search.build_fts_query(words):
+        raise Invalid(
+            "The search has no words.", hint='Use words such as relay box, or "exact words".'
+        )
+    world, now = caller.world, now_ms()
+    names = {
+        room.id: room.name
+        for room in await world.rooms()
+        if Right.ENTER in room.rights_of(caller.agent, now=now)
+    }
+    await world.index_rows()
+
+    def look(conn: Connection) -> list[search.SearchHit]:
+        logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
+        return search.search_rows(conn, words, logs, n + 1, dropped=dropped)
+
+    hits = await world.store.read_search(look)
+    return SearchResults(
+        words,
+        tuple(
+            replace(
+                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(private)")),
+                turn=hit.turn_id,
+                dropped=hit.dropped,
+            )
+            for hit in hits[:n]
+        ),
+        more=len(hits) > n or sum(len(hit.row.content) for hit in hits) > MAX_PAGE_CHARACTERS,
+    )
