@@ -18,7 +18,7 @@ import asyncssh
 import structlog
 from prometheus_client import CollectorRegistry
 
-from sshwarma.admin import control_socket, data_dir_lock
+from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -76,8 +76,10 @@ class AdmittedOperator:
 
 async def open_world(settings: Settings) -> World:
     """Open the world of a data directory, which is created if it does not exist; no door opens."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return await World.open(settings.database, tool_specs())
+    data_dir_modes.make_data_dir_private(settings.data_dir)
+    world = await World.open(settings.database, tool_specs())
+    data_dir_modes.make_database_private(settings.database)
+    return world
 
 
 class App:
@@ -139,7 +141,7 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data_dir_modes.make_data_dir_private(settings.data_dir)
         lock: IO[str] = stack.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)

@@ -117,3 +117,29 @@ def test_who_lists_models_and_look_sees_through_exits(
         assert "an annex of glass" in alice.does(f"look {way}")
     alice.does(f"room private --room {annex}")
     assert bob.run(f"look {annex}").status == 1
+
+
+def test_mcp_channel_tells_a_silent_person_what_it_is(alice: Person) -> None:
+    process = alice.pipe("-o", "RemoteCommand=mcp")
+    assert process.stdout
+    assert "ssh HOST mcp list" in process.stdout.readline().decode()
+    screen = alice.run("mcp", b"", "-tt")
+    assert "To list MCP servers: ssh HOST mcp list" in screen.out + screen.err
+
+
+def test_server_with_a_misspelled_program_is_not_added(world: Server) -> None:
+    done = world.owner.run("mcp add typo -- /no/such/program --flag")
+    assert done.status == 1
+    assert "Program /no/such/program not found. The server was not added." in done.err
+    assert "typo" not in world.owner.does("mcp list")
+
+
+@covers("portal", "unequip", "journal")
+def test_calls_that_change_nothing_say_so(alice: Person, room: str) -> None:
+    alice.does("portal north lobby")
+    again = alice.run("portal north lobby")
+    assert (again.status, again.err) == (1, "The exit north leads to lobby already.\n")
+    alice.does("put plan = x", "unequip room sshwarma:*")
+    assert "Nothing of that is equipped there." in alice.does("unequip room sshwarma:*")
+    alice.does("note one", "note two", "note three")
+    assert [entry["text"] for entry in alice.json("journal 2")["entries"]] == ["two", "three"]

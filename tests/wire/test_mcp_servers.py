@@ -251,6 +251,8 @@ def test_elicitation_is_answered_in_the_terminal_of_the_caller(
     hers.enter("/run evil:ask")
     hers.wait_for("evil asks: About [1mthe weather.")
     hers.wait_for("city (Where):")
+    hers.enter("/help answer")  # not after the run
+    hers.wait_for("/answer [--decline]")
     hers.enter("/answer Oslo")
     hers.wait_for("days: a whole number")
     hers.enter("/answer 5")

@@ -15,6 +15,7 @@ from sshwarma.cli.invocation import EXIT_OK, Invocation, with_invocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from sshwarma.app import App
     from sshwarma.settings import ModelSettings, Settings
@@ -88,7 +89,7 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
             lines.append(f"Found no ssh key of yours; created {identity}")
     else:
         owners = sorted(agent.name for agent in app.world.agents if agent.role == "owner")
-        user = owners[0] if owners else user
+        user = _find_key_owner(app, identity) or (owners[0] if owners else user)
         if not owners:
             lines.append(
                 "Nobody can log in yet: sshwarma keys add NAME FILE --role owner"
@@ -102,3 +103,15 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
     with_key = f"-i {identity} " if identity.exists() else ""
     lines.append(f"Connect:  ssh {with_key}-p {port} {user}@{host}")
     print(*lines, sep="\n", file=sys.stderr, flush=True)
+
+
+def _find_key_owner(app: App, identity: Path) -> str:
+    """Return the name of the agent whose private key the file holds; "" if it is nobody's."""
+    import asyncssh
+
+    try:
+        key = asyncssh.read_public_key(identity.with_suffix(".pub"))
+    except (OSError, ValueError):
+        return ""
+    agent = app.world.agents.find_by_key(key.get_fingerprint())
+    return agent.name if agent is not None else ""

@@ -9,6 +9,7 @@ from typing import Final
 from sshwarma.common.limits import MAX_ANSWER_CHARACTERS
 from sshwarma.models import notes_block
 from sshwarma.models.draft import AnswerDraft
+from sshwarma.models.surrogates import SurrogateJoiner
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
@@ -30,6 +31,7 @@ class LiveAnswer:
         self._world = world
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)
+        self._text_joiner, self._reasoning_joiner = SurrogateJoiner(), SurrogateJoiner()
         self._written = 0  # characters in total, reasoning included
         self._running_tools: tuple[str, ...] = ()
         self._wait_reason = ""  # reason of a wait other than for tools
@@ -44,12 +46,14 @@ class LiveAnswer:
 
     def write(self, delta: str) -> None:
         """Add text to the answer."""
+        delta = self._text_joiner.join(delta)
         self.is_cut = self.is_cut or len(self.text) + len(delta) > MAX_ANSWER_CHARACTERS
         self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
     def append_reasoning(self, delta: str) -> None:
         """Add text to the reasoning."""
+        delta = self._reasoning_joiner.join(delta)
         self.reasoning = (self.reasoning + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
@@ -73,7 +77,7 @@ class LiveAnswer:
 
     def take_text(self) -> str:
         """Return and clear the text, which becomes a row."""
-        text, self.text = self.text.strip(), ""
+        text, self.text = (self.text + self._text_joiner.end()).strip(), ""
         self._draft.end()
         return text
 

@@ -320,7 +320,6 @@ class RunningTurn:
     async def _finish(self, status: TurnStatus, note: str) -> None:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
-
         incomplete = note or (CUT_ANSWER_NOTE if self._live_answer.is_cut else "")
 
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
@@ -352,5 +351,8 @@ class RunningTurn:
         except WorldError as error:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(error))
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
+        except Exception:
+            log.exception("a turn could not be stored", agent=self.agent.name)
+            await self._world.change(self.rows.close_failed_turn)
         finally:
             self._follower.start_follow_ups(self, row, follow_ups)

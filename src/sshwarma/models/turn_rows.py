@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models import notes_block
 from sshwarma.world import drafts, notes, rows, turns
 from sshwarma.world.agents import Agent
+from sshwarma.world.events import StreamEnded
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -76,3 +78,9 @@ class TurnRows:
             parent_row_id=parent_row_id,
             meta=meta,
         )
+
+    def close_failed_turn(self, tx: Change) -> None:
+        """Close the turn without its text, which could not be stored."""
+        self.append_notice(tx, f"could not finish: {INTERNAL_ERROR}", is_end=True)
+        turns.close_turn(tx, self._turn.id, "failed", None)
+        tx.publish_on_commit(StreamEnded(self._turn.room_id, self._turn.id))

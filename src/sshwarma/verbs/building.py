@@ -15,7 +15,7 @@ from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.store import Change
 
@@ -89,6 +89,10 @@ async def portal(
                 to=here.name,
             ),
         )
+
+    ways = {way.direction: way.to_id for way in here.exits}
+    if ways.get(exit_name) == target.id and not both:
+        raise Conflict(f"The exit {exit_name} leads to {target.name} already.")
 
     def open_both(tx: Change) -> tuple[exits.Exit | None, exits.Exit | None]:
         old_exit = exits.open_exit(tx, here.id, exit_name, target.id, caller.agent.id)

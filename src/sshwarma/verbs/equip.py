@@ -134,6 +134,8 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
         lines.append(
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
+    if not lines:
+        lines.append(line(("dim", "Nothing of that is equipped there.")))
     if result.note:
         lines.append(line(("warn", add_next_call(result.note, result.next, reader)), hang=2))
     return block(*lines)

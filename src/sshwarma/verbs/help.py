@@ -206,6 +206,7 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
     aliases=("h", "?"),
     examples=("/help", "/help portal", "/help mcp add", "/help keys"),
     namespace="global",
+    aside=True,
 )
 async def show_help(
     caller: Caller, topic: Annotated[str, Arg(rest=True, complete=complete_topics)] | None = None

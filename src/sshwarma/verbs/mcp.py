@@ -28,6 +28,7 @@ from sshwarma.verbs.arguments import (
 from sshwarma.verbs.mcp_login import SignInInstructions, begin_sign_in, submit_callback_url
 from sshwarma.verbs.mcp_server_arguments import (
     check_folder,
+    check_program,
     check_reachable,
     make_server_settings,
 )
@@ -162,6 +163,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         caller, name, target, {flag: value for flag, value in flags.items() if value}
     )
     await check_folder(caller, settings)
+    await check_program(settings)
     await check_reachable(settings)
     await hub.add(caller, settings)
     return await _connection_of(caller, hub, name, "Added")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import shutil
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from sshwarma.common.shorten import shorten_name
+from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.mcp.client.address import check_url, resolve_allowed
+from sshwarma.mcp.client.environment import program_environment
 from sshwarma.settings import McpSettings
 from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.world import names
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, NotFound
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
@@ -118,3 +121,23 @@ async def check_reachable(settings: McpSettings) -> None:
             await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
     except (OSError, TimeoutError):
         return  # the name is unknown now; it may be known later
+
+
+async def check_program(settings: McpSettings) -> None:
+    """Raise unless the program of a server's command exists; a misspelled one never starts.
+
+    Raises:
+        NotFound: naming the program.
+        Unavailable: if its environment needs a variable that is not set.
+    """
+    if not settings.command:
+        return
+    path = program_environment(settings.env, os.environ)["PATH"]
+    program = settings.command[0]
+    if settings.cwd is not None and "/" in program:
+        program = str(settings.cwd / program)
+    if await asyncio.to_thread(shutil.which, program, path=path) is None:
+        raise NotFound(
+            f"Program {shorten_text(settings.command[0])} not found. The server was not added.",
+            hint="Give the path of a program, or a name that is in this server's PATH.",
+        )

@@ -61,7 +61,8 @@ class Parameter:
 
     def takes(self, word: str) -> bool:
         """Return whether a typed word may be its value, by its first letters."""
-        return self.required or word.startswith(self.arg.prefix)
+        is_number_for_next = bool(self.choices) and word.isdecimal()
+        return self.required or (word.startswith(self.arg.prefix) and not is_number_for_next)
 
     @property
     def is_text(self) -> bool:

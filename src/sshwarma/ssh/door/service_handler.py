@@ -6,6 +6,7 @@ Exit status: 0 ended, 1 refused, 70 internal error, 130 interrupted.
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import structlog
 from typing_extensions import override
@@ -19,6 +20,15 @@ from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)
+
+
+SILENCE_SECONDS: Final = 3.0
+"""Seconds without input after which the channel says what it is for."""
+
+SILENT_MESSAGE: Final = (
+    b"This channel waits for messages of a program (JSON-RPC). To list MCP servers:"
+    b" ssh HOST mcp list. Ctrl-C ends it.\n"
+)
 
 
 class ServiceHandler(TaskHandler):
@@ -73,6 +83,13 @@ class ServiceHandler(TaskHandler):
         self._channel.write_stderr(escape_controls(reason).encode() + b"\n")
         self._task.cancel()
 
+    async def _warn_if_silent(self) -> None:
+        """Explain the channel to a person who waits for it to say something."""
+        try:
+            await asyncio.wait_for(self._lines.wait_for_input(), SILENCE_SECONDS)
+        except TimeoutError:
+            self._channel.write_stderr(SILENT_MESSAGE)
+
     async def _run(self, agent_id: str) -> None:
         status = 0
         try:
@@ -80,8 +97,12 @@ class ServiceHandler(TaskHandler):
                 await self._lines.wait_for_input()
             if self._channel.has_pty:
                 raise Invalid(
-                    "This service is for programs, not terminals.", hint="Use: ssh -T HOST mcp"
+                    "This channel is for programs, not for terminals.",
+                    hint="Programs start it with: ssh -T HOST mcp. To list MCP servers:"
+                    " ssh HOST mcp list",
                 )
+            if not self._waits:
+                await self._warn_if_silent()
             await self._service(agent_id, self._lines)
         except asyncio.CancelledError:
             status = 130 if self._interrupted else 0

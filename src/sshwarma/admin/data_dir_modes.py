@@ -1,0 +1,36 @@
+"""File modes of the data directory: nobody but its owner may read a world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+DATABASE_SUFFIXES: Final = ("", "-wal", "-shm")
+"""Endings of the files of the database; SQLite gives later ones the mode of the first."""
+
+
+def make_data_dir_private(data_dir: Path) -> None:
+    """Take the data directory from other users, also one that existed with a wider mode."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_access_of_others(data_dir)
+
+
+def make_database_private(database: Path) -> None:
+    """Take the files of the database from other users."""
+    for suffix in DATABASE_SUFFIXES:
+        path = database.with_name(f"{database.name}{suffix}")
+        if path.exists():
+            _remove_access_of_others(path)
+
+
+def _remove_access_of_others(path: Path) -> None:
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077:
+        try:
+            path.chmod(mode & 0o700)
+        except OSError as error:
+            log.warning("other users can read it", path=str(path), error=error.strerror)

@@ -1,0 +1,33 @@
+"""File modes of a world: other users of the machine read nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
+from sshwarma.app import open_world
+from sshwarma.settings import Settings
+
+
+async def test_existing_directory_and_database_are_taken_from_other_users(tmp_path: Path) -> None:
+    data_dir = tmp_path / "srv"
+    data_dir.mkdir(mode=0o755)
+    data_dir.chmod(0o755)
+    settings = Settings(data_dir=data_dir)
+    world = await open_world(settings)
+    try:
+        modes = {path.name: path.stat().st_mode & 0o777 for path in data_dir.iterdir()}
+    finally:
+        await world.close()
+    assert data_dir.stat().st_mode & 0o777 == 0o700
+    assert {mode for name, mode in modes.items() if name.startswith("world.db")} == {0o600}
+    assert {"world.db", "world.db-wal", "world.db-shm"} <= modes.keys()
+
+
+def test_modes_of_the_owner_are_kept(tmp_path: Path) -> None:
+    data_dir, database = tmp_path / "d", tmp_path / "d" / "world.db"
+    make_data_dir_private(data_dir)
+    database.touch(mode=0o444)
+    database.chmod(0o444)
+    make_database_private(database)
+    assert database.stat().st_mode & 0o777 == 0o400
