@@ -12,6 +12,7 @@ from typing import Final
 
 from wcwidth import iter_graphemes
 
+from sshwarma.common.visible_nul import VISIBLE_NUL
 from sshwarma.terminal.width import MAX_COMBINING_MARKS, cluster_width
 
 TAB_SPACES: Final = " " * 4
@@ -63,6 +64,8 @@ def _show_character(match: re.Match[str]) -> str:
     code = ord(char)
     if char == "\t":
         return TAB_SPACES
+    if char == "\0":
+        return VISIBLE_NUL
     if code < 0x20:
         return "^" + chr(code + 0x40)
     if code == 0x7F:

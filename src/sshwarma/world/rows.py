@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects import sqlite
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -47,7 +48,11 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     tags: Iterable[str] = (),
     audience: frozenset[str] | None = None,
 ) -> Row:
-    """Append a row to a room's log and publish it, to `audience` only if given."""
+    """Append a row to a room's log and publish it, to `audience` only if given.
+
+    A NUL in `content` becomes visible: SQL functions and clients would end the text there.
+    """
+    content = replace_nul(content)
     row = Row(
         id=new_id(),
         room_id=room_id,

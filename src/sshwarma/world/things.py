@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 from sqlalchemy import Connection, RowMapping, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
@@ -162,11 +163,13 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
     auto_load: bool = False,
     created_by: str | None = None,
 ) -> Thing:
-    """Create a thing.
+    """Create a thing. A NUL in its content or description becomes visible.
 
     Raises:
         Conflict: if a live thing has that kind and name there, or the qualified name is taken.
     """
+    description = replace_nul(description)
+    content = None if content is None else replace_nul(content)
     thing = Thing(
         id=id or new_id(),
         parent_id=parent_id,
@@ -218,6 +221,9 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
     old_thing = get_live_thing(tx.conn, thing_id)
     if "metadata" in columns:
         columns["metadata"] = dump_metadata(columns["metadata"])
+    for name in ("content", "description"):
+        if isinstance(columns.get(name), str):
+            columns[name] = replace_nul(columns[name])
     try:
         tx.conn.execute(
             update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
