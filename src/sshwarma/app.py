@@ -41,7 +41,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.verbs.help import load_help_topics
+from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -167,7 +167,9 @@ class App:
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)
-        roster = await Roster.open(self.world, settings.models, load_help_topics(), os.environ)
+        roster = await Roster.open(
+            self.world, settings.models, load_help_topics(), load_how_tos(), os.environ
+        )
         stack.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
         turns = TurnRunner(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.models.guide import GUIDE_GREETING
+from sshwarma.models.guide import GUIDE_NO_ANSWER
 from sshwarma.verbs.dispatch import run_line
 from support.house import House
 
@@ -32,7 +32,8 @@ async def test_guide_answers_questions_with_tools(house: House, question: str, t
     [
         ("how do I add a key?", "sshwarma keys add"),
         ("how do I make a private room?", "/room private"),
-        ("sing!", GUIDE_GREETING),
+        ("which layers are stable, volatile or of the epoch?", "(from /help layers)"),
+        ("sing!", GUIDE_NO_ANSWER),
     ],
 )
 async def test_guide_answers_from_the_help_texts(house: House, question: str, says: str) -> None:
@@ -44,3 +45,21 @@ async def test_guide_names_a_tool_that_is_not_equipped(house: House) -> None:
     assert (
         "/equip room sshwarma:who" in (await house.says("bob", "@guide who is here?"))[-1].content
     )
+
+
+@pytest.mark.parametrize("words", ["hello", "Hi!", "hello guide", "help", ""])
+async def test_guide_greets_a_newcomer_with_three_things_to_try(house: House, words: str) -> None:
+    answer = (await house.says("bob", f"@guide {words}"))[-1].content
+    assert answer.startswith("Hello bob.")
+    assert len([line for line in answer.split("\n") if line.startswith("  ")]) == 3
+
+
+async def test_guide_explains_what_it_once_listed(house: House) -> None:
+    for question, begins in (
+        ("what is a room", "A room is a place to be in."),
+        ("how do I equip a tool", "To equip a tool is to switch it on"),
+        ("connect claude", "Any MCP client can be in a room"),
+    ):
+        made = await house.says("bob", f"@guide {question}")
+        assert [row.kind for row in made] == ["chat", "chat"]
+        assert made[-1].content.startswith(begins)

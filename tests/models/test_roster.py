@@ -66,7 +66,7 @@ async def opened(world: World, loaded: list[Http]) -> AsyncIterator[Open]:
     made: list[Roster] = []
 
     async def open_roster(*models: ModelSettings) -> Roster:
-        made.append(await Roster.open(world, models, {}, {}))
+        made.append(await Roster.open(world, models, {}, (), {}))
         return made[-1]
 
     yield open_roster

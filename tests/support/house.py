@@ -20,7 +20,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.help import load_help_topics
+from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world import agents
@@ -107,7 +107,7 @@ async def house(world_file: Path) -> AsyncIterator[House]:
     )
     made = House(world)
     made.backends[qwen.id] = made.backend
-    roster = await Roster.open(world, (), load_help_topics(), {})
+    roster = await Roster.open(world, (), load_help_topics(), load_how_tos(), {})
     made.backends |= roster
     yield made
     await made.turns.close()

@@ -1,13 +1,15 @@
-"""The guide: a rule-based backend for machines without a model.
+"""The guide: a rule-based backend that answers newcomers, also on machines without a model.
 
-It answers from the help texts and its tools. If it finds no answer, it says that it is not a
-language model.
+It looks around with tools for questions about the present, and answers how-to questions from
+`embedded/how-to.md`, then from the help. If it finds no answer, it says that it is not a language
+model.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,12 +23,21 @@ from sshwarma.models.backend import (
     TextDelta,
     ToolCall,
 )
+from sshwarma.models.how_to import HowTo, HowToSearch
 
-GUIDE_GREETING: Final = (
-    "I am the guide. I follow rules; I am not a language model. I can look around for you and"
-    " answer from the help. Ask me who is here, where you can go, what is equipped, or how to do"
-    " something."
-)
+GUIDE_GREETING: Final = """\
+Hello {name}. I am the guide: I follow rules, I am not a language model. Three things to try:
+  /look                                who is in this room, and where you can go
+  hello everybody                      what you type without a slash is said to the room
+  @guide how do I make a room          ask me, in your own words
+/help start has the first commands."""
+
+GUIDE_NO_ANSWER: Final = """\
+I found no answer to that; I follow rules and am not a language model. Ask in a few words:
+  @guide how do I invite a friend
+  @guide what does equip mean
+  @guide who is here
+/help lists all commands, /models the language models that answer here."""
 
 MAX_HELP_LINES: Final = 12
 
@@ -49,20 +60,22 @@ GUIDE_RULES: Final = (
         "who",
         "",
         r"\bwho\b.*\b(here|there|around|online|connected)\b",
-        r"\bwho\?$",
+        r"\b(any|some)(one|body) (else )?(here|there|around|online)\b",
+        r"^(is|are) [\w@-]+( \w+)? (here|there|around|online|connected)\b",
+        r"^who\W*$",
     ),
     _make_rule(
         "inventory",
         "",
-        r"\bequip(ped|ment)?\b",
-        r"\binventory\b",
-        r"\b(what|which) tools\b",
+        r"\bwhat( can \w+| is| do \w+ have)? (equip|equipped)\b",
+        r"\b(what|which|list|show)\b.*\btools\b",
+        r"^inv(entory)?\W*$",
     ),
-    _make_rule("rooms", "", r"\b(which|what|list|other)\b.*\brooms?\b"),
+    _make_rule("rooms", "", r"\b(which|what|list|show|other|all)\b.*\brooms\b(?! (for|mean))"),
     _make_rule(
         "exits",
         "",
-        r"\bexits?\b",
+        r"\b(what|which|list|show)\b.*\bexits?\b",
         r"\bwhere (can|could) (i|we) go\b",
         r"\bway out\b",
     ),
@@ -71,19 +84,43 @@ GUIDE_RULES: Final = (
         "You are here:",
         r"\bwhere am i\b",
         r"\blook around\b",
-        r"\bwhat is (here|this place|this room)\b",
-        r"\bdescribe\b.*\broom\b",
+        r"\bwhat is (here|this room)\b",
+        r"^describe\b.*\broom\b",
     ),
-    _make_rule("journal", "", r"\bdeci(ded|sions?)\b", r"\bjournal\b", r"\bnotes?\b"),
+    _make_rule(
+        "journal",
+        "",
+        r"\bwhat\b.*\bdecided\b",
+        r"\b(which|what|list|show)\b.*\b(decisions|notes|ideas|milestones)\b",
+        r"^(journal|notes)\W*$",
+    ),
     _make_rule(
         "history",
         "Lately:",
         r"\bwhat (was|has been) said\b",
-        r"\bwhat did i miss\b",
-        r"\bcatch me up\b",
+        r"\bwhat (did|have) i miss",
+        r"\bcatch (me|us) up\b",
     ),
-    _make_rule("vibe", "", r"\bvibe\b", r"\bmood\b"),
+    _make_rule("vibe", "", r"\bwhat.* (vibe|mood)\b(?! (is|mean))"),
 )
+
+_ASKS_HOW: Final = re.compile(
+    r"\b(how|why|explain|means?|meaning|find out|what(s|'s| is| are| does) (an?|the)? ?\w+\W*$)"
+    r"|\bcan i\b(?! (go|equip|see who))",
+    re.IGNORECASE,
+)
+"""A question for a text: how to do something, or what something is. It is not for a tool."""
+
+_MENTION: Final = re.compile(r"(?<!\S)@guide\b[,:]?", re.IGNORECASE)
+
+_GREETING: Final = re.compile(
+    r"\W*(hello|hi|hey|hej|hallo|hola|moin|yo|help( me)?|good (morning|evening|day))\b"
+    r"( (there|guide|all|everyone|everybody))?\W*",
+    re.IGNORECASE,
+)
+
+MIN_SHARED_WORDS: Final = 2
+"""Words that a paragraph of the help must share with a question to answer it."""
 
 _WORD_PATTERN: Final = re.compile(r"[a-z]{3,}")
 _COMMON_WORDS: Final = frozenset(
@@ -102,8 +139,9 @@ class GuideBackend(Backend):
     last_failure = None
     is_failing = False
 
-    def __init__(self, topics: Mapping[str, str]) -> None:
+    def __init__(self, topics: Mapping[str, str], how_tos: Sequence[HowTo] = ()) -> None:
         self._topics = topics
+        self._how_tos = HowToSearch(how_tos)
 
     @override
     async def retire(self) -> None:
@@ -116,21 +154,18 @@ class GuideBackend(Backend):
                 for part in self._format_result(result.call.name, result.text, result.is_error):
                     yield part
             return
-        offers = {offer.canonical: offer for offer in request.tools}
-        for rule in GUIDE_RULES:
-            if rule.pattern.search(request.text):
-                offer = offers.get(rule.tool)
-                if offer is None:
-                    yield TextDelta(f"I need {rule.tool}, which is not equipped here.")
-                    yield TextDelta(
-                        f" Anyone with the build right can type /equip room {rule.tool}"
-                    )
-                else:
-                    yield _make_call(offer, request.text)
-                return
-        answer = self._find_help(request.text)
-        for word in re.findall(r"\S+\s*", answer):
-            yield TextDelta(word)
+        rule = find_rule(request.text)
+        if rule is None:
+            answer = await asyncio.to_thread(self._find_answer, request.text, request.asker)
+            for word in re.findall(r"\S+\s*|\s+", answer):
+                yield TextDelta(word)
+            return
+        offer = next((tool for tool in request.tools if tool.canonical == rule.tool), None)
+        if offer is None:
+            yield TextDelta(f"I need {rule.tool}, which is not equipped here.")
+            yield TextDelta(f" Anyone with the build right can type /equip room {rule.tool}")
+        else:
+            yield _make_call(offer, request.text)
 
     def _format_result(self, name: str, text: str, failed: bool) -> list[StreamPart]:
         if failed:
@@ -138,6 +173,14 @@ class GuideBackend(Backend):
         intro = next((e.lead for e in GUIDE_RULES if e.tool.split(":")[1] in name), "")
         deltas = [TextDelta(f"{intro}\n")] if intro else []
         return [*deltas, *(TextDelta(line) for line in text.splitlines(keepends=True))]
+
+    def _find_answer(self, text: str, asker: str) -> str:
+        """Return the how-to that answers a question, or else a paragraph of the help."""
+        question = _strip_mentions(text)
+        if not question.strip() or _GREETING.fullmatch(question):
+            return GUIDE_GREETING.format(name=asker)
+        how_to = self._how_tos.find(question)
+        return how_to.text if how_to is not None else self._find_help(question)
 
     def _find_help(self, question: str) -> str:
         """Return the help paragraph that shares most uncommon words with the question.
@@ -158,10 +201,23 @@ class GuideBackend(Backend):
                         score,
                     )
                     best_topic = topic
-        if best_score < 1:
-            return GUIDE_GREETING
+        if best_score < MIN_SHARED_WORDS:
+            return GUIDE_NO_ANSWER
         lines = best.splitlines()[:MAX_HELP_LINES]
         return "\n".join([*lines, f"(from /help {best_topic})"])
+
+
+def find_rule(text: str) -> GuideRule | None:
+    """Return the rule for a question that a tool answers; None for any other question."""
+    question = _strip_mentions(text)
+    if _ASKS_HOW.search(question):
+        return None
+    return next((rule for rule in GUIDE_RULES if rule.pattern.search(question)), None)
+
+
+def _strip_mentions(text: str) -> str:
+    """Return a question without the name that it begins or ends with."""
+    return _MENTION.sub(" ", text).strip()
 
 
 def _stem_words(text: str) -> set[str]:

@@ -22,6 +22,7 @@ from sshwarma.models import prices
 from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
 from sshwarma.models.guide import GuideBackend
+from sshwarma.models.how_to import HowTo
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
 from sshwarma.world import agents, things
@@ -82,16 +83,19 @@ class Roster(Mapping[str, Backend]):
         world: World,
         models: Sequence[ModelSettings],
         topics: Mapping[str, str],
+        how_tos: Sequence[HowTo],
         environ: Mapping[str, str],
     ) -> Roster:
         """Open the roster: models of the settings, models added by verb, and the guide.
 
-        The guide answers from `topics`. A model whose name is in use is skipped with a warning.
+        The guide answers from `how_tos` and `topics`. A model whose name is in use is skipped with
+        a warning.
         """
         roster = cls(world, environ)
         guide = await _enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
         if guide is not None:
-            roster._entries[guide.id] = RosterEntry(guide.id, GuideBackend(topics), "built in")
+            backend = GuideBackend(topics, how_tos)
+            roster._entries[guide.id] = RosterEntry(guide.id, backend, "built in")
         for settings in models:
             agent = await _enlist_agent(
                 world, settings.name, describe_model(settings), settings.prompt, settings.rooms

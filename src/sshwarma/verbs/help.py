@@ -9,6 +9,7 @@ import sshwarma
 from sshwarma.common.limit_text import fill_limits
 from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
+from sshwarma.models.how_to import HowTo, parse_how_tos
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
@@ -253,6 +254,12 @@ def load_help_topics() -> dict[str, str]:
         for entry in sorted((resource_dir("embedded") / "help").iterdir())
         if entry.name.endswith(".md")
     }
+
+
+def load_how_tos() -> tuple[HowTo, ...]:
+    """Read the texts with which the guide answers, with the values of limits."""
+    source = (resource_dir("embedded") / "how-to.md").read_text(encoding="utf-8")
+    return parse_how_tos(fill_limits(source))
 
 
 async def _make_index(caller: Caller) -> HelpIndex:
