@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
 from sshwarma.verbs.grammar import parse_call, split_verb
-from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, verb_names
+from sshwarma.verbs.registry import (
+    Verb,
+    VerbGroup,
+    every_entry,
+    every_verb,
+    find_entry,
+    find_verb,
+    verb_names,
+    write_line,
+)
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.reader import PERSON
 
@@ -331,3 +340,29 @@ def test_quotes_and_flags_are_parsed_in_linear_time() -> None:
 def test_flag_that_is_neither_true_nor_false_is_refused_plainly() -> None:
     with pytest.raises(Invalid, match=r"--tools: must be true or false \(got maybe\)\."):
         parsed("/history --tools=maybe")
+
+
+@pytest.mark.parametrize("example", [example for verb in every_verb() for example in verb.examples])
+def test_written_line_is_read_as_the_same_call(example: str) -> None:
+    verb, arguments = parse_call(*call_of(example))
+    set_arguments = {
+        name: value for name, value in arguments.items() if verb.is_given(arguments, name)
+    }
+    written = write_line(verb, set_arguments)
+    again, parsed_again = parse_call(*call_of(written))
+    assert (again, parsed_again) == (verb, arguments), written
+
+
+def call_of(line: str) -> tuple[Verb, str, int]:
+    """The verb that a line begins with, the line, and where its arguments begin."""
+    verb, start = split_verb(line)
+    return verb, line, start
+
+
+def test_written_line_quotes_words_and_ends_with_free_text() -> None:
+    skill = find_verb("skill add")
+    assert skill is not None
+    call = {"name": "x", "text": "y z", "about": "two 'words'"}
+    line = write_line(skill, call)
+    assert line == "/skill add x --about 'two \\'words\\'' = y z"
+    assert parse_call(*call_of(line))[1] == call

@@ -5,6 +5,7 @@ The name of a verb is one word, `look`, or the word of its group and its action,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -262,7 +263,10 @@ def tool_specs() -> list[BuiltinToolSpec]:
 
 
 def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
-    """Write the line that a person types for a call of a verb: `/history 5 --before 22`."""
+    """Write the line that a person types for a call of a verb: `/history 5 --before 22`.
+
+    Free text comes last, because it takes the rest of the line.
+    """
     entry = find_entry(verb.group) if verb.group else None
     is_short = (
         isinstance(entry, VerbGroup)
@@ -270,17 +274,27 @@ def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
         and (not arguments or entry.default_takes_words)
     )
     words = [f"/{verb.group if is_short else verb.name}"]
-    for parameter in (*verb.positional, *verb.flags.values()):
+    plain = [parameter for parameter in verb.positional if not parameter.is_text]
+    free = [parameter for parameter in verb.positional if parameter.is_text]
+    for parameter in (*plain, *verb.flags.values(), *free):
         value = arguments.get(parameter.name)
         if value is None or value is False:
             continue
-        if parameter.flag:
-            words.append(f"--{parameter.option}")
-        elif parameter.arg.particle:
-            words.append(parameter.arg.particle)
-        if not parameter.boolean:
-            words.append(str(value))
+        for one in value if isinstance(value, tuple) else (value,):
+            if parameter.flag:
+                words.append(f"--{parameter.option}")
+            elif parameter.arg.particle:
+                words.append(parameter.arg.particle)
+            if not parameter.boolean:
+                words.append(str(one) if parameter.arg.rest else _quote_word(str(one)))
     return " ".join(words)
+
+
+def _quote_word(word: str) -> str:
+    """Quote a word as a typed line needs it: one with blanks, an empty one, or one with a quote."""
+    if word and not re.search(r"\s", word) and word[0] not in "\"'":
+        return word
+    return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"
 
 
 def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
