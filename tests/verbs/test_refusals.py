@@ -255,3 +255,8 @@ def test_every_verb_has_a_refusal_test() -> None:
     assert {verb.name for verb in every_verb()} - tried == {"find"}, (
         "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
     )
+
+
+async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None:
+    refusal = await refused(alice, f"/link page https://example.org/{'x' * 2_000}")
+    assert refusal.message == "uri: must have at most 2000 characters (got 2020)."

@@ -165,6 +165,9 @@ MAX_TREE_DEPTH: Final = 64
 MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 """Characters of a description or a vibe: it is in every look and every model's context."""
 
+MAX_URL_CHARACTERS: Final = 2_000
+"""Characters of the URL of a link."""
+
 MAX_SKILL_BYTES: Final = 32_768
 """Bytes of a skill: a model reads it whole."""
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
 
+from sshwarma.common.limits import MAX_URL_CHARACTERS
 from sshwarma.common.near_names import MAX_COMPARED_NAMES, find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
@@ -27,7 +28,7 @@ from sshwarma.verbs.views import Confirmation, format_count, view
 from sshwarma.world import names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error, unknown_name_error
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
@@ -224,6 +225,8 @@ async def link(caller: Caller, name: ReferenceName, uri: Word) -> PutResult:
         uri: the URL, such as https://example.org/page.
     """
     plain = names.check_thing_name(name)
+    if len(uri) > MAX_URL_CHARACTERS:
+        raise too_long_error("uri", len(uri), MAX_URL_CHARACTERS)
     if not _is_url(uri):
         raise Invalid(
             f"{shorten_name(uri)!a} is not a URL.",
@@ -380,7 +383,7 @@ async def _require_bag(caller: Caller, bag_id: str) -> None:
 
 
 def _is_url(uri: str) -> bool:
-    if len(uri) > 2_000 or not uri.isprintable():
+    if not uri.isprintable():
         return False
     try:
         return bool(urlsplit(uri).scheme)

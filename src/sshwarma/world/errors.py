@@ -104,6 +104,20 @@ class RateLimited(Unavailable):
         return f"Wait {self.retry_after_seconds} s."
 
 
+def too_long_error(what: str, size: int, limit: int, unit: str = "characters") -> Invalid:
+    """Return the refusal of a text that is too long.
+
+    "text: must have at most 4000 characters (got 5120)."
+
+    Args:
+        what: the argument, or the text: "about", "the piped input".
+        size: its size.
+        limit: the greatest size.
+        unit: what is counted: "characters", "bytes".
+    """
+    return Invalid(f"{what}: must have at most {limit} {unit} (got {size}).")
+
+
 EMPTY_NAME = '""'
 """How an empty name is shown, so that the sentence has no gap."""
 
