@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from sshwarma.cli.invocation import EXIT_OK, Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.exit_status import EXIT_OK
 
 
 @click.group()

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from sshwarma.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
 
 
 @click.command()

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
+from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
+
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
 
 P = ParamSpec("P")
-
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
 
 ROLES: Final = ("owner", "admin", "member", "guest")
 

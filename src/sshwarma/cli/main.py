@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 import click
 
 import sshwarma
 from sshwarma.cli import agents, backup, config, doctor, keys, serve, tokens
-from sshwarma.cli.invocation import EXIT_FAILED, EXIT_OK
-
-EXIT_INTERRUPTED: Final = 130
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 
 @click.group(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sshwarma.cli.invocation import EXIT_OK, Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

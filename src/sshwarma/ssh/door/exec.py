@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.exit_status import EXIT_INTERNAL_ERROR, EXIT_INTERRUPTED
 from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import (
@@ -99,12 +100,12 @@ class ExecHandler(TaskHandler):
         try:
             status = await self._run_line(command)
         except asyncio.CancelledError:
-            self._channel.exit(130)
+            self._channel.exit(EXIT_INTERRUPTED)
             raise
         except Exception:
             log.exception("command failed")
             self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
-            status = 70
+            status = EXIT_INTERNAL_ERROR
         self._channel.exit(status)
 
     async def _run_line(self, command: str) -> int:

@@ -11,6 +11,12 @@ from typing import Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.exit_status import (
+    EXIT_FAILED,
+    EXIT_INTERNAL_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+)
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
@@ -91,7 +97,7 @@ class ServiceHandler(TaskHandler):
             self._channel.write_stderr(SILENT_MESSAGE)
 
     async def _run(self, agent_id: str) -> None:
-        status = 0
+        status = EXIT_OK
         try:
             if self._waits:
                 await self._lines.wait_for_input()
@@ -105,17 +111,17 @@ class ServiceHandler(TaskHandler):
                 await self._warn_if_silent()
             await self._service(agent_id, self._lines)
         except asyncio.CancelledError:
-            status = 130 if self._interrupted else 0
+            status = EXIT_INTERRUPTED if self._interrupted else EXIT_OK
             raise
         except WorldError as error:
             self._channel.write_stderr(
                 encode_plain_block(draw_refusal(error), utf8=True, newline="\n")
             )
-            status = 1
+            status = EXIT_FAILED
         except Exception:
             log.exception("service failed")
             self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
-            status = 70
+            status = EXIT_INTERNAL_ERROR
         finally:
             self._context.on_stop.discard(self._farewell)
             self._channel.exit(status)
