@@ -162,7 +162,8 @@ class ShellHandler(ChannelHandler):
                     line(
                         (
                             "error",
-                            f"{MAX_TYPED_AHEAD_LINES} lines are already queued; line dropped.",
+                            f"{MAX_TYPED_AHEAD_LINES} lines are already waiting, the limit."
+                            " Send the rest later.",
                         )
                     )
                 )
