@@ -364,7 +364,7 @@ class Tools:
     async def _record_ending(
         self,
         call: Row,
-        how: CallResultKind,
+        ending: CallResultKind,
         result: ToolResult,
         seconds: float,
         nested_calls: int = 0,
@@ -373,17 +373,17 @@ class Tools:
             lambda tx: calls.record_call_end(
                 tx,
                 call=call,
-                how=how,
+                ending=ending,
                 text=result.full_text,
                 structured=result.structured,
                 seconds=seconds,
-                given=result.attachments,
+                kept=result.attachments,
                 nested_calls=nested_calls,
             )
         )
         return CallOutcome(
             tool=call.meta["tool"],
-            ending=how,
+            ending=ending,
             text=result.full_text,
             structured=result.structured,
             seconds=seconds,

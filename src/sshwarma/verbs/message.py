@@ -159,10 +159,10 @@ def describe_notes(agent: str) -> str:
     return f" {agent}'s notes were changed to match."
 
 
-async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None) -> Turn:
+async def find_newest_own(caller: Caller, action: str, model: Agent | None = None) -> Turn:
     """Find the newest turn that the caller asked in the conversation.
 
-    `model` limits the search to turns of one model. `wish` completes the message of the refusal:
+    `model` limits the search to turns of one model. `action` completes the message of the refusal:
     "Cannot `ask again`: you have not asked a question here."
 
     Raises:
@@ -175,8 +175,8 @@ async def find_newest_own(caller: Caller, wish: str, model: Agent | None = None)
         if turn.opened_by == caller.agent.id and (model is None or turn.agent_id == model.id):
             return turn
     if model is not None:
-        raise NotFound(f"Cannot {wish}: you have not asked {model.name} a question here.")
-    raise NotFound(f"Cannot {wish}: you have not asked a question here.")
+        raise NotFound(f"Cannot {action}: you have not asked {model.name} a question here.")
+    raise NotFound(f"Cannot {action}: you have not asked a question here.")
 
 
 def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:

@@ -63,18 +63,18 @@ def record_call_start(
 def record_call_end(
     tx: Change,
     call: Row,
-    how: CallResultKind,
+    ending: CallResultKind,
     text: str,
     structured: Any,
     seconds: float,
-    given: Sequence[Attachment] = (),
+    kept: Sequence[Attachment] = (),
     nested_calls: int = 0,
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
     `nested_calls`: the calls that it made, at all depths.
     """
-    succeeded = how == "result"
+    succeeded = ending == "result"
     tool = call.meta["tool"]
     tx.conn.execute(
         update(tool_calls)
@@ -86,14 +86,14 @@ def record_call_end(
             finished_at=_to_iso_time(tx.now),
         )
     )
-    attachments.store_attachments(tx, call.room_id, call.id, given)
+    attachments.store_attachments(tx, call.room_id, call.id, kept)
     entries = [
-        [attachment.media_type, len(attachment.data)] for attachment in given[:MAX_CALL_ATTACHMENTS]
+        [attachment.media_type, len(attachment.data)] for attachment in kept[:MAX_CALL_ATTACHMENTS]
     ]
     return rows.append_row(
         tx,
         call.room_id,
-        f"tool.{how}",
+        f"tool.{ending}",
         text,
         author_id=call.author_id,
         turn_id=call.turn_id,

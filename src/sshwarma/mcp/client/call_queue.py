@@ -64,10 +64,10 @@ class CallQueue:
         queued_count: Number of calls that wait to start.
     """
 
-    def __init__(self, settings: McpSettings, asker: UserPrompter, ring: LogBuffer) -> None:
+    def __init__(self, settings: McpSettings, asker: UserPrompter, log_buffer: LogBuffer) -> None:
         self._settings = settings
         self._asker = asker
-        self._log = ring
+        self._log = log_buffer
         self._running: dict[object, _RunningCall] = {}
         self._free = asyncio.Semaphore(settings.calls_at_once)
         self.queued_count = 0

@@ -28,7 +28,7 @@ class LinkLost(Exception):
     """The connection ended, and all its pending requests failed."""
 
 
-class LinkDoubtful(Exception):
+class ResponseLost(Exception):
     """A response will never arrive, but the connection may still work."""
 
 
@@ -113,7 +113,7 @@ class ServerLink(Protocol):
 
         Raises:
             LinkLost: if the connection ended.
-            LinkDoubtful: if no response will arrive.
+            ResponseLost: if no response will arrive.
             KeyRequired: if the server rejected our key; the tool was not called.
         """
 
@@ -133,8 +133,8 @@ class SdkDial(Protocol):
         settings: McpSettings,
         folder: Path,
         era: ProtocolEra,
-        ring: LogBuffer,
-        hooks: LinkCallbacks,
+        log_buffer: LogBuffer,
+        callbacks: LinkCallbacks,
         *,
         lines: LineStream | None = None,
         credentials: CredentialStore | None = None,

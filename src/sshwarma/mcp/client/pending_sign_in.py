@@ -67,7 +67,7 @@ class PendingSignIn:
     def __init__(self, name: str, metadata: ClientMetadata) -> None:
         loop = asyncio.get_running_loop()
         self.name = name
-        self.ours = metadata
+        self.client_metadata = metadata
         self.pasted = False  # whether the person pasted the redirect URL
         self.task: asyncio.Task[None]
         self._page: asyncio.Future[SignInPage] = loop.create_future()

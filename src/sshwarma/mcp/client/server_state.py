@@ -24,7 +24,7 @@ LOCKED_OUT_STATES: Final = ("needs-key", "needs-sign-in")
 
 @dataclass(frozen=True, slots=True)
 class SupervisorTiming:
-    """Intervals and timeouts of a supervisor, in seconds."""
+    """Intervals and timeouts of a supervisor, in seconds, and counts of failures."""
 
     probe: float = 30.0
     probe_timeout: float = 10.0
@@ -34,3 +34,5 @@ class SupervisorTiming:
     max_retry_seconds: float = MAX_RECONNECT_SECONDS
     stable_seconds: float = 30.0  # uptime after which the backoff restarts at first_retry_seconds
     port_check_seconds: float = 2.0  # interval of port checks while the server's port is closed
+    max_failed_probes: int = 3  # in a row; then the connection is closed
+    max_timed_out_calls: int = 3  # in a row; then the connection is probed

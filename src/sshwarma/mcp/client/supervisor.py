@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -29,10 +29,10 @@ from sshwarma.mcp.client.link import (
     Dialer,
     KeyRequired,
     LinkCallbacks,
-    LinkDoubtful,
     LinkLost,
     ProgressCallback,
     ProtocolEra,
+    ResponseLost,
     ServerInfo,
     ServerLink,
     SignInRequired,
@@ -46,9 +46,6 @@ from sshwarma.tools.provider import ToolResult
 from sshwarma.world.errors import Unavailable
 
 log = structlog.get_logger(__name__)
-
-MAX_STRIKES: Final = 3
-"""Failed probes before a connection is closed; timed-out calls before it is probed."""
 
 
 class Supervisor:
@@ -182,7 +179,7 @@ class Supervisor:
             if link is self._link:
                 self._break(str(needs))
             raise call_refused_error(self.settings.name, needs) from needs
-        except LinkDoubtful as doubtful:
+        except ResponseLost as doubtful:
             self._doubtful = True
             self._wake.set()
             raise Unavailable(
@@ -206,7 +203,7 @@ class Supervisor:
 
     def _count_timeout(self) -> None:
         self._timeouts += 1
-        if self._timeouts >= MAX_STRIKES and self.state == "up":
+        if self._timeouts >= self._timing.max_timed_out_calls and self.state == "up":
             self._set("degraded", f"its last {self._timeouts} calls timed out")
             self._doubtful = True
             self._wake.set()
@@ -258,13 +255,13 @@ class Supervisor:
         return reason
 
     async def _hold_connection(self, down_tasks: list[asyncio.Task[None]]) -> None:
-        hooks = LinkCallbacks(self._on_listing_changed, self._break, self._calls.ask)
+        callbacks = LinkCallbacks(self._on_listing_changed, self._break, self._calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
             async with self._slots, asyncio.timeout(settings.start_seconds):
                 dial = await self._dial()
                 link = await stack.enter_async_context(
-                    dial(settings, self._folder, self._era, self.log_buffer, hooks)
+                    dial(settings, self._folder, self._era, self.log_buffer, callbacks)
                 )
                 listing = await link.tools(settings.max_tools)
             self._era = link.greeting.era
@@ -288,7 +285,7 @@ class Supervisor:
             down_tasks.append(asyncio.create_task(self._listener.on_down()))
 
     async def _watch(self, link: ServerLink) -> None:
-        timing, strikes = self._timing, 0
+        timing, failed_probes = self._timing, 0
         now = time.monotonic()
         probe_at, refresh_at = now + timing.probe, now + timing.refresh
         while True:
@@ -304,11 +301,11 @@ class Supervisor:
                 await self._relist(link)
             elif now >= probe_at or self._doubtful:
                 probe_at, self._doubtful = now + timing.probe, False
-                strikes = 0 if await self._answers_probe(link) else strikes + 1
-                if strikes:
-                    probe_at = now + timing.probe / MAX_STRIKES
-                if strikes >= MAX_STRIKES:
-                    self._break(f"{MAX_STRIKES} probes failed")
+                failed_probes = 0 if await self._answers_probe(link) else failed_probes + 1
+                if failed_probes:
+                    probe_at = now + timing.probe / timing.max_failed_probes
+                if failed_probes >= timing.max_failed_probes:
+                    self._break(f"{failed_probes} probes failed")
 
     async def _relist(self, link: ServerLink) -> None:
         """Read the tool listing again; on failure keep the old one and probe."""

@@ -19,7 +19,7 @@ from sshwarma.mcp.line_stream import LineStream
 
 @asynccontextmanager
 async def channel_transport(
-    lines: LineStream, ring: LogBuffer, ended: Callable[[str], None]
+    lines: LineStream, log_buffer: LogBuffer, ended: Callable[[str], None]
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
 ]:
@@ -29,7 +29,7 @@ async def channel_transport(
 
     Args:
         lines: The channel.
-        ring: Receives notes on invalid lines.
+        log_buffer: Receives notes on invalid lines.
         ended: Called with the reason when the channel has no more lines.
     """
     read_stream_writer, read_stream = anyio.create_memory_object_stream[IncomingMessage](0)
@@ -41,7 +41,7 @@ async def channel_transport(
 
     async def listen() -> None:
         try:
-            reason = await forward_messages(come(), read_stream_writer, ring, Throttle())
+            reason = await forward_messages(come(), read_stream_writer, log_buffer, Throttle())
         except ValueError as error:
             reason = str(error)
         ended(reason or "the channel closed")

@@ -57,8 +57,8 @@ class _DialRequest:
 
     settings: McpSettings
     folder: Path
-    ring: LogBuffer
-    hooks: LinkCallbacks
+    log_buffer: LogBuffer
+    callbacks: LinkCallbacks
     resolve: Resolver
     lines: LineStream | None
     credentials: CredentialStore | None
@@ -76,15 +76,15 @@ class _Transport:
 class _EndListener:
     """Receives the reason when a server ends; before the greeting, it explains a failed connect."""
 
-    def __init__(self, hooks: LinkCallbacks) -> None:
-        self._hooks = hooks
+    def __init__(self, callbacks: LinkCallbacks) -> None:
+        self._callbacks = callbacks
         self._greeted = False
         self.reasons: list[str] = []
 
     def on_end(self, reason: str) -> None:
         """Pass the reason on, or keep it until the greeting."""
         if self._greeted:
-            self._hooks.on_ended(reason)
+            self._callbacks.on_ended(reason)
         else:
             self.reasons.append(reason)
 
@@ -92,7 +92,7 @@ class _EndListener:
         """Pass on the kept reasons, and from now on every new one at once."""
         self._greeted = True
         for reason in self.reasons:
-            self._hooks.on_ended(reason)
+            self._callbacks.on_ended(reason)
 
 
 @asynccontextmanager
@@ -100,8 +100,8 @@ async def dial(
     settings: McpSettings,
     folder: Path,
     era: ProtocolEra,
-    ring: LogBuffer,
-    hooks: LinkCallbacks,
+    log_buffer: LogBuffer,
+    callbacks: LinkCallbacks,
     resolve: Resolver = resolve_host,
     lines: LineStream | None = None,
     credentials: CredentialStore | None = None,
@@ -112,8 +112,8 @@ async def dial(
         settings: How to reach the server.
         folder: Default working directory of a program.
         era: Protocol negotiation.
-        ring: Receives the server's stderr and notes.
-        hooks: Callbacks of the connection.
+        log_buffer: Receives the server's stderr and notes.
+        callbacks: Callbacks of the connection.
         resolve: Resolver of host names.
         lines: Channel to an offered server.
         credentials: Credentials of a server that supports sign-in.
@@ -126,8 +126,8 @@ async def dial(
     request = _DialRequest(
         settings,
         folder=folder,
-        ring=ring,
-        hooks=hooks,
+        log_buffer=log_buffer,
+        callbacks=callbacks,
         resolve=resolve,
         lines=lines,
         credentials=credentials,
@@ -139,10 +139,10 @@ async def dial(
             is_program = settings.url is None and lines is None
             if era == "legacy" or not is_program or not _may_need_handshake(error):
                 raise
-            ring.append("it exited at version discovery; retrying with the older handshake")
+            log_buffer.append("it exited at version discovery; retrying with the older handshake")
             era = "legacy"
             client, bearer = await _connect(stack, request, era)
-        session = McpSession(client, era, hooks, bearer)
+        session = McpSession(client, era, callbacks, bearer)
         stack.push_async_callback(session.stop)
         session.start()
         yield session
@@ -155,15 +155,15 @@ async def _connect(
 
     Leaves nothing on the stack if it fails.
     """
-    hooks = request.hooks
-    end = _EndListener(hooks)
+    callbacks = request.callbacks
+    end = _EndListener(callbacks)
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            hooks.on_listing_changed()
+            callbacks.on_listing_changed()
 
     async def on_elicitation(context: ClientRequestContext, params: Any) -> types.ElicitResult:
-        return await ask_user(hooks, params)
+        return await ask_user(callbacks, params)
 
     async with AsyncExitStack() as inner_stack:
         transport = await _open_transport(inner_stack, request, end)
@@ -191,7 +191,7 @@ async def _open_transport(
     """Return the transport of an offered server, a program, or a server with a URL."""
     settings = request.settings
     if request.lines is not None:
-        return _Transport(channel_transport(request.lines, request.ring, end.on_end))
+        return _Transport(channel_transport(request.lines, request.log_buffer, end.on_end))
     if settings.url is not None:
         return await _open_http_transport(stack, request, settings.url, end)
     env = program_environment(settings.env, os.environ)
@@ -206,7 +206,7 @@ async def _open_transport(
             env=env,
             cwd=folder,
             memory=memory,
-            ring=request.ring,
+            log_buffer=request.log_buffer,
             ended=end.on_end,
         )
     )

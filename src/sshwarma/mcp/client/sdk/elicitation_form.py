@@ -25,7 +25,7 @@ current_call: ContextVar[object | None] = ContextVar("current_call", default=Non
 _LIMIT_KEYWORDS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 
-async def ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
+async def ask_user(callbacks: LinkCallbacks, params: Any) -> types.ElicitResult:
     """Ask the person behind the current call, and return their answer for the server.
 
     Declines what cannot be asked: a form with unsupported fields, or a page without a web address.
@@ -36,7 +36,7 @@ async def ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
         parts = urlsplit(params.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return decline
-        answer = await hooks.on_elicitation(
+        answer = await callbacks.on_elicitation(
             ElicitationRequest(message, url=strip_invisible(params.url)[:1_000]),
             current_call.get(),
         )
@@ -44,7 +44,7 @@ async def ask_user(hooks: LinkCallbacks, params: Any) -> types.ElicitResult:
     fields = _parse_form(params.requested_schema)
     if fields is None:
         return decline
-    answer = await hooks.on_elicitation(ElicitationRequest(message, fields), current_call.get())
+    answer = await callbacks.on_elicitation(ElicitationRequest(message, fields), current_call.get())
     return decline if answer is None else types.ElicitResult(action="accept", content=answer)
 
 

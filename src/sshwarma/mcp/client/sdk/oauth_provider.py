@@ -40,7 +40,7 @@ MAX_SCOPE_CHARACTERS: Final = 200
 
 
 class OAuthStorage(TokenStorage):
-    """Token storage of the SDK's providers; `ours` is None for renewals."""
+    """Token storage of the SDK's providers; `client_metadata` is None for renewals."""
 
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, metadata: ClientMetadata | None
@@ -110,7 +110,7 @@ class UserOAuthProvider(AuthorizationSteps):
     def __init__(
         self, settings: McpSettings, credentials: CredentialStore, under_way: PendingSignIn | None
     ) -> None:
-        client = under_way.ours if under_way is not None else ClientMetadata()
+        client = under_way.client_metadata if under_way is not None else ClientMetadata()
         local = urlsplit(client.redirect).scheme == "http"
         storage = OAuthStorage(settings, credentials, client if under_way is not None else None)
         super().__init__(
@@ -175,7 +175,7 @@ class UserOAuthProvider(AuthorizationSteps):
         self._pending.set_page(
             SignInPage(
                 check_url(url).geturl(),
-                self._pending.ours.redirect,
+                self._pending.client_metadata.redirect,
                 str(metadata.issuer) if metadata is not None else "",
                 strip_invisible(self.context.client_metadata.scope or "")[:MAX_SCOPE_CHARACTERS],
             )

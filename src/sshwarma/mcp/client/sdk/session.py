@@ -25,10 +25,10 @@ from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp._sdk import accept_tool_listing, request_tool_page
 from sshwarma.mcp.client.link import (
     LinkCallbacks,
-    LinkDoubtful,
     LinkLost,
     ProgressCallback,
     ProtocolEra,
+    ResponseLost,
     ServerInfo,
     ServerLink,
 )
@@ -60,12 +60,12 @@ class McpSession(ServerLink):
         self,
         client: Client,
         era: ProtocolEra,
-        hooks: LinkCallbacks,
+        callbacks: LinkCallbacks,
         bearer: BearerAuth | None = None,
     ) -> None:
         self._client = client
         self._bearer = bearer
-        self._hooks = hooks
+        self._callbacks = callbacks
         self._modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         info = client.server_info
         self.greeting = ServerInfo(
@@ -147,7 +147,7 @@ class McpSession(ServerLink):
         """Return the error result of a failed call; `scope_refusals` is the count before it.
 
         Raises:
-            LinkLost, LinkDoubtful, KeyRequired: as `call` does.
+            LinkLost, ResponseLost, KeyRequired: as `call` does.
         """
         text = strip_invisible(error.message)[:MAX_SERVER_TEXT_CHARACTERS]
         bearer = self._bearer
@@ -162,7 +162,7 @@ class McpSession(ServerLink):
                 )
         if error.code == types.CONNECTION_CLOSED:
             is_lost = error.message == "Connection closed"
-            raise (LinkLost if is_lost else LinkDoubtful)(text) from error
+            raise (LinkLost if is_lost else ResponseLost)(text) from error
         if error.code == types.INVALID_REQUEST and "session" in text.lower():
             raise LinkLost(text) from error  # the server restarted and lost our session
         if error.code == ANSWER_REFUSED_CODE:
@@ -179,11 +179,11 @@ class McpSession(ServerLink):
                 try:
                     async with self._client.listen(tools_list_changed=True) as changes:
                         async for _ in changes:
-                            self._hooks.on_listing_changed()
+                            self._callbacks.on_listing_changed()
                 except (MCPError, ListenNotSupportedError):
                     return  # not supported; the listing is read at intervals
             await asyncio.sleep(LISTEN_RETRY_SECONDS)
-            self._hooks.on_listing_changed()
+            self._callbacks.on_listing_changed()
 
 
 async def _fetch_raw_tools(session: ClientSession) -> list[Any]:

@@ -70,7 +70,7 @@ async def program_transport(
     env: Mapping[str, str],
     cwd: Path,
     memory: int,
-    ring: LogBuffer,
+    log_buffer: LogBuffer,
     ended: Callable[[str], None],
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
@@ -82,15 +82,15 @@ async def program_transport(
         env: Whole environment of the program.
         cwd: Working directory.
         memory: Bytes of data that each process may have.
-        ring: Receives stderr and notes.
+        log_buffer: Receives stderr and notes.
         ended: Called with the reason when the program ends by itself.
 
     Raises:
         Unavailable: if the program cannot be started.
     """
-    ring.start_section()
+    log_buffer.start_section()
     process = await _start_program(command, env, cwd, memory)
-    program = _RunningProgram(process, ring, ended)
+    program = _RunningProgram(process, log_buffer, ended)
     try:
         yield program.received, program.outgoing
     finally:
@@ -105,16 +105,20 @@ class _RunningProgram:
         outgoing: Messages to the program.
     """
 
-    def __init__(self, process: Process, ring: LogBuffer, ended: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: Process, log_buffer: LogBuffer, ended: Callable[[str], None]
+    ) -> None:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
         self._process = process
         self._stdout = process.stdout
-        self._ring = ring
+        self._ring = log_buffer
         self._on_ended = ended
         self._from_program, self.received = anyio.create_memory_object_stream[IncomingMessage](0)
         self.outgoing, self._to_program = anyio.create_memory_object_stream[SessionMessage](0)
-        self._reading = asyncio.create_task(_read_stdout(self._stdout, self._from_program, ring))
-        self._logging = asyncio.create_task(_log_stderr(process.stderr, ring))
+        self._reading = asyncio.create_task(
+            _read_stdout(self._stdout, self._from_program, log_buffer)
+        )
+        self._logging = asyncio.create_task(_log_stderr(process.stderr, log_buffer))
         self._watching = asyncio.create_task(self._watch())
         self._writing = asyncio.create_task(_write_stdin(process.stdin, self._to_program))
 
@@ -194,7 +198,10 @@ async def _start_program(
 
 
 async def _wait_until_gone(
-    process: Process, reading: asyncio.Task[str], listening: asyncio.Task[None], ring: LogBuffer
+    process: Process,
+    reading: asyncio.Task[str],
+    listening: asyncio.Task[None],
+    log_buffer: LogBuffer,
 ) -> str:
     """Wait until the program exits or closes its stdout, and return the reason."""
     exit_task = asyncio.create_task(process.wait())
@@ -205,7 +212,7 @@ async def _wait_until_gone(
         exit_task.cancel()
     if reading.done() and not reading.cancelled() and (reason := reading.result()):
         return reason
-    detail = f": {shorten_text(ring.last_line)}" if ring.last_line else ""
+    detail = f": {shorten_text(log_buffer.last_line)}" if log_buffer.last_line else ""
     return f"it {_describe_exit(process.returncode)}{detail}"
 
 
@@ -221,17 +228,17 @@ def _describe_exit(status: int | None) -> str:
 async def _read_stdout(
     stdout: asyncio.StreamReader,
     received: MemoryObjectSendStream[IncomingMessage],
-    ring: LogBuffer,
+    log_buffer: LogBuffer,
 ) -> str:
-    flow = Throttle()
-    return await forward_messages(_read_lines(stdout, flow), received, ring, flow)
+    throttle = Throttle()
+    return await forward_messages(_read_lines(stdout, throttle), received, log_buffer, throttle)
 
 
 async def forward_messages(
     lines: AsyncIterator[bytes | tuple[bytes, bytes]],
     received: MemoryObjectSendStream[IncomingMessage],
-    ring: LogBuffer,
-    flow: Throttle,
+    log_buffer: LogBuffer,
+    throttle: Throttle,
 ) -> str:
     """Forward messages one at a time, without reading ahead.
 
@@ -240,8 +247,8 @@ async def forward_messages(
     junk = 0
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for line in lines:
-            await flow.acquire(1)
-            message = parse_message(line, ring)
+            await throttle.acquire(1)
+            message = parse_message(line, log_buffer)
             if message is not None:
                 junk = 0
                 await received.send(message)
@@ -254,13 +261,13 @@ async def forward_messages(
 
 
 async def _read_lines(
-    stdout: asyncio.StreamReader, flow: Throttle
+    stdout: asyncio.StreamReader, throttle: Throttle
 ) -> AsyncIterator[bytes | tuple[bytes, bytes]]:
     """Yield lines; of a line over MAX_SERVER_MESSAGE_BYTES, its first and last bytes."""
     line = bytearray()
     head = b""
     while chunk := await stdout.read(READ_BYTES):
-        await flow.acquire(0, len(chunk))
+        await throttle.acquire(0, len(chunk))
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             line += chunk[start:end]
@@ -272,22 +279,26 @@ async def _read_lines(
             del line[:-EDGE_BYTES]
 
 
-def parse_message(line: bytes | tuple[bytes, bytes], ring: LogBuffer) -> SessionMessage | None:
+def parse_message(
+    line: bytes | tuple[bytes, bytes], log_buffer: LogBuffer
+) -> SessionMessage | None:
     """Parse the message of a line; note an invalid one and return None."""
     if isinstance(line, tuple):
-        return _make_refusal(line, f"a message over {MAX_SERVER_MESSAGE_BYTES // MIB} MiB", ring)
+        return _make_refusal(
+            line, f"a message over {MAX_SERVER_MESSAGE_BYTES // MIB} MiB", log_buffer
+        )
     if not line.strip():
         return None
     if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
         return _make_refusal(
             (line[:EDGE_BYTES], line[-EDGE_BYTES:]),
             f"a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes",
-            ring,
+            log_buffer,
         )
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        ring.append(f"not a message: {line[:200].decode('utf-8', 'replace')}")
+        log_buffer.append(f"not a message: {line[:200].decode('utf-8', 'replace')}")
         return None
 
 
@@ -296,9 +307,11 @@ def count_quotes(data: bytes) -> int:
     return data.count(b'"') - data.count(b'\\"')
 
 
-def _make_refusal(edges: tuple[bytes, bytes], limit: str, ring: LogBuffer) -> SessionMessage | None:
+def _make_refusal(
+    edges: tuple[bytes, bytes], limit: str, log_buffer: LogBuffer
+) -> SessionMessage | None:
     """Build the error response to a rejected message, if its edges show the id."""
-    ring.append(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
+    log_buffer.append(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
     request_id = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
     if request_id is None or b'"method"' in edges[0]:
         return None
@@ -318,9 +331,9 @@ async def _write_stdin(
             return  # the watcher reports the end of the program
 
 
-async def _log_stderr(stderr: asyncio.StreamReader, ring: LogBuffer) -> None:
+async def _log_stderr(stderr: asyncio.StreamReader, log_buffer: LogBuffer) -> None:
     while chunk := await stderr.read(READ_BYTES):
-        ring.feed(chunk)
+        log_buffer.feed(chunk)
         await asyncio.sleep(len(chunk) / MAX_STDERR_BYTES_PER_SECOND)
 
 
