@@ -17,7 +17,7 @@ from wcwidth import iter_graphemes, wcswidth
 from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate, CompletionSource
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
-from sshwarma.terminal.text import Block, Line, block
+from sshwarma.terminal.text import Line, block
 from support.resizable_screen import ResizableScreen
 
 
@@ -150,10 +150,6 @@ class Person:
     def hear(self, *lines: Line | str) -> None:
         """Lines from somebody else, as one block, drawn."""
         self.terminal.print(block(*lines))
-        self.wait()
-
-    def hear_block(self, heard: Block) -> None:
-        self.terminal.print(heard)
         self.wait()
 
     def resize(self, columns: int, rows: int) -> None:

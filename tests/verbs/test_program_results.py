@@ -70,7 +70,7 @@ async def _furnish(alice: Someone) -> None:
 
 @pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
 @pytest.mark.process
-async def test_no_result_names_what_isnames_typed(
+async def test_no_result_names_what_people_type(
     verb: Verb, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:
     await _furnish(alice)
@@ -102,7 +102,7 @@ async def _check_call(caller: Caller, verb: Verb, given: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("verb", OFFERED, ids=lambda verb: verb.path)
-def test_no_description_names_what_isnames_typed(verb: Verb) -> None:
+def test_no_description_names_what_people_type(verb: Verb) -> None:
     assert not names_typed(verb.program_description)
     assert not names_typed(verb.program_detail)
     assert verb.program_description

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 import sshwarma
 from sshwarma.verbs.grammar import parse_call, split_verb, validate_arguments
@@ -133,7 +133,9 @@ class TestEveryVerb:
             assert has_view(option), option
 
     def test_result_has_a_json_schema(self, declared: Verb) -> None:
-        assert declared.result_adapter.json_schema(mode="serialization")
+        schema = declared.result_adapter.json_schema(mode="serialization")
+        Draft202012Validator.check_schema(schema)
+        assert schema.keys() & {"properties", "$ref", "anyOf", "oneOf", "$defs"}
 
     def test_input_schema_matches_the_parameters(self, declared: Verb) -> None:
         schema = declared.input_schema
@@ -320,9 +322,3 @@ def test_docstring_of_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(ValueError, match="unheard-of has no parameter gone"):
         verb("unheard-of", section="Looking", examples=())(odd)
     assert find_entry("unheard-of") is None
-
-
-def test_schema_of_a_result_is_json_schema() -> None:
-    assert TypeAdapter(dict[str, Any]).validate_python(
-        find_verb("look").result_adapter.json_schema()
-    )
