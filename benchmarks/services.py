@@ -12,7 +12,6 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
-from sshwarma.tools.embedding import HashedNgrams
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.world import World
@@ -35,5 +34,5 @@ def idle_services(world: World, folder: Path) -> Services:
         budgets=budgets,
         turns=TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
         hub=Hub(world, folder / "mcp"),
-        search=NamespaceSearch(HashedNgrams()),
+        search=NamespaceSearch(),
     )

@@ -21,7 +21,8 @@ SRC = ROOT / "src"
 STARTED = ("sshwarma.app", "sshwarma.cli.main")
 """What is imported before the first door listens."""
 
-LATE = ("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "torch")
+LATE = ("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "numpy",
+        "onnxruntime")
 """Packages that take seconds to import: a thread does it, once they are needed."""
 
 

@@ -18,7 +18,6 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.tools.call import Tools
-from sshwarma.tools.embedding import HashedNgrams
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -82,7 +81,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "budgets": budgets,
         "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
         "hub": Hub(world, Path(tempfile.gettempdir()) / "sshwarma-tests" / "mcp", dial=dial_nobody),
-        "search": NamespaceSearch(HashedNgrams()),
+        "search": NamespaceSearch(),
     }
     return Services(**idle | parts)
 

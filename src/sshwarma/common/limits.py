@@ -511,6 +511,12 @@ MAX_SERVER_TITLE_CHARACTERS: Final = 200
 MAX_SERVER_DESCRIPTION_BYTES: Final = 2_048
 """Bytes of a tool's description: it is in models' contexts."""
 
+MAX_SERVER_INSTRUCTIONS_CHARACTERS: Final = 2_000
+"""Characters of a server's instructions that are kept for searches."""
+
+MAX_SERVER_SUMMARY_CHARACTERS: Final = 240
+"""Characters of the description that a server's own texts give it: one line of lists."""
+
 MAX_SERVER_SCHEMA_BYTES: Final = 65_536
 """Bytes of a tool's JSON Schema."""
 

@@ -129,7 +129,7 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description="Minimum similarity that /find shows (default: the embedder's own).",
+        description="Minimum score that /find shows (default: 0.1, or 0.12 with a sentence model).",
     )
 
 

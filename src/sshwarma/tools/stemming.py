@@ -1,4 +1,4 @@
-"""Words of a text: tokens, inflections, stems and synonyms.
+"""Words of a text: tokens, inflections and stems.
 
 English only, because names and descriptions of tools nearly always are; words of other languages
 match only as they are written.
@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-from sshwarma.tools.thesaurus import SENSE_LINES, STOP_WORD_LIST
+from sshwarma.tools.stop_words import STOP_WORD_LIST
 
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+[+#]*")
 """Letters and digits, with the signs of `c++` and `c#`; each character of unspaced scripts."""
@@ -23,7 +23,7 @@ _VOWELS: Final = frozenset("aeiouy")
 MAX_WORD_LETTERS: Final = 64
 """Letters of a word that are compared."""
 
-_MAX_CACHED_WORDS: Final = 8_192
+MAX_CACHED_WORDS: Final = 8_192
 """Words whose forms are cached; a world has a few thousand."""
 
 STOP_WORDS: Final = frozenset(STOP_WORD_LIST.split())
@@ -39,7 +39,7 @@ def extract_words(text: str) -> list[str]:
     return [word[:MAX_WORD_LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
 
 
-@lru_cache(maxsize=_MAX_CACHED_WORDS)
+@lru_cache(maxsize=MAX_CACHED_WORDS)
 def inflections(word: str) -> frozenset[str]:
     """Return the word with its plural, past and -ing forms.
 
@@ -94,7 +94,7 @@ def _plural_of(word: str) -> str:
 _ENDINGS: Final = ("ation", "ition", "ement", "ment", "ion", "ness", "able", "er", "or", "ly", "al")
 
 
-@lru_cache(maxsize=_MAX_CACHED_WORDS)
+@lru_cache(maxsize=MAX_CACHED_WORDS)
 def stem(word: str) -> str:
     """Return the common stem of a word family: `deploy`, `deployed` and `deployment` share one.
 
@@ -117,16 +117,3 @@ def stem(word: str) -> str:
         word = word[:-1]
     word = word.removesuffix("e") if len(word) > 3 else word
     return word[:-1] + "i" if len(word) > 3 and word.endswith("y") else word
-
-
-def _index_senses() -> dict[str, tuple[str, ...]]:
-    senses: dict[str, tuple[str, ...]] = {}
-    for line in SENSE_LINES.strip().splitlines():
-        group = line.split()
-        for word in dict.fromkeys(stem(word) for word in group):
-            senses[word] = (*senses.get(word, ()), group[0])
-    return senses
-
-
-SENSES: Final = _index_senses()
-"""The synonym groups of a stem, each named by the first word of its line."""

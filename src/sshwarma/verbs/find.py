@@ -88,8 +88,8 @@ def _describe_match(match: NamespaceMatch) -> str:
 async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     """Find the namespace of tools for what you want to do.
 
-    Searches by keywords, names and ids first. If none of them occurs in the query, searches by
-    similarity.
+    Ranks namespaces by the words of their names, keywords, descriptions and tools, and of words
+    similar to those.
 
     For models:
         Find the namespace of tools for a task, in your own words.

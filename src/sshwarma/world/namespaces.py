@@ -32,6 +32,8 @@ NAMESPACE_CONTAINER: Final = "toolsets"
 """The container of namespaces that people create."""
 
 KEYWORDS_KEY: Final = "keywords"
+SERVER_KEYWORDS_KEY: Final = "server_keywords"
+INSTRUCTIONS_KEY: Final = "instructions"
 REQUIRED_STATES_KEY: Final = "required_states"
 LOAD_WITH_PARENT_KEY: Final = "load_with_parent"
 
@@ -52,8 +54,20 @@ class Namespace:
 
     @property
     def keywords(self) -> tuple[str, ...]:
+        """Words that say what the namespace is about: those of people, else its server's."""
+        if KEYWORDS_KEY in self.thing.metadata:
+            return self.own_keywords
+        return read_metadata_words(self.thing, SERVER_KEYWORDS_KEY)
+
+    @property
+    def own_keywords(self) -> tuple[str, ...]:
         """Words that find the namespace, set by people."""
         return read_metadata_words(self.thing, KEYWORDS_KEY)
+
+    @property
+    def instructions(self) -> str:
+        """What an MCP server says about its use; it is empty for other namespaces."""
+        return str(self.thing.metadata.get(INSTRUCTIONS_KEY) or "")
 
     @property
     def required_states(self) -> tuple[str, ...]:

@@ -3,7 +3,8 @@ whatever it likes. Run as a program: `poisoned.py [option ...]`.
 
 Options: `modern` answers server/discover; `dies-at-probe` ends when asked for it; `many=N` lists N
 tools; `odd` lists tools that are wrong in every way; `rug` changes what it said of itself at the
-second listing; `deaf` reads nothing after the first listing; `mute` never answers a tools/list.
+second listing; `deaf` reads nothing after the first listing; `mute` never answers a tools/list;
+`instructions=TEXT` says how to use it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 OPTIONS = set(sys.argv[1:])
 MANY = next((int(option[5:]) for option in OPTIONS if option.startswith("many=")), 0)
+INSTRUCTIONS = next((o.partition("=")[2] for o in OPTIONS if o.startswith("instructions=")), "")
 LOCK = threading.Lock()
 listings = 0
 cancelled: list[Any] = []
@@ -216,7 +218,8 @@ def handle(message: dict[str, Any]) -> None:
     elif method == "initialize":
         send({"id": ident, "result": {
             "protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
-            "serverInfo": {"name": "poisoned\x1b[31m", "version": "1"}}})  # fmt: skip
+            "serverInfo": {"name": "poisoned\x1b[31m", "version": "1"},
+            "instructions": INSTRUCTIONS}})  # fmt: skip
     elif method == "server/discover" and "dies-at-probe" in OPTIONS:
         os._exit(3)
     elif method == "ping":

@@ -42,11 +42,12 @@ class SignInRequired(KeyRequired):
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Versions, name and era that a server reported when it connected."""
+    """Versions, name, era and instructions that a server reported when it connected."""
 
     version: str  # protocol version
     server: str  # name and version of the server
     era: ProtocolEra
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,18 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from sshwarma.mcp.client.link import ServerInfo
 from sshwarma.mcp.client.sanitize import SanitizedTool, ToolListing
+from sshwarma.mcp.client.server_description import choose_keywords, describe_server
 from sshwarma.mcp.client.server_records import (
     DESCRIPTION_PREFIX,
     SERVERS_PARENT_ID,
+    SUMMARY_KEY,
     list_all_tools,
     tool_thing_id,
 )
 from sshwarma.mcp.client.tool_approval import merge_tool
 from sshwarma.world import things
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.namespaces import INSTRUCTIONS_KEY, SERVER_KEYWORDS_KEY
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -55,7 +58,7 @@ def publish_listing(
     gone_tools = [t for t in old_tools.values() if t.id not in tools and t.deleted_at is None]
     _store_tools(tx, changes.created, changes.changed)
     _mark_tools_gone(tx, gone_tools)
-    updated = _update_server(tx, server, greeting, refusals)
+    updated = _update_server(tx, server, greeting, refusals, approve=approve)
     if updated or changes.created or changes.changed or gone_tools:
         tx.publish_on_commit(WorldChanged(SERVERS_PARENT_ID))
     return ListingChanges(
@@ -130,10 +133,32 @@ def _compare_tools(
 
 
 def _update_server(
-    tx: Change, server: Thing, greeting: ServerInfo, refused: Sequence[tuple[str, str]]
+    tx: Change,
+    server: Thing,
+    greeting: ServerInfo,
+    refused: Sequence[tuple[str, str]],
+    *,
+    approve: bool,
 ) -> bool:
-    """Store the name and version that a server reports; return whether something changed."""
+    """Store what a server says about itself; return whether something changed.
+
+    Instructions that differ from the first ones are used only if texts need no approval.
+    """
+    is_known = INSTRUCTIONS_KEY in server.metadata
+    instructions = greeting.instructions
+    if is_known and not approve:
+        instructions = server.metadata[INSTRUCTIONS_KEY]
+    tools = [
+        (tool.name, tool.description)
+        for tool in things.read_children(tx.conn, server.id, "tool")
+        if "fingerprint" in tool.metadata
+    ]
+    summary = describe_server(greeting.server or server.name, instructions, tools)
+    keywords = choose_keywords(server.name, instructions, tools)
     values = {
+        INSTRUCTIONS_KEY: instructions,
+        SERVER_KEYWORDS_KEY: list(keywords),
+        SUMMARY_KEY: summary,
         "listed": True,
         "version": greeting.version,
         "server": greeting.server,
@@ -143,11 +168,10 @@ def _update_server(
     metadata = {
         key: value for key, value in (server.metadata | values).items() if value is not None
     }
-    # The server's own name is better than its URL; a description by people is better than both.
-    is_ours = not server.description or server.description.startswith(DESCRIPTION_PREFIX)
-    description = server.description
-    if is_ours and greeting.server:
-        description = f"{DESCRIPTION_PREFIX}{greeting.server}"
+    # A description by people is better than ours.
+    is_ours = not server.description or server.description == server.metadata.get(SUMMARY_KEY)
+    is_ours = is_ours or server.description.startswith(DESCRIPTION_PREFIX)
+    description = summary if is_ours else server.description
     if metadata == server.metadata and server.available and description == server.description:
         return False
     tx.conn.execute(

@@ -33,6 +33,9 @@ OFFERED_ORIGIN: Final = "offered"
 DESCRIPTION_PREFIX: Final = "Tools of "
 """Beginning of a description that was written here, not by a person."""
 
+SUMMARY_KEY: Final = "summary"
+"""Key of the description that the texts of a server gave it; a person's may differ from it."""
+
 _PRESERVED_METADATA: Final = ("required_states", "keywords", "load_with_parent")
 """Metadata that people set on a namespace and that survives its removal."""
 
@@ -163,7 +166,7 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
             settings.name,
             id=own_id,
             qualified_name=settings.name,
-            description="Tools offered by someone in this room",
+            description=f"{DESCRIPTION_PREFIX}someone in this room",
             metadata=metadata,
             created_by=created_by,
         )

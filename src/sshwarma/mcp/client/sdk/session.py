@@ -19,6 +19,7 @@ from typing_extensions import override
 from sshwarma.common.limits import (
     MAX_LISTING_ENTRIES,
     MAX_LISTING_PAGES,
+    MAX_SERVER_INSTRUCTIONS_CHARACTERS,
     MAX_SERVER_TEXT_CHARACTERS,
 )
 from sshwarma.common.shorten import shorten_text
@@ -72,6 +73,7 @@ class McpSession(ServerLink):
             client.protocol_version,
             shorten_text(strip_invisible(f"{info.name} {info.version}")) if info else "",
             era,
+            _clean_instructions(client.instructions),
         )
         self._listen_task: asyncio.Task[None] | None = None
         self._known_tools: dict[str, SanitizedTool] = {}
@@ -227,3 +229,7 @@ def _format_progress(progress: float, total: float | None, message: str | None) 
     share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
     text = " ".join(strip_invisible(message or "").split())
     return f"{share} {text}".strip()[:MAX_PROGRESS_CHARACTERS]
+
+
+def _clean_instructions(text: str | None) -> str:
+    return strip_invisible(text or "")[:MAX_SERVER_INSTRUCTIONS_CHARACTERS].strip()

@@ -1,0 +1,179 @@
+"""BM25 over the words of namespaces; words of a query also stand for similar ones.
+
+A namespace is one document of weighted fields. A word of a query counts as the best of itself and
+of the words of the index that are most similar to it (`word_vectors`), or, if it is in no
+dictionary, of those that are spelled alike.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from sshwarma.tools.indexed_namespace import IndexedNamespace
+from sshwarma.tools.stemming import STOP_WORDS, extract_words, stem
+from sshwarma.tools.word_vectors import compare_signatures, find_signature
+
+NAME_WEIGHT: Final = 2.0
+KEYWORD_WEIGHT: Final = 1.0
+DESCRIPTION_WEIGHT: Final = 1.0
+TOOL_NAME_WEIGHT: Final = 1.0
+TOOL_TEXT_WEIGHT: Final = 0.5
+
+SATURATION: Final = 1.2
+"""k1 of BM25: how little more a word says if it occurs again."""
+
+LENGTH_NORMALIZATION: Final = 0.5
+"""b of BM25: how much less a word says in a longer namespace."""
+
+MIN_SIMILARITY: Final = 0.12
+"""Similarity of words that counts nothing."""
+
+MAX_SIMILAR_WORDS: Final = 40
+"""Words of the index that a word of a query may stand for."""
+
+MIN_COMMON_TRIGRAMS: Final = 0.6
+"""Share of common trigrams from which words count as spelled alike."""
+
+MAX_QUERY_WORDS: Final = 64
+"""Different words of a query that are compared; the rest is ignored."""
+
+MAX_CACHED_EXPANSIONS: Final = 2_048
+
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+Postings = list[tuple[int, float]]
+"""Numbers of the namespaces that have a word, with its BM25 there."""
+
+
+class WordIndex:
+    """An index of the words of some namespaces; computed once, safe to share between threads."""
+
+    def __init__(self, spaces: Sequence[IndexedNamespace]) -> None:
+        self._count = len(spaces)
+        documents = [_count_words(space) for space in spaces]
+        self._postings = _make_postings([weights for weights, _ in documents])
+        self._forms = _choose_forms([forms for _, forms in documents])
+        self._signatures = [
+            (root, signature)
+            for root, form in self._forms.items()
+            if (signature := find_signature(form)) is not None
+        ]
+        self._expansions: dict[str, tuple[tuple[str, float], ...]] = {}
+
+    def score(self, words: Sequence[str], *, by_similarity: bool) -> list[float]:
+        """Return the BM25 of each namespace for the words of a query.
+
+        Args:
+            words: the words as `extract_words` returns them.
+            by_similarity: whether words also stand for similar ones.
+        """
+        scores = [0.0] * self._count
+        chosen = {stem(word): word for word in words if word not in STOP_WORDS}
+        for root, word in list(chosen.items())[:MAX_QUERY_WORDS]:
+            best = dict(self._postings.get(root, ()))
+            for similar, share in self._expand(word) if by_similarity else ():
+                for number, value in self._postings[similar]:
+                    best[number] = max(best.get(number, 0.0), share * value)
+            for number, value in best.items():
+                scores[number] += value
+        return scores
+
+    def _expand(self, word: str) -> tuple[tuple[str, float], ...]:
+        """Return the roots that a word may stand for, with their weights from 0 to 1."""
+        if (expansion := self._expansions.get(word)) is None:
+            signature = find_signature(word)
+            expansion = (
+                self._find_spelled_alike(word)
+                if signature is None
+                else self._find_similar(signature)
+            )
+            if len(self._expansions) >= MAX_CACHED_EXPANSIONS:
+                self._expansions.clear()
+            self._expansions[word] = expansion
+        return expansion
+
+    def _find_similar(self, signature: int) -> tuple[tuple[str, float], ...]:
+        compared = (
+            (compare_signatures(signature, other), root) for root, other in self._signatures
+        )
+        nearest = heapq.nlargest(MAX_SIMILAR_WORDS, compared)
+        return tuple(
+            (root, (similarity - MIN_SIMILARITY) / (1.0 - MIN_SIMILARITY))
+            for similarity, root in nearest
+            if similarity > MIN_SIMILARITY
+        )
+
+    def _find_spelled_alike(self, word: str) -> tuple[tuple[str, float], ...]:
+        """Find words that a misspelled one may mean, by Dice's coefficient of their trigrams."""
+        if stem(word) in self._postings:
+            return ()
+        own, alike = _trigrams(word), []
+        for root, form in self._forms.items():
+            other = _trigrams(form)
+            share = 2.0 * len(own & other) / (len(own) + len(other))
+            if share >= MIN_COMMON_TRIGRAMS:
+                alike.append((share, root))
+        return tuple((root, share) for share, root in heapq.nlargest(MAX_SIMILAR_WORDS, alike))
+
+
+def _make_postings(documents: Sequence[Mapping[str, float]]) -> dict[str, Postings]:
+    lengths = [sum(weights.values()) for weights in documents]
+    average = sum(lengths) / len(lengths) if any(lengths) else 1.0
+    postings: dict[str, Postings] = {}
+    for number, (weights, length) in enumerate(zip(documents, lengths, strict=True)):
+        norm = SATURATION * (1.0 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length / average)
+        for root, weight in weights.items():
+            value = weight * (SATURATION + 1.0) / (weight + norm)
+            postings.setdefault(root, []).append((number, value))
+    for root, entries in postings.items():
+        rarity = math.log1p((len(documents) - len(entries) + 0.5) / (len(entries) + 0.5))
+        postings[root] = [(number, rarity * value) for number, value in entries]
+    return postings
+
+
+def _choose_forms(documents: Sequence[Mapping[str, Counter[str]]]) -> dict[str, str]:
+    """Return the most frequent form of each root, the first by spelling of equals."""
+    counts: dict[str, Counter[str]] = {}
+    for forms in documents:
+        for root, count in forms.items():
+            counts.setdefault(root, Counter()).update(count)
+    return {
+        root: min(counts[root], key=lambda form: (-counts[root][form], form))
+        for root in sorted(counts)
+    }
+
+
+@lru_cache(maxsize=4_096)
+def _count_words(space: IndexedNamespace) -> tuple[dict[str, float], dict[str, Counter[str]]]:
+    """Return the weight of each root in a namespace, and how often its forms occur."""
+    weights: dict[str, float] = {}
+    forms: dict[str, Counter[str]] = {}
+    for text, weight in _weighted_fields(space):
+        for word in extract_words(text):
+            if word not in STOP_WORDS:
+                root = stem(word)
+                weights[root] = weights.get(root, 0.0) + weight
+                forms.setdefault(root, Counter())[word] += 1
+    return weights, forms
+
+
+def _weighted_fields(space: IndexedNamespace) -> Iterator[tuple[str, float]]:
+    yield f"{space.id} {space.name}", NAME_WEIGHT
+    yield " ".join(space.keywords), KEYWORD_WEIGHT
+    yield space.description, DESCRIPTION_WEIGHT
+    for line in space.tools:
+        name, _, text = line.partition(": ")
+        yield _INNER_CAPITAL.sub(" ", name), TOOL_NAME_WEIGHT
+        yield text, TOOL_TEXT_WEIGHT
+
+
+@lru_cache(maxsize=8_192)
+def _trigrams(word: str) -> frozenset[str]:
+    text = f"<{word}>"
+    return frozenset(text[start : start + 3] for start in range(max(len(text) - 2, 1)))

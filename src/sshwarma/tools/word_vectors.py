@@ -1,0 +1,82 @@
+"""Similarity of English words, from signatures of 384 bits in `embedded/words`.
+
+A signature has one bit for each axis of a sentence model's vector of the word: on which side of
+the average it lies. The share of equal bits grows with the cosine of the vectors, and counting them
+takes less than a microsecond without any library. `python -m benchmarks.word_table` writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Final
+
+from sshwarma.tools.stemming import MAX_CACHED_WORDS
+from sshwarma.world.resources import resource_dir
+
+SIGNATURE_BITS: Final = 384
+SIGNATURE_BYTES: Final = SIGNATURE_BITS // 8
+
+VOCABULARY_FILE: Final = "vocab.txt"
+MORE_WORDS_FILE: Final = "more.txt"
+"""Words such as `delete` and `invoice`, which the vocabulary has only in pieces."""
+
+SIGNATURES_FILE: Final = "signatures.bin"
+
+_WORD: Final = re.compile(r"[a-z]{2,}")
+_MIN_ROOT_LETTERS: Final = 3
+
+
+@cache
+def read_vocabulary() -> tuple[str, ...]:
+    """Return the pieces of words that BERT models know, in the order of their ids."""
+    return tuple(_read_lines(VOCABULARY_FILE))
+
+
+def list_signed_words() -> list[str]:
+    """Return the words that have a signature, in the order of the file."""
+    whole = [piece for piece in read_vocabulary() if _WORD.fullmatch(piece)]
+    return [*whole, *_read_lines(MORE_WORDS_FILE)]
+
+
+def _read_lines(name: str) -> list[str]:
+    file = resource_dir("embedded") / "words" / name
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+@cache
+def _read_signatures() -> dict[str, bytes]:
+    table = memoryview((resource_dir("embedded") / "words" / SIGNATURES_FILE).read_bytes())
+    words = list_signed_words()
+    if len(table) != len(words) * SIGNATURE_BYTES:
+        raise ValueError(f"{SIGNATURES_FILE} was computed for other words")
+    places = range(0, len(table), SIGNATURE_BYTES)
+    return {
+        word: bytes(table[place : place + SIGNATURE_BYTES])
+        for word, place in zip(words, places, strict=True)
+    }
+
+
+@lru_cache(maxsize=MAX_CACHED_WORDS)
+def find_signature(word: str) -> int | None:
+    """Return the signature of a word or of its root; none if both are unknown."""
+    signatures = _read_signatures()
+    for form in _possible_roots(word):
+        if (signature := signatures.get(form)) is not None:
+            return int.from_bytes(signature)
+    return None
+
+
+def compare_signatures(one: int, other: int) -> float:
+    """Return the similarity of two words, from -1 to 1; unrelated words are near 0."""
+    return 1.0 - 2.0 * (one ^ other).bit_count() / SIGNATURE_BITS
+
+
+def _possible_roots(word: str) -> Iterator[str]:
+    yield word
+    for ending, replacement in (("ies", "y"), ("s", ""), ("es", ""), ("ed", ""), ("d", ""),
+                                ("ing", ""), ("ing", "e")):  # fmt: skip
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= _MIN_ROOT_LETTERS:
+            yield root + replacement

@@ -1,0 +1,68 @@
+"""Keywords, names and ids in a query: whole words and phrases, by number and rarity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sshwarma.tools.indexed_namespace import IndexedNamespace
+from sshwarma.tools.keywords import match_keywords
+from sshwarma.tools.stemming import extract_words
+
+GIT = IndexedNamespace("git", "Git Operations", "", ("git", "commit", "test"))
+BRANCH = IndexedNamespace("git.branch", "Git Branches", "", ("branch",))
+DEPLOY = IndexedNamespace("deploy", "Deploys and Releases", "", ("deploy", "A/B test"))
+REQUIREMENT = IndexedNamespace("requirement", "Requirements", "", ("req", "spec"))
+TRACE = IndexedNamespace("trace", "Traceability", "", ("coverage matrix",))
+SPACES = (GIT, BRANCH, DEPLOY, REQUIREMENT, TRACE)
+
+
+def rank(query: str, spaces: Sequence[IndexedNamespace]) -> list[str]:
+    hits = match_keywords(extract_words(query), spaces)
+    return [spaces[number].id for number in sorted(hits, key=lambda one: -hits[one].weight)]
+
+
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [("commit", 1.0), ("commit my work", 0.5), ("please commit", 1.0), ("operations", 0.0)],
+)
+def test_keyword_share_leaves_stop_words_and_names_out(query: str, share: float) -> None:
+    assert match_keywords(extract_words(query), [GIT])[0].keyword_share == share
+
+
+@pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
+def test_keywords_match_only_whole_words_and_phrases(query: str) -> None:
+    assert match_keywords(extract_words(query), SPACES) == {}
+
+
+def test_words_of_a_longer_keyword_score_less() -> None:
+    assert rank("start an a/b test", SPACES) == ["deploy", "git"]
+
+
+def test_more_and_rarer_hits_rank_higher() -> None:
+    shared = replace(BRANCH, keywords=("branch", "commit"))
+    spaces = (GIT, shared, DEPLOY)
+    assert rank("commit to a branch", spaces)[0] == "git.branch"
+    assert rank("commit and test it", spaces)[0] == "git"
+
+
+def test_stop_words_match_keywords_but_not_names() -> None:
+    helper = IndexedNamespace("it", "The Help", "Asks.", ("help",))
+    assert rank("please help me", [helper]) == ["it"]
+    assert rank("it is the one", [helper]) == []
+
+
+@given(
+    keyword=st.text("abcdefgh", min_size=1, max_size=5),
+    before=st.text("mnop", min_size=1, max_size=3),
+    after=st.text("mnop", min_size=1, max_size=3),
+)
+def test_any_keyword_matches_only_as_a_whole_word(keyword: str, before: str, after: str) -> None:
+    space = IndexedNamespace("-", "-", "", (keyword,))
+    for within in (before + keyword, keyword + after, before + keyword + after):
+        assert match_keywords([within], [space]) == {}
+    assert match_keywords(extract_words(f"{before}, {keyword.upper()}! {after}"), [space])
