@@ -57,13 +57,13 @@ KEYWORD_BONUS: Final = 2.0
 DECISIVE_SHARE: Final = 0.5
 """Share of a query that is keywords of one namespace from which similarity is not asked."""
 
-HALF_SCORE: Final = 6.0
-"""BM25 for a score of one half."""
+HALF_SCORE: Final = 1.8
+"""BM25 for a score of one half; the unit is the rarity of a word that one namespace alone has."""
 
 WORD_SHARE: Final = 0.4
 """Weight of a score by words, relative to that of a cosine."""
 
-WORD_THRESHOLD: Final = 0.1
+WORD_THRESHOLD: Final = 0.05
 """Score by words below which a namespace counts as unrelated."""
 
 
@@ -137,7 +137,8 @@ class NamespaceSearch:
         by_words = await asyncio.to_thread(index.score, words, by_similarity=not decided)
         for number, hit in hits.items():
             by_words[number] += KEYWORD_BONUS * hit.weight * hit.keyword_share
-        scores = [_share(value) for value in by_words]
+        half = HALF_SCORE * index.max_rarity
+        scores = [value / (value + half) for value in by_words]
         if not decided:
             self.embedded_queries += 1
             scores = await self._add_similarities(query, spaces, scores)
@@ -257,11 +258,6 @@ class NamespaceSearch:
 def cosine_similarities(query: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
     """Return the cosine of a vector with each of several, all of length 1."""
     return [sum(map(mul, query, vector)) for vector in vectors]
-
-
-def _share(value: float) -> float:
-    """Map a BM25 to a score from 0 to 1."""
-    return value / (value + HALF_SCORE)
 
 
 def _match_order(match: SearchMatch) -> tuple[float, int, str]:

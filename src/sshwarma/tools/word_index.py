@@ -56,6 +56,8 @@ class WordIndex:
 
     def __init__(self, spaces: Sequence[IndexedNamespace]) -> None:
         self._count = len(spaces)
+        self.max_rarity = _measure_rarity(1, len(spaces))
+        """The weight of a word that one namespace alone has."""
         documents = [_count_words(space) for space in spaces]
         self._postings = _make_postings([weights for weights, _ in documents])
         self._forms = _choose_forms([forms for _, forms in documents])
@@ -132,9 +134,14 @@ def _make_postings(documents: Sequence[Mapping[str, float]]) -> dict[str, Postin
             value = weight * (SATURATION + 1.0) / (weight + norm)
             postings.setdefault(root, []).append((number, value))
     for root, entries in postings.items():
-        rarity = math.log1p((len(documents) - len(entries) + 0.5) / (len(entries) + 0.5))
+        rarity = _measure_rarity(len(entries), len(documents))
         postings[root] = [(number, rarity * value) for number, value in entries]
     return postings
+
+
+def _measure_rarity(having: int, count: int) -> float:
+    """Return the inverse document frequency of a word; it is above zero."""
+    return math.log1p((count - having + 0.5) / (having + 0.5))
 
 
 def _choose_forms(documents: Sequence[Mapping[str, Counter[str]]]) -> dict[str, str]:

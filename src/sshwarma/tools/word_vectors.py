@@ -18,8 +18,8 @@ from sshwarma.world.resources import resource_dir
 SIGNATURE_BITS: Final = 384
 SIGNATURE_BYTES: Final = SIGNATURE_BITS // 8
 
-VOCABULARY_FILE: Final = "vocab.txt"
-MORE_WORDS_FILE: Final = "more.txt"
+VOCABULARY_FILE: Final = "bert.words"
+MORE_WORDS_FILE: Final = "more.words"
 """Words such as `delete` and `invoice`, which the vocabulary has only in pieces."""
 
 SIGNATURES_FILE: Final = "signatures.bin"

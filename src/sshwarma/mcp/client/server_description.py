@@ -16,7 +16,7 @@ MAX_KEYWORDS: Final = 8
 MAX_TOOL_SENTENCE_CHARACTERS: Final = 100
 
 TOOL_NAME_COUNT: Final = 3
-"""How often a word of a tool's name counts, relative to one of its description."""
+"""Count of a word in a tool's name or in the instructions; 1 is a word of a tool's description."""
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n")
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -56,10 +56,14 @@ def describe_server(name: str, instructions: str, tools: Sequence[tuple[str, str
 def choose_keywords(
     name: str, instructions: str, tools: Sequence[tuple[str, str]]
 ) -> tuple[str, ...]:
-    """Choose the words that a server's tools are about, the most frequent first."""
+    """Choose the words that a server's tools are about, the most frequent first.
+
+    Words that occur only in descriptions of tools do not count.
+    """
     counts: Counter[str] = Counter()
     forms: dict[str, Counter[str]] = {}
-    texts = [(name, TOOL_NAME_COUNT), (instructions, 1)]
+    telling: set[str] = set()
+    texts = [(name, TOOL_NAME_COUNT), (instructions, TOOL_NAME_COUNT)]
     for tool, description in tools:
         texts.append((_INNER_CAPITAL.sub(" ", tool), TOOL_NAME_COUNT))
         texts.append((_first_sentence(description), 1))
@@ -68,12 +72,11 @@ def choose_keywords(
             root = stem(word)
             if len(word) > 2 and word.isalpha() and not _is_common(word, root):
                 counts[root] += count
+                telling |= {root} if count == TOOL_NAME_COUNT else set()
                 forms.setdefault(root, Counter())[word] += 1
     return tuple(
-        forms[root].most_common(1)[0][0]
-        for root, count in counts.most_common(MAX_KEYWORDS)
-        if count >= TOOL_NAME_COUNT
-    )
+        forms[root].most_common(1)[0][0] for root, _ in counts.most_common() if root in telling
+    )[:MAX_KEYWORDS]
 
 
 def _is_common(word: str, root: str) -> bool:
