@@ -21,17 +21,9 @@ TRACE = IndexedNamespace("trace", "Traceability", "", ("coverage matrix",))
 SPACES = (GIT, BRANCH, DEPLOY, REQUIREMENT, TRACE)
 
 
-def rank(query: str, spaces: Sequence[IndexedNamespace]) -> list[str]:
+def explain(query: str, spaces: Sequence[IndexedNamespace] = SPACES) -> dict[str, str]:
     hits = match_keywords(extract_words(query), spaces)
-    return [spaces[number].id for number in sorted(hits, key=lambda one: -hits[one].weight)]
-
-
-@pytest.mark.parametrize(
-    ("query", "share"),
-    [("commit", 1.0), ("commit my work", 0.5), ("please commit", 1.0), ("operations", 0.0)],
-)
-def test_keyword_share_leaves_stop_words_and_names_out(query: str, share: float) -> None:
-    assert match_keywords(extract_words(query), [GIT])[0].keyword_share == share
+    return {spaces[number].id: hit.reason for number, hit in hits.items()}
 
 
 @pytest.mark.parametrize("query", ["frequent", "a request", "prereq", "spectacular", "coverage"])
@@ -39,21 +31,19 @@ def test_keywords_match_only_whole_words_and_phrases(query: str) -> None:
     assert match_keywords(extract_words(query), SPACES) == {}
 
 
-def test_words_of_a_longer_keyword_score_less() -> None:
-    assert rank("start an a/b test", SPACES) == ["deploy", "git"]
-
-
-def test_more_and_rarer_hits_rank_higher() -> None:
+def test_longest_and_then_rarest_phrase_is_the_reason() -> None:
+    assert explain("start an a/b test") == {"deploy": "keyword A/B test", "git": "keyword test"}
     shared = replace(BRANCH, keywords=("branch", "commit"))
-    spaces = (GIT, shared, DEPLOY)
-    assert rank("commit to a branch", spaces)[0] == "git.branch"
-    assert rank("commit and test it", spaces)[0] == "git"
+    assert explain("commit to a branch", (GIT, shared)) == {
+        "git": "keyword commit",
+        "git.branch": "keyword branch",
+    }
 
 
 def test_stop_words_match_keywords_but_not_names() -> None:
     helper = IndexedNamespace("it", "The Help", "Asks.", ("help",))
-    assert rank("please help me", [helper]) == ["it"]
-    assert rank("it is the one", [helper]) == []
+    assert explain("please help me", [helper]) == {"it": "keyword help"}
+    assert explain("it is the one", [helper]) == {}
 
 
 @given(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections
-
-NESTED_HIT_WEIGHT: Final = 0.5
-"""Weight of a hit within a longer one, as `test` in `A/B test`."""
 
 MIN_QUERY_PREFIX_CHARACTERS: Final = 3
 """Least letters of a name prefix, in a query without other words."""
@@ -29,22 +25,18 @@ class KeywordHit:
     """Keywords, name or id of a namespace that occur in a query.
 
     Attributes:
-        weight: Sum over the phrases; 1 is a phrase that only this namespace has.
         reason: The longest phrase, such as `keyword create`, `name` or `id`.
         is_exact: Whether the query is the whole name or id.
-        keyword_share: Share of the query that is keywords, from 0 to 1; stop words do not count.
     """
 
-    weight: float
     reason: str
     is_exact: bool = False
-    keyword_share: float = 0.0
 
 
 def match_keywords(
     words: Sequence[str], spaces: Sequence[IndexedNamespace]
 ) -> dict[int, KeywordHit]:
-    """Return hits by the number of the namespace, weighted by number and rarity."""
+    """Return hits by the number of the namespace; of phrases as long, the rarest is the reason."""
     found: dict[int, dict[_Span, str]] = {}
     for number, space in enumerate(spaces):
         if labels := _find_phrases(words, _index_phrases(space)):
@@ -57,23 +49,10 @@ def match_keywords(
             sharing[span] = sharing.get(span, 0) + 1
     hits = {}
     for number, labels in found.items():
-        weight = 0.0
-        for span in labels:
-            rarity = math.log1p(len(spaces) / sharing[span]) / math.log1p(len(spaces))
-            weight += rarity * (NESTED_HIT_WEIGHT if _is_nested(span, sharing) else 1.0)
         best = max(labels, key=lambda span: (span[1] - span[0], -sharing[span], -span[0]))
         exact = _index_phrases(spaces[number]).exact.get(tuple(words), "")
-        share = _measure_keywords(words, labels)
-        hits[number] = KeywordHit(weight, exact or labels[best], bool(exact), share)
+        hits[number] = KeywordHit(exact or labels[best], bool(exact))
     return hits
-
-
-def _measure_keywords(words: Sequence[str], labels: Mapping[_Span, str]) -> float:
-    """Return the share of a query's words, stop words aside, that belong to keywords."""
-    spans = [span for span, label in labels.items() if label.startswith("keyword ")]
-    covered = {place for start, end in spans for place in range(start, end)}
-    telling = {place for place, word in enumerate(words) if word not in STOP_WORDS} | covered
-    return len(covered) / max(len(telling), 1)
 
 
 def _match_prefix(
@@ -83,7 +62,7 @@ def _match_prefix(
     if len(words) != 1 or len(words[0]) < MIN_QUERY_PREFIX_CHARACTERS:
         return {}
     return {
-        number: KeywordHit(1.0, "name")
+        number: KeywordHit("name")
         for number, space in enumerate(spaces)
         if any(word.startswith(words[0]) for word in _index_phrases(space).name_words)
     }
@@ -137,8 +116,3 @@ def _find_phrases(words: Sequence[str], phrases: _Phrases) -> dict[_Span, str]:
             if end <= len(words) and all(map(frozenset.__contains__, forms, words[start:end])):
                 labels.setdefault((start, end), label)
     return labels
-
-
-def _is_nested(span: _Span, spans: Iterable[_Span]) -> bool:
-    start, end = span
-    return any(other != span and other[0] <= start and end <= other[1] for other in spans)

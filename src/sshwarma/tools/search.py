@@ -1,8 +1,8 @@
 """Search for namespaces by a description of a task.
 
-The words of a query are ranked by BM25 (`word_index`); keywords in it add to that. Unless the query
-is a name or half of it is a keyword, words stand for similar ones too, and if a sentence model is
-installed, the query is compared with the texts of namespaces. All computation runs in a thread.
+The words of a query are ranked by BM25, and stand for similar ones too (`word_index`). If a
+sentence model is installed, the query is also compared with the texts of namespaces, and both are
+added. A query that is the name of a namespace needs neither. All computation runs in a thread.
 """
 
 from __future__ import annotations
@@ -46,24 +46,21 @@ MAX_TOOL_LINES: Final = 100
 """Most tools of a namespace compared one by one."""
 
 NAMESPACE_SHARE: Final = 0.3
-"""Share of a namespace's whole text in its similarity; the rest is that of its best tools."""
+"""Share of the cosine with a namespace's name and description; the rest is that of its tools."""
 
 BEST_TOOLS: Final = 2
 """Number of tools whose similarities count, on average."""
 
-KEYWORD_BONUS: Final = 2.0
-"""BM25 of a query that is a keyword of one namespace alone, besides that of its words."""
+WORD_WEIGHT: Final = 0.04
+"""Cosine that a score by words of 1 is worth."""
 
-DECISIVE_SHARE: Final = 0.5
-"""Share of a query that is keywords of one namespace from which similarity is not asked."""
+HALF_WORD_SCORE: Final = 8.0
+"""Score by words that is a score of one half, without a sentence model."""
 
-HALF_SCORE: Final = 1.8
-"""BM25 for a score of one half; the unit is the rarity of a word that one namespace alone has."""
+HALF_COSINE: Final = 0.5
+"""Cosine that is a score of one half, with a sentence model."""
 
-WORD_SHARE: Final = 0.4
-"""Weight of a score by words, relative to that of a cosine."""
-
-WORD_THRESHOLD: Final = 0.05
+WORD_THRESHOLD: Final = 0.07
 """Score by words below which a namespace counts as unrelated."""
 
 
@@ -95,7 +92,7 @@ class NamespaceSearch:
             MAX_CACHED_INDEXES
         )
         self.embedded_queries = 0
-        """Number of queries that were compared by similarity: those without a keyword."""
+        """Number of queries that were compared by similarity: those that are no name."""
 
     @property
     def embedder(self) -> Embedder | None:
@@ -133,15 +130,16 @@ class NamespaceSearch:
             return []
         index = await self._index(spaces)
         hits = await asyncio.to_thread(match_keywords, words, spaces)
-        decided = any(hit.is_exact or hit.keyword_share >= DECISIVE_SHARE for hit in hits.values())
-        by_words = await asyncio.to_thread(index.score, words, by_similarity=not decided)
-        for number, hit in hits.items():
-            by_words[number] += KEYWORD_BONUS * hit.weight * hit.keyword_share
-        half = HALF_SCORE * index.max_rarity
-        scores = [value / (value + half) for value in by_words]
-        if not decided:
-            self.embedded_queries += 1
-            scores = await self._add_similarities(query, spaces, scores)
+        is_name = any(hit.is_exact for hit in hits.values())
+        by_words = await asyncio.to_thread(index.score, words, by_similarity=not is_name)
+        self.embedded_queries += not is_name
+        cosines = None if is_name else await self._try_to_compare(query, spaces, by_words)
+        if cosines is None:
+            scores = [value / (value + HALF_WORD_SCORE) for value in by_words]
+        else:
+            scores = [
+                _join_scores(value, cosine) for value, cosine in zip(by_words, cosines, strict=True)
+            ]
         return self._choose(spaces, scores, hits)[:limit]
 
     def _choose(
@@ -167,21 +165,17 @@ class NamespaceSearch:
             index = self._indexes[key] = await asyncio.to_thread(WordIndex, key)
         return index
 
-    async def _add_similarities(
+    async def _try_to_compare(
         self, query: str, spaces: Sequence[IndexedNamespace], by_words: Sequence[float]
-    ) -> list[float]:
-        """Return scores by words and cosines together; those by words alone without a model."""
+    ) -> list[float] | None:
+        """Return the cosine of each namespace; none without a sentence model."""
         if self._embedder is None:
-            return list(by_words)
+            return None
         try:
-            cosines = await self._compare(self._embedder, query, spaces, by_words)
+            return await self._compare(self._embedder, query, spaces, by_words)
         except Exception:  # noqa: BLE001 - what a library raises is not known
             self._drop_embedder()
-            return list(by_words)
-        return [
-            min(max((WORD_SHARE * words + cosine) / (WORD_SHARE + 1.0), 0.0), 1.0)
-            for words, cosine in zip(by_words, cosines, strict=True)
-        ]
+            return None
 
     async def _compare(
         self,
@@ -202,7 +196,7 @@ class NamespaceSearch:
         )
 
         def rank(number: int) -> tuple[float, str]:
-            return -WORD_SHARE * by_words[number] - similarities[number], spaces[number].id
+            return -WORD_WEIGHT * by_words[number] - similarities[number], spaces[number].id
 
         candidates = sorted(range(len(spaces)), key=rank)[:MAX_CANDIDATES]
         lines = {number: _tool_lines(spaces[number]) for number in candidates}
@@ -260,15 +254,18 @@ def cosine_similarities(query: Sequence[float], vectors: Iterable[Sequence[float
     return [sum(map(mul, query, vector)) for vector in vectors]
 
 
+def _join_scores(by_words: float, cosine: float) -> float:
+    """Return a score from 0 to 1 that grows with both."""
+    joined = max(WORD_WEIGHT * by_words + cosine, 0.0)
+    return joined / (joined + HALF_COSINE)
+
+
 def _match_order(match: SearchMatch) -> tuple[float, int, str]:
     return -match.score, match.id.count("."), match.id
 
 
 def _namespace_text(space: IndexedNamespace) -> str:
-    """Return the texts of a namespace and the names of its tools, as one."""
-    names = ", ".join(line.partition(": ")[0] for line in space.tools)
-    text = f"{space.name}. {space.description} {', '.join(space.keywords)}. {names}"
-    return text[:MAX_TEXT_CHARACTERS]
+    return f"{space.name}. {space.description}"[:MAX_TEXT_CHARACTERS]
 
 
 def _tool_lines(space: IndexedNamespace) -> list[str]:

@@ -1,8 +1,9 @@
 """BM25 over the words of namespaces; words of a query also stand for similar ones.
 
-A namespace is one document of weighted fields. A word of a query counts as the best of itself and
-of the words of the index that are most similar to it (`word_vectors`), or, if it is in no
-dictionary, of those that are spelled alike.
+A namespace is one document of weighted fields. A word of a query counts once: as the best of itself
+and of the words of the index that are most similar to it (`word_vectors`), or, if it is in no
+dictionary, of those that are spelled alike. Words that are common in English count less, and
+namespaces that have something for many words of the query count more.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from typing import Final
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, stem
-from sshwarma.tools.word_vectors import compare_signatures, find_signature
+from sshwarma.tools.word_vectors import (
+    compare_signatures,
+    find_signature,
+    measure_english_rarity,
+)
 
-NAME_WEIGHT: Final = 2.0
+NAME_WEIGHT: Final = 1.5
 KEYWORD_WEIGHT: Final = 1.0
-DESCRIPTION_WEIGHT: Final = 1.0
+DESCRIPTION_WEIGHT: Final = 1.5
 TOOL_NAME_WEIGHT: Final = 1.0
-TOOL_TEXT_WEIGHT: Final = 0.5
+TOOL_TEXT_WEIGHT: Final = 1.0
 
 SATURATION: Final = 1.2
 """k1 of BM25: how little more a word says if it occurs again."""
@@ -31,11 +36,23 @@ SATURATION: Final = 1.2
 LENGTH_NORMALIZATION: Final = 0.5
 """b of BM25: how much less a word says in a longer namespace."""
 
-MIN_SIMILARITY: Final = 0.12
+MIN_SIMILARITY: Final = 0.08
 """Similarity of words that counts nothing."""
+
+SIMILARITY_EXPONENT: Final = 0.85
+"""Below 1, words that are somewhat similar count more."""
+
+SIMILAR_WORD_WEIGHT: Final = 0.9
+"""Weight of a similar word, relative to the query's own; it never counts more than that."""
 
 MAX_SIMILAR_WORDS: Final = 40
 """Words of the index that a word of a query may stand for."""
+
+COMMON_WORD_WEIGHT: Final = 0.4
+"""Weight of the most common English words in a query; that of rare and unknown words is 1."""
+
+COVERAGE_WEIGHT: Final = 4.0
+"""How much more a namespace scores that has something for every word of the query."""
 
 MIN_COMMON_TRIGRAMS: Final = 0.6
 """Share of common trigrams from which words count as spelled alike."""
@@ -48,7 +65,7 @@ MAX_CACHED_EXPANSIONS: Final = 2_048
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Postings = list[tuple[int, float]]
-"""Numbers of the namespaces that have a word, with its BM25 there."""
+"""Numbers of the namespaces that have a word, with how much they are about it, 0 to k1 + 1."""
 
 
 class WordIndex:
@@ -56,10 +73,12 @@ class WordIndex:
 
     def __init__(self, spaces: Sequence[IndexedNamespace]) -> None:
         self._count = len(spaces)
-        self.max_rarity = _measure_rarity(1, len(spaces))
-        """The weight of a word that one namespace alone has."""
         documents = [_count_words(space) for space in spaces]
         self._postings = _make_postings([weights for weights, _ in documents])
+        self._rarities = {
+            root: _measure_rarity(len(entries), len(spaces))
+            for root, entries in self._postings.items()
+        }
         self._forms = _choose_forms([forms for _, forms in documents])
         self._signatures = [
             (root, signature)
@@ -71,20 +90,38 @@ class WordIndex:
     def score(self, words: Sequence[str], *, by_similarity: bool) -> list[float]:
         """Return the BM25 of each namespace for the words of a query.
 
+        The unit is that of a word which one namespace alone has once.
+
         Args:
             words: the words as `extract_words` returns them.
             by_similarity: whether words also stand for similar ones.
         """
-        scores = [0.0] * self._count
-        chosen = {stem(word): word for word in words if word not in STOP_WORDS}
+        scores, covered, total = [0.0] * self._count, [0.0] * self._count, 0.0
+        chosen: dict[str, str] = {}
+        for word in words:
+            if word not in STOP_WORDS:
+                chosen.setdefault(stem(word), word)
         for root, word in list(chosen.items())[:MAX_QUERY_WORDS]:
-            best = dict(self._postings.get(root, ()))
-            for similar, share in self._expand(word) if by_similarity else ():
-                for number, value in self._postings[similar]:
-                    best[number] = max(best.get(number, 0.0), share * value)
-            for number, value in best.items():
-                scores[number] += value
-        return scores
+            weight = measure_english_rarity(word)
+            weight = COMMON_WORD_WEIGHT + (1.0 - COMMON_WORD_WEIGHT) * weight
+            total += weight
+            for number, value in self._find_best(root, word, by_similarity).items():
+                scores[number] += weight * value
+                covered[number] += weight * min(value, 1.0)
+        return [
+            score and score * (1.0 + COVERAGE_WEIGHT * share / total)
+            for score, share in zip(scores, covered, strict=True)
+        ]
+
+    def _find_best(self, root: str, word: str, by_similarity: bool) -> dict[int, float]:
+        """Return the value of a word for each namespace that has it or a similar one."""
+        rarity = self._rarities.get(root, 1.0)
+        best = {number: rarity * value for number, value in self._postings.get(root, ())}
+        for similar, share in self._expand(word) if by_similarity else ():
+            share *= SIMILAR_WORD_WEIGHT * min(self._rarities[similar], rarity)
+            for number, value in self._postings[similar]:
+                best[number] = max(best.get(number, 0.0), share * value)
+        return best
 
     def _expand(self, word: str) -> tuple[tuple[str, float], ...]:
         """Return the roots that a word may stand for, with their weights from 0 to 1."""
@@ -106,7 +143,7 @@ class WordIndex:
         )
         nearest = heapq.nlargest(MAX_SIMILAR_WORDS, compared)
         return tuple(
-            (root, (similarity - MIN_SIMILARITY) / (1.0 - MIN_SIMILARITY))
+            (root, ((similarity - MIN_SIMILARITY) / (1.0 - MIN_SIMILARITY)) ** SIMILARITY_EXPONENT)
             for similarity, root in nearest
             if similarity > MIN_SIMILARITY
         )
@@ -133,14 +170,15 @@ def _make_postings(documents: Sequence[Mapping[str, float]]) -> dict[str, Postin
         for root, weight in weights.items():
             value = weight * (SATURATION + 1.0) / (weight + norm)
             postings.setdefault(root, []).append((number, value))
-    for root, entries in postings.items():
-        rarity = _measure_rarity(len(entries), len(documents))
-        postings[root] = [(number, rarity * value) for number, value in entries]
     return postings
 
 
 def _measure_rarity(having: int, count: int) -> float:
-    """Return the inverse document frequency of a word; it is above zero."""
+    """Return the inverse document frequency of a word, from above 0 to 1 if one alone has it."""
+    return _inverse_frequency(having, count) / _inverse_frequency(1, count)
+
+
+def _inverse_frequency(having: int, count: int) -> float:
     return math.log1p((count - having + 0.5) / (having + 0.5))
 
 

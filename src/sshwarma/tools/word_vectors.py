@@ -7,6 +7,7 @@ takes less than a microsecond without any library. `python -m benchmarks.word_ta
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -23,6 +24,12 @@ MORE_WORDS_FILE: Final = "more.words"
 """Words such as `delete` and `invoice`, which the vocabulary has only in pieces."""
 
 SIGNATURES_FILE: Final = "signatures.bin"
+
+COMMONEST_WORD_PLACE: Final = 1_990
+"""Place in the vocabulary of its most frequent words; pieces and signs come before."""
+
+COMMON_WORDS: Final = 10.0
+"""Number of the most frequent words that are about equally common."""
 
 _WORD: Final = re.compile(r"[a-z]{2,}")
 _MIN_ROOT_LETTERS: Final = 3
@@ -56,6 +63,27 @@ def _read_signatures() -> dict[str, bytes]:
         word: bytes(table[place : place + SIGNATURE_BYTES])
         for word, place in zip(words, places, strict=True)
     }
+
+
+@cache
+def _read_places() -> dict[str, int]:
+    return {piece: place for place, piece in enumerate(read_vocabulary())}
+
+
+@lru_cache(maxsize=MAX_CACHED_WORDS)
+def measure_english_rarity(word: str) -> float:
+    """Return how rare a word or its root is in English, from 0 for `the` to 1 for unknown words.
+
+    The vocabulary is in the order of frequency; the measure is the logarithm of the place.
+    """
+    places = _read_places()
+    place = next((places[form] for form in _possible_roots(word) if form in places), len(places))
+    rarest = len(places) - COMMONEST_WORD_PLACE
+
+    def measure(rank: float) -> float:
+        return math.log((rank + COMMON_WORDS) / (1.0 + COMMON_WORDS))
+
+    return min(measure(max(place - COMMONEST_WORD_PLACE, 1)) / measure(rarest), 1.0)
 
 
 @lru_cache(maxsize=MAX_CACHED_WORDS)

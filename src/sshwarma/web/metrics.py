@@ -77,7 +77,7 @@ class WorldMetricsCollector(Collector):
         yield refusals
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
-            "Namespace searches in which no keyword decided, answered by similarity too.",
+            "Namespace searches for more than a name, answered by similarity too.",
             self._search.embedded_queries,
         )
         counts = world.store.counts
