@@ -129,7 +129,7 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description="Minimum score that /find shows (default: 0.07; 0.3 with a sentence model).",
+        description="Minimum score that /find shows (default: 0.05; 0.15 with a sentence model).",
     )
 
 

@@ -63,7 +63,7 @@ class MiniLM(Embedder):
 
     name: Final = "all-minilm-l6-v2"
     dimensions: Final = 384
-    threshold: Final = 0.3
+    threshold: Final = 0.15
 
     def __init__(self) -> None:
         self._model: Any = None

@@ -60,7 +60,7 @@ HALF_WORD_SCORE: Final = 8.0
 HALF_COSINE: Final = 0.5
 """Cosine that is a score of one half, with a sentence model."""
 
-WORD_THRESHOLD: Final = 0.07
+WORD_THRESHOLD: Final = 0.05
 """Score by words below which a namespace counts as unrelated."""
 
 
