@@ -70,7 +70,7 @@ def test_script_without_a_declaration_takes_no_arguments(source: str) -> None:
         ("@param 1st integer", "must be NAME TYPE text"),
         ("@param sides die", "unknown type die;"),
         ("@param sides a|", "unknown type a|;"),
-        ("@param sides a|a", "different words to choose from"),
+        ("@param sides a|a", "choices, all different"),
         ("@param sides integer=six", "the default six is not of type integer"),
         ("@param sides integer=1.5", "is not of the type or one of the choices"),
         ("@param sides integer=true", "is not of the type or one of the choices"),

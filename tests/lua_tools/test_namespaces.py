@@ -192,7 +192,10 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
         ("/namespace set git:push enabled off", "/tool disable git:push"),
         ("/namespace set git:push load_with_parent on", "Of a tool, these can be set: keywords,"),
         ("/namespace set git:push parent x", "parent is a field of namespaces"),
-        ("/namespace set git name " + "x" * 61, "title: must be at most 60 printable"),
+        (
+            "/namespace set git name " + "x" * 61,
+            "title: must have at most 60 characters, all printable",
+        ),
     ):
         assert words in str(await refused(bob, line)), line
     assert "cannot be removed" in str(await refused(alice, "/namespace remove global"))

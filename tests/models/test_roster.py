@@ -157,7 +157,7 @@ async def test_number_of_added_models_is_limited(world: World, opened: Open) -> 
             name = f"m-{letters[number // 14]}{letters[number % 14]}{letters[number // 14]}"
             roster.add(tx, settings(name), None)
 
-    with pytest.raises(Conflict, match=f"There are already {MAX_ADDED_MODELS} added models"):
+    with pytest.raises(Conflict, match=f"A world can have at most {MAX_ADDED_MODELS} added models"):
         await world.change(work)
     assert names(world, roster) == ["guide"]
 

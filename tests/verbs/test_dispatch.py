@@ -156,7 +156,7 @@ async def test_invalid_aliases_are_refused(alice: Someone) -> None:
     for name in ("é", "x" * 33, "a/b", "\x1b", '"a b"'):
         assert "letters, digits, - or _" in (await refused(alice, f"/alias {name} = y")).message
     too_long = await refused(alice, f"/alias xx = {'y' * 1001}")
-    assert too_long.message == "The meaning of /xx has 1001 characters; at most 1000 fit."
+    assert too_long.message == "meaning: must have at most 1000 characters (got 1001)."
     await do(alice, "/alias a-b_1 = " + "y" * 1000)
     await do(alice, "/alias a-b_1 = -")
     for n in range(100):

@@ -121,7 +121,7 @@ REFUSED_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
         {"name": "two", "target": "https://example.org/mcp", "oauth_machine": True},
         "oauth_machine needs oauth_client_secret",
     ),
-    ("skill_add", {"name": "a", "text": "b", "about": "c" * 999}, "about: at most"),
+    ("skill_add", {"name": "a", "text": "b", "about": "c" * 999}, "about: must have at most"),
     ("expand", {"start": 10**6}, "start must be at most"),
     ("portal", {"direction": "attic", "to": "lobby", "both": True}, "so both cannot"),
     (

@@ -61,7 +61,7 @@ async def test_search_has_a_maximum_number_of_words(alice: Someone) -> None:
     assert len(await found(alice, "many " * MAX_SEARCH_WORDS)) == 1
     for words in ("many " * (MAX_SEARCH_WORDS + 1), "many." * (MAX_SEARCH_WORDS + 1)):
         error = await refused(alice, f"/search {words}")
-        assert error.message == f"A search has at most {MAX_SEARCH_WORDS} words."
+        assert error.message == f"A search can have at most {MAX_SEARCH_WORDS} words."
 
 
 async def test_search_over_the_time_limit_is_refused(

@@ -163,10 +163,13 @@ async def test_things_per_bag_are_limited(alice: Someone) -> None:
     await do(alice, "/put one = 1")
     await do(alice, "/link two https://example.org/")
     for line in ("/put three = 3", "/link three https://example.org/"):
-        assert "at most 2 things fit" in (await refused(alice, line)).message
+        assert "A bag can have at most 2 things" in (await refused(alice, line)).message
     await do(alice, "/put one = changed")
     await do(alice, "/put me:three = 3")
-    assert "at most 2 things fit" in (await refused(alice, "/move me:three to room")).message
+    assert (
+        "A bag can have at most 2 things"
+        in (await refused(alice, "/move me:three to room")).message
+    )
 
 
 async def test_bytes_per_thing_are_limited(alice: Someone) -> None:

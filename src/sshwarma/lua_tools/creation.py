@@ -53,7 +53,7 @@ def store_tool(
         len(things.read_children(tx.conn, bag.id, "tool", limit=MAX_TOOLS_PER_PLACE))
         >= MAX_TOOLS_PER_PLACE
     ):
-        raise Conflict(f"{bag.label} already has {MAX_TOOLS_PER_PLACE} tools, the limit.")
+        raise Conflict(f"{bag.label} can have at most {MAX_TOOLS_PER_PLACE} tools.")
     return _create_tool(
         tx,
         bag=bag,

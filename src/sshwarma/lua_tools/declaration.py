@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
     MAX_TOOL_PARAMETERS,
 )
 from sshwarma.common.shorten import shorten_name
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, too_long_error
 
 PARAMETER_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
@@ -71,17 +71,15 @@ def parse_declaration(source: str) -> ToolDeclaration:
         if name in properties:
             raise _line_error(number, f"{name} is declared twice")
         if len(properties) == MAX_TOOL_PARAMETERS:
-            raise _line_error(number, f"a tool has at most {MAX_TOOL_PARAMETERS} arguments")
+            raise _line_error(number, f"a tool can have at most {MAX_TOOL_PARAMETERS} arguments")
         properties[name] = parameter
         if not optional:
             required.append(name)
     description = " ".join(comment for comment in comments if comment)
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
-        raise Invalid(
-            f"The description has at most {MAX_TOOL_DESCRIPTION_CHARACTERS} characters"
-            f" (got {len(description)}).",
-            hint="Put comments for readers of the script below an empty line.",
-        )
+        error = too_long_error("description", len(description), MAX_TOOL_DESCRIPTION_CHARACTERS)
+        error.hints = ("Put comments for readers of the script below an empty line.",)
+        raise error
     schema: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -122,7 +120,9 @@ def _parse_type(number: int, kind: str) -> dict[str, Any]:
             f" choose one of: {', '.join(PARAMETER_TYPES)}, a|b|c",
         )
     if len(choices) > MAX_PARAMETER_CHOICES or len(set(choices)) < len(choices):
-        raise _line_error(number, f"at most {MAX_PARAMETER_CHOICES} different words to choose from")
+        raise _line_error(
+            number, f"an argument can have at most {MAX_PARAMETER_CHOICES} choices, all different"
+        )
     return {"type": "string", "enum": choices}
 
 

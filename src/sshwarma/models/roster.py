@@ -159,7 +159,7 @@ class Roster(Mapping[str, Backend]):
         agent_things = things.read_children(tx.conn, "agents", "agent")
         if sum("model" in thing.metadata for thing in agent_things) >= MAX_ADDED_MODELS:
             raise Conflict(
-                f"There are already {MAX_ADDED_MODELS} added models, the limit.",
+                f"A world can have at most {MAX_ADDED_MODELS} added models.",
                 hint=next_call("Remove one with {}.", "model remove", name="NAME"),
             )
         agent_thing = next((thing for thing in agent_things if thing.name == settings.name), None)

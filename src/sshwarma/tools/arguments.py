@@ -24,7 +24,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, too_long_error
 from sshwarma.world.things import Thing
 
 MAX_SCHEMA_NODES: Final = 4_000
@@ -119,7 +119,7 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The arguments cannot be written as JSON: {error}.") from error
     if size > MAX_ARGUMENTS_BYTES:
-        raise Invalid(f"arguments: at most {MAX_ARGUMENTS_BYTES} bytes of JSON (got {size}).")
+        raise too_long_error("arguments", size, MAX_ARGUMENTS_BYTES, "bytes of JSON")
     plain = _BoundedSchema(get_input_schema(tool))
     schema = plain.schema
     values = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}

@@ -15,7 +15,7 @@ from sshwarma.verbs.views import Confirmation, draw_columns, view_for_reader
 from sshwarma.world import agents
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error
 from sshwarma.world.reader import Reader, next_call
 
 
@@ -90,14 +90,11 @@ async def alias(
         answer = f"Removed the alias /{short}."
     else:
         if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
-            raise Invalid(
-                f"The meaning of /{short} has {len(meaning.strip())} characters; at most"
-                f" {MAX_ALIAS_MEANING_CHARACTERS} fit."
-            )
+            raise too_long_error("meaning", len(meaning.strip()), MAX_ALIAS_MEANING_CHARACTERS)
         aliases[short] = meaning.strip()
         answer = f"/{short} now means {aliases[short]}"
     if len(aliases) > MAX_ALIASES:
-        raise Conflict(f"You have {MAX_ALIASES} aliases already; at most {MAX_ALIASES} fit.")
+        raise Conflict(f"You can have at most {MAX_ALIASES} aliases.")
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=aliases))
     return Confirmation(answer)
 

@@ -93,7 +93,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
     """
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
-        raise Invalid(f"The text has {size} bytes; at most {caller.limits.thing_bytes} fit.")
+        raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
     bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
     caller.count_text(size)
 
@@ -396,4 +396,4 @@ def _check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
         things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
     )
     if conn.execute(query).scalar_one() >= limit:
-        raise Conflict(f"The bag is full: at most {limit} things fit.")
+        raise Conflict(f"A bag can have at most {limit} things.")

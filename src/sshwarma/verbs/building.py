@@ -15,7 +15,7 @@ from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict, Invalid, too_long_error
 from sshwarma.world.reader import next_call, reader_at
 from sshwarma.world.store import Change
 
@@ -222,7 +222,5 @@ def _describe_change(change: str, text: str) -> str:
 def _clean_room_text(text: str) -> str:
     clean_text = "" if text.strip() == "-" else text.strip()
     if len(clean_text) > MAX_DESCRIPTION_CHARACTERS:
-        raise Invalid(
-            f"The text has {len(clean_text)} characters; at most {MAX_DESCRIPTION_CHARACTERS} fit."
-        )
+        raise too_long_error("text", len(clean_text), MAX_DESCRIPTION_CHARACTERS)
     return clean_text

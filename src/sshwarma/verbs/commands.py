@@ -23,7 +23,7 @@ from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, WorldError, too_long_error
 from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.things import Thing
 
@@ -88,10 +88,8 @@ class CustomCommand:
                 lambda place: text if place[1] == "args" else words[int(place[1]) - 1], self.text
             )
         if len(expanded) > MAX_EXPANDED_CHARACTERS:
-            raise Invalid(
-                f"/{self.name} expands to {len(expanded)} characters;"
-                f" at most {MAX_EXPANDED_CHARACTERS} fit."
-            )
+            what = f"The line that /{self.name} expands to"
+            raise too_long_error(what, len(expanded), MAX_EXPANDED_CHARACTERS)
         return expanded
 
 

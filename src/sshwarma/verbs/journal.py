@@ -16,7 +16,7 @@ from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, too_long_error
 
 JournalKind: TypeAlias = Annotated[
     str, Arg(choices=("note", "decision", "idea", "milestone", "all"))
@@ -59,7 +59,7 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
         raise Invalid(f"Say what the {kind} is.")
     size = len(content.encode())
     if size > caller.limits.line_bytes:
-        raise Invalid(f"An entry has at most {caller.limits.line_bytes} bytes.")
+        raise too_long_error("text", size, caller.limits.line_bytes, "bytes")
     caller.count_text(size)
     row = await caller.change(
         lambda tx: rows.append_row(

@@ -30,7 +30,7 @@ from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view,
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, too_long_error
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
@@ -385,11 +385,11 @@ def _check_skill_text(text: str) -> str:
         example = next_call("Use {}.", "skill add", name="NAME", text="INSTRUCTIONS")
         raise Invalid("The instructions are empty.", hint=example)
     if len(instructions.encode()) > MAX_SKILL_BYTES:
-        raise Invalid(f"The instructions of a skill have at most {MAX_SKILL_BYTES} bytes.")
+        raise too_long_error("text", len(instructions.encode()), MAX_SKILL_BYTES, "bytes")
     return instructions
 
 
 def _check_about(about: str) -> str:
     if len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
-        raise Invalid(f"about: at most {MAX_SKILL_SUMMARY_CHARACTERS} characters fit.")
+        raise too_long_error("about", len(about), MAX_SKILL_SUMMARY_CHARACTERS)
     return about

@@ -23,7 +23,14 @@ from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unavailable,
+    too_long_error,
+)
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call, next_call
@@ -315,8 +322,11 @@ def _clean_text(caller: Caller, text: str) -> str:
         raise Invalid("The message is empty.")
     size, limit = len(message.encode("utf-8", "surrogatepass")), caller.limits.line_bytes
     if size > limit:
-        raise Invalid(
-            f"The message has {size} bytes; at most {limit} fit.",
+        raise too_long_error(
+            "text",
+            size,
+            limit,
+            "bytes",
             hint=next_call("{} stores a long text.", "put", name="NAME", text="TEXT"),
         )
     caller.count_text(size)

@@ -31,7 +31,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound, too_long_error
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
@@ -145,7 +145,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
         )
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
-        raise Invalid(f"The script has {size} bytes; at most {caller.limits.thing_bytes} fit.")
+        raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
     caller.count_text(size)
     declaration = parse_declaration(text)
     await services_of(caller).lua_tools.check_syntax(plain, text)
@@ -311,10 +311,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     await check_may_decide(caller, thing)
     description = " ".join(text.split())
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
-        raise Invalid(
-            f"The description has {len(description)} characters;"
-            f" at most {MAX_TOOL_DESCRIPTION_CHARACTERS} fit."
-        )
+        raise too_long_error("text", len(description), MAX_TOOL_DESCRIPTION_CHARACTERS)
     await _change_tool(caller, thing, "described", description=description or None)
     if description:
         return Confirmation(f"{thing.label} is described: {description}")

@@ -124,7 +124,7 @@ class HttpApi:
                     if len(line.encode(errors="surrogatepass")) > self._limits.line_bytes:
                         limit = self._limits.line_bytes
                         raise Invalid(
-                            f"The line is too long (limit {limit} bytes).",
+                            f"line: must have at most {limit} bytes.",
                             hint="POST the arguments to /api/v1/verbs/NAME instead.",
                         )
                     if not is_read_line(line, caller.agent.aliases):
@@ -217,7 +217,7 @@ class HttpApi:
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > limit:
-                        raise Invalid(f"The request body is too long (limit {limit} bytes).")
+                        raise Invalid(f"body: must have at most {limit} bytes.")
         except TimeoutError:
             raise TimedOut(
                 f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."

@@ -104,7 +104,9 @@ class RateLimited(Unavailable):
         return f"Wait {self.retry_after_seconds} s."
 
 
-def too_long_error(what: str, size: int, limit: int, unit: str = "characters") -> Invalid:
+def too_long_error(
+    what: str, size: int, limit: int, unit: str = "characters", *, hint: Hint = ""
+) -> Invalid:
     """Return the refusal of a text that is too long.
 
     "text: must have at most 4000 characters (got 5120)."
@@ -114,8 +116,9 @@ def too_long_error(what: str, size: int, limit: int, unit: str = "characters") -
         size: its size.
         limit: the greatest size.
         unit: what is counted: "characters", "bytes".
+        hint: what to do instead.
     """
-    return Invalid(f"{what}: must have at most {limit} {unit} (got {size}).")
+    return Invalid(f"{what}: must have at most {limit} {unit} (got {size}).", hint=hint)
 
 
 EMPTY_NAME = '""'

@@ -23,7 +23,7 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
     """
     agents.check_server_role(role)
     if not 0 < hours <= MAX_INVITE_HOURS:
-        raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS}.")
+        raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS} (got {hours:g}).")
     code = secrets.token_urlsafe(9)
     tx.conn.execute(
         insert(invites).values(

@@ -66,7 +66,7 @@ def check_name(name: str, kind: str) -> str:
     printable_name = name if name.isprintable() and name.isascii() else ascii(name).strip("'")
     if len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(
-            f"The name of {_add_article(kind)} has at most {MAX_NAME_CHARACTERS} characters"
+            f"The name of {_add_article(kind)} must have at most {MAX_NAME_CHARACTERS} characters"
             f" (got {len(name)})."
         )
     if not NAME_PATTERN.fullmatch(name):

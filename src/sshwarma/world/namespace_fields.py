@@ -122,7 +122,7 @@ def _parse_title(value: str) -> str | None:
         Invalid: if it is too long, or has a character that cannot be printed.
     """
     if len(value) > MAX_TITLE_CHARACTERS or not value.isprintable():
-        raise Invalid(f"title: must be at most {MAX_TITLE_CHARACTERS} printable characters.")
+        raise Invalid(f"title: must have at most {MAX_TITLE_CHARACTERS} characters, all printable.")
     return value or None
 
 

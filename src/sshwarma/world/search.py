@@ -110,7 +110,7 @@ def search_rows(
         return []
     # FTS5 splits `a.b` into two words, and does not look at the clock within a row.
     if len(_WORD_PATTERN.findall(words)) > MAX_SEARCH_WORDS:
-        raise Invalid(f"A search has at most {MAX_SEARCH_WORDS} words.")
+        raise Invalid(f"A search can have at most {MAX_SEARCH_WORDS} words.")
     values = {
         "words": query,
         "rooms": list(rooms),

@@ -17,7 +17,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound, too_long_error
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.world import World
 
@@ -48,10 +48,7 @@ class Elicitation:
         if not queue:
             raise NotFound("No question is waiting for your answer.")
         if text is not None and len(text) > MAX_ELICITATION_ANSWER_CHARACTERS:
-            raise Invalid(
-                f"An answer must have at most {MAX_ELICITATION_ANSWER_CHARACTERS} characters"
-                f" (got {len(text)})."
-            )
+            raise too_long_error("answer", len(text), MAX_ELICITATION_ANSWER_CHARACTERS)
         future = queue.popleft()
         if not future.done():
             future.set_result(text)

@@ -105,7 +105,7 @@ class Hub(ToolProvider):
 
         def work(tx: Change) -> Thing:
             if len(server_records.list_servers(tx.conn)) >= MAX_MCP_SERVERS:
-                raise Conflict(f"There are already {MAX_MCP_SERVERS} MCP servers, the limit.")
+                raise Conflict(f"A world can have at most {MAX_MCP_SERVERS} MCP servers.")
             return server_records.declare_server(
                 tx, settings, created_by=caller.agent.id, from_settings=False
             )

@@ -29,7 +29,7 @@ from sshwarma.mcp.client.pending_sign_in import (
 )
 from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError
+from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, too_long_error
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.reader import PERSON, next_call
 from sshwarma.world.things import Thing
@@ -285,10 +285,7 @@ def _parse_query(address: str) -> dict[str, str]:
     """Parse the parameters of a URL, or of its query alone."""
     text = address.strip().strip("'\"<>")
     if len(text) > MAX_PASTED_ADDRESS_CHARACTERS:
-        raise Invalid(
-            f"address: must have at most {MAX_PASTED_ADDRESS_CHARACTERS} characters"
-            f" (got {len(text)})."
-        )
+        raise too_long_error("address", len(text), MAX_PASTED_ADDRESS_CHARACTERS)
     text = "".join(text.split())  # a terminal may have wrapped it
     query = text.partition("?")[2].partition("#")[0] or text
     return {name: values[0] for name, values in parse_qs(query).items()}
