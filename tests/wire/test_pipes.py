@@ -113,7 +113,7 @@ def test_too_long_input_is_refused_before_it_has_ended(alice: Person) -> None:
 def test_message_has_the_same_limit_from_a_pipe(alice: Person) -> None:
     done = alice.run("say", "word " * 20_000)
     assert done.status == 2
-    assert "The message has 99999 bytes; at most 16384 fit." in done.err
+    assert "text: must have at most 16384 bytes (got 99999)." in done.err
 
 
 def test_text_too_long_for_the_editor_is_refused_at_once(alice: Person, room: str) -> None:
