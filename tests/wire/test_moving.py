@@ -60,7 +60,8 @@ def test_look_and_examine_work_for_every_kind(
     for thing, kind in kinds.items():
         seen = alice.json(f"examine {thing}")
         assert (thing, seen["kind"]) == (thing, kind)
-        assert alice.run(f"look {thing}").out == alice.run(f"examine {thing}").out
+        if thing != "lobby":  # /look looks into a room
+            assert alice.run(f"look {thing}").out == alice.run(f"examine {thing}").out
     assert "one\n  two" in alice.does("examine notes")
     assert "URI: https://example.org/d" in alice.does("examine design")
     missing = alice.run("examine nothing-of-that-name")
@@ -361,7 +362,7 @@ def test_silent_connection_is_dropped_by_keepalive(
         watch.wait_for("· ben arrives")
         relay.freeze()
         watch.wait_for("· ben leaves")
-    assert [who["name"] for who in ann.json("who")["people"]] == ["ann"]
+    assert [who["name"] for who in ann.json("who")["people"]] == ["ann", "guide"]
     ann.hang_up()
     ben.hang_up()
 
