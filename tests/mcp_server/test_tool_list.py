@@ -8,6 +8,8 @@ import os
 import re
 from typing import Any
 
+import rfc8785
+
 from mcp_server.test_tools import names
 from sshwarma.tools.provider import ToolResult
 from support.mcp_server import Served, words
@@ -79,3 +81,12 @@ async def test_load_room_names_tools_as_they_are_listed(served: Served, mode: st
         assert loaded.structured_content["changed"] == ["git", "git.branch"]
         assert "git.branch.new" in words(loaded)
         assert set(loaded.structured_content["tools"]) <= set(await names(client))
+
+
+async def test_every_listed_schema_survives_canonical_json(served: Served) -> None:
+    token = await served.newcomer("ann", role="owner")
+    await served.do("ann", "/equip room sshwarma:*")
+    async with served.client(token) as client:
+        listed = (await client.list_tools()).tools
+    for tool in listed:
+        rfc8785.dumps(tool.model_dump(by_alias=True, mode="json", exclude_none=True))

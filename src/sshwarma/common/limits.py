@@ -248,9 +248,6 @@ MAX_SHOWN_AVAILABLE_TOOLS: Final = 300
 MAX_COMPLETIONS: Final = 200
 """Completion candidates."""
 
-MAX_EXACT_INTEGER: Final = 2**53 - 1
-"""The greatest integer that every JSON parser keeps exactly (RFC 8785 and RFC 7493)."""
-
 MAX_MODEL_ROOMS: Final = 100
 """Rooms that the settings of a model may name."""
 
@@ -317,6 +314,20 @@ DEFAULT_TURN_STEPS: Final = 12
 
 DEFAULT_TURN_SECONDS: Final = 600.0
 """Seconds of one turn of a model, unless its `turn_seconds` says otherwise."""
+
+LOCAL_MODEL_START_SECONDS: Final = 120.0
+"""Seconds in which llama.cpp must have loaded a local model."""
+
+FULL_OUTPUT_TOKENS: Final = 8_000
+"""Tokens of an answer of one step, unless the model's `max_output_tokens` says otherwise. Models
+that reason need thousands before they answer."""
+
+SMALL_OUTPUT_TOKENS: Final = 1_500
+"""The same for a model of the profile small."""
+
+MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
+"""Characters of an answer for each token that it may have; a server that ignores the limit of
+tokens is stopped there."""
 
 MAX_CALLS_PER_STEP: Final = 8
 """Tool calls of one step that are carried out; the others are refused."""
@@ -406,6 +417,10 @@ MAX_NESTED_CALLS: Final = 64
 
 MAX_ARGUMENTS_BYTES: Final = 1 << 20
 """Bytes of the arguments of a call, as JSON."""
+
+MAX_EXACT_INTEGER: Final = 2**53 - 1
+"""Largest integer of an argument or of a schema: up to it a double holds every integer exactly, so
+that every client can read it and put it into canonical JSON (RFC 8785)."""
 
 MAX_ARGUMENT_CHECKS: Final = 50_000
 """Keywords of a tool's schema checked for the values of one call: they block the event loop."""

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
 from sshwarma.tools.compact_schema import make_compact_schema
+from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.tools.names import NameTable, mcp_tool_name
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
@@ -170,8 +171,8 @@ def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
     return Tool(
         name=name,
         description=item.thing.description[:MAX_LISTED_DESCRIPTION_CHARACTERS] or item.thing.label,
-        input_schema={"type": "object", **schema},
-        output_schema=result,
+        input_schema={"type": "object", **make_exact_schema(schema)},
+        output_schema=make_exact_schema(result) if result is not None else None,
         annotations=annotations,
     )
 
