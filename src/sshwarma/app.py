@@ -190,6 +190,7 @@ class App:
             turns=turns,
             hub=hub,
             search=NamespaceSearch(embedder, settings.search.threshold),
+            registration=settings.registration.mode,
         )
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)

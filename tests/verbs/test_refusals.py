@@ -215,6 +215,9 @@ REFUSALS = """
 /unmute bob
 /ban nobody
 /unban bob
+/invite
+/invite --role owner
+/invite --hours 0
 /gc everything
 /gc purge -1
 /gc orphans now

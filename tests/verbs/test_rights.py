@@ -43,6 +43,8 @@ NEEDS = {
     "/room member bob": ("moderate right in lobby", "Ask alice."),
     "/room remove bob": ("moderate right in lobby", "Ask alice."),
     "/room models none": ("moderate right in lobby", "Ask alice."),
+    "/invite": ("admin right on this server", "Ask alice"),
+    "/invite --role admin": ("admin right on this server", "Ask alice"),
     "/room delete lobby": ("moderate right in lobby", "Ask alice."),
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),

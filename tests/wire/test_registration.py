@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 
 from support.driver import Server
+from support.driver.covers import covers
 
 
 def test_invite_code_admits_one_newcomer_at_the_prompt(
@@ -109,3 +111,33 @@ def test_open_registration_admits_anybody_and_refuses_bad_names(
         if done.status:
             break
     assert "Too many registrations" in done.err
+
+
+@covers("invite")
+def test_admin_invites_a_newcomer_from_the_world(serve: Callable[..., Server]) -> None:
+    server = serve(registration__mode="invite")
+    boss, member = server.person("boss", "admin"), server.person("plain")
+    refused = member.run("invite")
+    assert refused.status == 1
+    assert "needs the admin right" in refused.err
+    assert "needs the own right" in boss.run("invite --role admin").err
+    assert boss.run("invite --role owner").status == 2
+    screen = boss.sit()
+    screen.enter("/invite --role guest --hours 2")
+    screen.wait_for("ssh NAME@HOST register ")
+    made = boss.json("invite")
+    assert re.fullmatch(r"[a-hjkmnp-z2-9]{14}", made["code"])
+    assert made["role"] == "member"
+    ann = server.stranger("ann")
+    done = ann.run(f"register {made['code']}", b"", "-T")
+    assert (done.status, done.out) == (0, "Welcome, ann. Your key is registered.\n")
+    assert made["code"] not in server.log()
+    ann.hang_up()
+
+
+def test_invite_code_needs_a_server_that_uses_codes(serve: Callable[..., Server]) -> None:
+    for mode, reason in (("closed", "Registration is closed"), ("open", "code is not needed")):
+        server = serve(registration__mode=mode)
+        refused = server.owner.run("invite")
+        assert refused.status == 1
+        assert reason in refused.err

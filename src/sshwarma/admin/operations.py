@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS
-from sshwarma.settings import RegistrationMode, Settings
+from sshwarma.settings import Settings
 from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, invites, movement, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
-from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -181,7 +181,7 @@ async def invite(
         Conflict: unless the server registers new keys with a code.
     """
     if settings is not None:
-        _check_codes_are_used(settings.registration.mode)
+        invites.check_codes_are_used(settings.registration.mode)
     code = await _audited_change(
         world, f"invite {role}", lambda tx: invites.create_invite(tx, role, hours, created_by=None)
     )
@@ -241,25 +241,6 @@ async def token_revoke(world: World, /, token_id: str) -> Json:
         world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
     )
     return {"agent": world.agents.name_of(token.agent_id), "id": token.id}
-
-
-def _check_codes_are_used(registration: RegistrationMode) -> None:
-    """Raise if no newcomer can use an invite code.
-
-    Raises:
-        Conflict: unless new keys are registered with a code.
-    """
-    if registration == "closed":
-        raise Conflict(
-            "Registration is closed, so an invite code cannot be used.",
-            hint="Start the server with --registration invite.",
-        )
-    if registration == "open":
-        raise Conflict(
-            "Registration is open, so an invite code is not needed: any new key may log in.",
-            hint="To admit only newcomers with a code, start the server with"
-            " --registration invite.",
-        )
 
 
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:

@@ -124,6 +124,9 @@ DEFAULT_INVITE_HOURS: Final = 72
 MAX_INVITE_HOURS: Final = 24 * 365
 """Hours an invite is valid: a year."""
 
+MAX_OPEN_INVITES: Final = 50
+"""Unused invite codes of one agent, so that /invite cannot fill the database."""
+
 MAX_TOKEN_DAYS: Final = 3650
 """Days a token is valid, if it expires: ten years."""
 

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
-from sshwarma.common.limits import MAX_INVITE_HOURS
+from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_OPEN_INVITES
+from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import invites
 from sshwarma.world.store import Change
+
+CODE_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Letters of a code, which people read aloud and type: without look-alikes and capitals."""
+
+CODE_CHARACTERS: Final = 14
+"""Length of a code: 69 bits, which nobody guesses at a few attempts an hour."""
 
 
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
     """Create a one-time invite code for a new agent. Only its hash is stored.
 
     Raises:
+        Conflict: if `created_by` has MAX_OPEN_INVITES codes that nobody has used.
         Invalid: if the role is unknown, or `hours` is not within 0 and MAX_INVITE_HOURS.
     """
     agents.check_server_role(role)
+    if created_by is not None and _count_open_invites(tx, created_by) >= MAX_OPEN_INVITES:
+        raise Conflict(
+            f"You have {MAX_OPEN_INVITES} unused invite codes; more do not fit.",
+            hint="Wait until one is used or expires.",
+        )
     if not 0 < hours <= MAX_INVITE_HOURS:
         raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS} (got {hours:g}).")
-    code = secrets.token_urlsafe(9)
+    code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_CHARACTERS))
     tx.conn.execute(
         insert(invites).values(
             id=new_id(),
@@ -36,6 +50,20 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
         )
     )
     return code
+
+
+def _count_open_invites(tx: Change, created_by: str) -> int:
+    query = (
+        select(func.count())
+        .select_from(invites)
+        .where(
+            invites.c.created_by == created_by,
+            invites.c.used_at.is_(None),
+            invites.c.deleted_at.is_(None),
+            invites.c.expires_at > tx.now,
+        )
+    )
+    return int(tx.conn.execute(query).scalar_one())
 
 
 def redeem_invite(
@@ -61,6 +89,24 @@ def redeem_invite(
         update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)
     )
     return agent
+
+
+def check_codes_are_used(registration: RegistrationMode) -> None:
+    """Raise if no newcomer can use an invite code.
+
+    Raises:
+        Conflict: unless new keys are registered with a code.
+    """
+    if registration == "closed":
+        raise Conflict(
+            "Registration is closed, so an invite code cannot be used.",
+            hint="Start the server with --registration invite.",
+        )
+    if registration == "open":
+        raise Conflict(
+            "Registration is open, so an invite code is not needed: any new key may log in.",
+            hint="To admit only newcomers with a code, start the server with --registration invite.",
+        )
 
 
 def _hash_code(code: str) -> str:
