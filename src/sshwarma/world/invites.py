@@ -105,7 +105,7 @@ def check_codes_are_used(registration: RegistrationMode) -> None:
     if registration == "open":
         raise Conflict(
             "Registration is open, so an invite code is not needed: any new key may log in.",
-            hint="To admit only newcomers with a code, start the server with --registration invite.",
+            hint="To admit only newcomers with a code, start it with --registration invite.",
         )
 
 
