@@ -140,19 +140,17 @@ def test_line_over_the_limit_is_refused(alice: Person) -> None:
 
 
 def test_long_lines_pass_in_both_directions(alice: Person, room: str) -> None:
-    text = "long " * 150_000
-    asked = lines(HELLO, READY, call(2, "join", room=room), call(3, "say", text=text))
-    done = alice.run("mcp", asked)
+    text = "long " * 3_000
+    says = [call(number, "say", text=text) for number in range(10, 20)]
+    too_long = call(3, "say", text="long " * 150_000)
+    done = alice.run("mcp", lines(HELLO, READY, call(2, "join", room=room), too_long, *says))
     answers = {answer["id"]: answer for answer in map(json.loads, done.lines)}
-    assert answers[3]["result"]["structuredContent"]["text"] == text.rstrip()
-    done = alice.run(
-        "mcp",
-        lines(
-            HELLO, READY, call(2, "history", row=answers[3]["result"]["structuredContent"]["seq"])
-        ),
-    )
+    assert "text: must have at most 16384 bytes" in answers[3]["result"]["content"][0]["text"]
+    assert answers[19]["result"]["structuredContent"]["text"] == text.rstrip()
+    done = alice.run("mcp", lines(HELLO, READY, call(2, "history", n=20)))
     answers = {answer["id"]: answer for answer in map(json.loads, done.lines)}
-    assert answers[2]["result"]["structuredContent"]["entries"][0]["text"] == text.rstrip()
+    entries = answers[2]["result"]["structuredContent"]["entries"]
+    assert [entry["text"] for entry in entries].count(text.rstrip()) == 10
 
 
 def test_client_that_does_not_read_blocks_nobody(world: Server, alice: Person, bob: Person) -> None:
@@ -188,7 +186,7 @@ def test_mcp_is_also_an_ssh_subsystem(alice: Person) -> None:
 def test_interactive_terminal_is_refused_with_an_explanation(alice: Person) -> None:
     done = alice.run("mcp", b"", "-tt")
     assert done.status == 1
-    assert "This service is for programs, not terminals." in done.out + done.err
+    assert "To list MCP servers: ssh HOST mcp list" in done.out + done.err
 
 
 def test_unknown_key_is_refused(world: Server) -> None:
