@@ -102,7 +102,7 @@ async def test_invite_is_refused_unless_registration_mode_is_invite(world: World
     for mode, reason in modes:
         with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
             await run_operation(world, "invite", {}, settings=registering(mode))
-        assert caught.value.hint_for(PERSON).endswith("tart the server with --registration invite.")
+        assert caught.value.hint_for(PERSON).endswith("with --registration invite.")
     assert await everything(world) == before
     assert (await run_operation(world, "invite", {}, settings=registering("invite")))["code"]
 

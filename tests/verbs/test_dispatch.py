@@ -231,7 +231,7 @@ def test_line_rate_is_limited_per_agent() -> None:
     for _ in range(3):
         rate.check("alice")
         clock.now += 1
-    with pytest.raises(Unavailable, match="more than 3 lines in 10 seconds") as caught:
+    with pytest.raises(Unavailable, match="At most 3 lines in 10 seconds") as caught:
         rate.check("alice")
     assert "Wait 7 s" in caught.value.hint_for(PERSON)
     rate.check("bob")

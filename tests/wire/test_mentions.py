@@ -217,7 +217,7 @@ def test_late_pipe_is_reported_and_can_be_awaited(slow_house: Server) -> None:
         assert late.stdin and late.stderr
         late.stdin.write(b"the log\n")
         late.stdin.flush()
-        assert b"Use --stdin to wait for it." in late.stderr.readline()
+        assert b"--stdin waits for it" in late.stderr.readline()
         assert one.run("stop @tale").status == 0
         late.communicate(timeout=30)
     with subprocess.Popen([*one.ssh(), "note what failed: --stdin"], **piped) as patient:

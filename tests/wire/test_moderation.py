@@ -128,8 +128,8 @@ def test_private_room_is_hidden_from_every_verb(
         hidden = bob.run(command.format(room))
         unknown = bob.run(command.format(missing))
         # The names that are near differ with what was typed; the hidden one is never among them.
-        texts = [re.sub(r"Did you mean .*\?|/rooms lists them\.", "", done.err) for done in
-                 (hidden, unknown)]  # fmt: skip
+        hints = r"Did you mean .*\?|/rooms lists them\.|/inv all lists .* here\."
+        texts = [re.sub(hints, "", done.err) for done in (hidden, unknown)]
         assert (command, hidden.status, texts[0].replace(room, missing)) == (
             command,
             unknown.status,
@@ -158,7 +158,9 @@ def test_room_delete_asks_for_confirmation_and_evicts_everybody(
     wrong = alice.run("room delete other")
     assert wrong.status == 2
     assert f"is not the name of this room, which is {room}." in wrong.err
-    assert alice.does(f"room delete {room}") == f"Deleted {room}.\n"
+    assert alice.does(f"room delete {room}") == (
+        f"Deleted {room}. /room restore {room} brings it back.\n"
+    )
     his.wait_for(f"{room} was deleted by {alice.name}.")
     his.wait_for_prompt("lobby")
     assert room not in alice.run("rooms").out

@@ -106,7 +106,7 @@ def test_too_long_input_is_refused_before_it_has_ended(alice: Person) -> None:
         for _ in range(20):
             process.stdin.write(b"x" * 100_000)
             process.stdin.flush()
-    assert "Piped input is too long (limit 1048576 bytes)." in process.stdout.read().decode()
+    assert "piped input: must have at most 1048576 bytes" in process.stdout.read().decode()
     assert process.wait(60) == 2
 
 

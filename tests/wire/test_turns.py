@@ -343,8 +343,9 @@ def test_model_activates_a_skill_for_itself(
 @covers("expand")
 def test_expand_continues_where_the_text_was_cut(ann: Person, studio: str) -> None:
     text = "".join(f"{n:05}" for n in range(5_000))
-    assert ann.run("say", text).status == 0
-    seq = ann.json("history 1")["entries"][-1]["seq"]
+    script = "local t = {} for n = 0, 4999 do t[#t + 1] = string.format('%05d', n) end"
+    ann.does(f"tool new long = {script} return table.concat(t)", f"run {studio}:long")
+    seq = ann.json("history 1 --tools")["entries"][-1]["seq"]
     first = ann.json(f"expand {seq}")
     assert first["left"] > 0
     second = ann.json(f"expand {seq} --start {first['next']}")

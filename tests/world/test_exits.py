@@ -44,7 +44,8 @@ async def test_portal_creates_and_replaces_exits(alice: Someone) -> None:
     await do(alice, "/leave")
     made = await do(alice, "/portal n studio")
     assert (made.direction, made.to, made.back, made.replaced) == ("north", "studio", None, None)
-    assert (await do(alice, "/portal north studio")).replaced is None, "it leads there already"
+    again = await refused(alice, "/portal north studio")
+    assert again.message == "The exit north leads to studio already."
     assert (await do(alice, "/portal north attic")).replaced == "studio"
     assert (await do(alice, "/portal up studio --both")).back is not None
     assert (await do(alice, "/exits")).exits == (("north", "attic"), ("up", "studio"))

@@ -154,7 +154,7 @@ async def test_link_stores_a_url(alice: Someone) -> None:
     assert (await do(alice, "/examine design")).uri == "https://example.org/design"
     await do(alice, "/link design https://example.org/newer")
     assert (await do(alice, "/examine design")).uri == "https://example.org/newer"
-    for uri in ("nothing", "https://[::1", "x:\x1b]0;", "https://" + "x" * 2000):
+    for uri in ("nothing", "https://[::1", "x:\x1b]0;"):
         assert "is not a URL" in (await refused(alice, f"/link bad {uri}")).message
 
 

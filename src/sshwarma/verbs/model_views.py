@@ -37,6 +37,7 @@ OTHER_FIELDS: Final = (
     "first_token_seconds",
     "stall_seconds",
     "result_share",
+    "rooms",
     "price_in",
     "price_out",
 )
@@ -314,6 +315,7 @@ def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
     unset = dict.fromkeys(OTHER_FIELDS, "its server's own") | {
         "key_env": default_key or "none",
         "key_file": "none",
+        "rooms": "every room",
         "price_in": price,
         "price_out": price,
     }

@@ -19,7 +19,12 @@ from sshwarma.verbs.bags import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.rights import MAKER_RIGHT, TOOL_RIGHT, ArgumentRight
+from sshwarma.verbs.rights import (
+    MAKER_RIGHT,
+    NEW_NAMESPACE_RIGHT,
+    TOOL_RIGHT,
+    ArgumentRight,
+)
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_access import (
     check_may_decide,
@@ -119,7 +124,11 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
 @tool.verb(
     "new",
     needs=Right.ENTER,
-    also_needs=(ArgumentRight("name", Right.CREATE, "to make a tool"), *TOOL_RIGHTS),
+    also_needs=(
+        ArgumentRight("name", Right.CREATE, "to make a tool"),
+        NEW_NAMESPACE_RIGHT,
+        *TOOL_RIGHTS,
+    ),
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
