@@ -40,7 +40,6 @@ from sshwarma.models.messages import ResponseCache, build_messages, build_parame
 from sshwarma.models.prices import add_cost
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind, load_model
 from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
-from sshwarma.models.surrogates import SurrogateJoiner
 from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
@@ -213,7 +212,7 @@ class PydanticAIBackend:
             plain=kind.merges_roles,
             marks_cache=kind.supports_cache,
         )
-        thinking, joiner = ThinkTagSplitter(), SurrogateJoiner()
+        thinking = ThinkTagSplitter()
         text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
             async with _stall_timeout(self._settings.first_token_seconds, has_begun=False):
@@ -229,7 +228,7 @@ class PydanticAIBackend:
                 events = aiter(stream)
                 event = await anext(events, None)
             while event is not None:
-                for part in _split_reasoning(_deltas_of(event), thinking, joiner):
+                for part in _split_reasoning(_deltas_of(event), thinking):
                     if isinstance(part, ReasoningDelta):
                         yield part
                     else:
@@ -241,7 +240,7 @@ class PydanticAIBackend:
                 async with _stall_timeout(self._settings.stall_seconds, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
-        rest = thinking.end() + joiner.end()
+        rest = thinking.end()
         text += rest
         if rest and text.strip():
             yield TextDelta(buffer + rest)
@@ -295,16 +294,14 @@ def _settings_for(
 
 
 def _split_reasoning(
-    parts: Iterator[TextDelta | ReasoningDelta],
-    thinking: ThinkTagSplitter,
-    joiner: SurrogateJoiner,
+    parts: Iterator[TextDelta | ReasoningDelta], thinking: ThinkTagSplitter
 ) -> Iterator[TextDelta | ReasoningDelta]:
     """Yield the parts, with reasoning that is written into the text as reasoning."""
     for part in parts:
         if isinstance(part, ReasoningDelta):
             yield part
         else:
-            yield from thinking.split(joiner.join(part.delta))
+            yield from thinking.split(part.delta)
 
 
 def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:

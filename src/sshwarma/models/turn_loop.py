@@ -13,9 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from sshwarma.common.limits import (
-    STALL_TIMEOUT_SECONDS,
-)
+from sshwarma.common.limits import STALL_TIMEOUT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models.backend import (
     AnswerCut,
