@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sshwarma.tools.embedding import MiniLM, choose_embedder, split_into_pieces
 from sshwarma.tools.word_vectors import read_vocabulary
 
-PIECES = {piece: number for number, piece in enumerate(read_vocabulary())}
+PIECES = read_vocabulary()
 
 needs_model = pytest.mark.skipif(not MiniLM.is_installed(), reason="the extra is not installed")
 

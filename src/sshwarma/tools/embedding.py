@@ -92,7 +92,7 @@ class MiniLM(Embedder):
         self._model = runtime.InferenceSession(
             str(weights), options, providers=["CPUExecutionProvider"]
         )
-        self._pieces = {piece: number for number, piece in enumerate(read_vocabulary())}
+        self._pieces = read_vocabulary()
 
     def _vector(self, text: str) -> list[float]:
         pieces = split_into_pieces(text, self._pieces)[: MAX_PIECES - 2]

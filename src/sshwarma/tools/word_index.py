@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
@@ -80,11 +80,6 @@ class WordIndex:
             for root, entries in self._postings.items()
         }
         self._forms = _choose_forms([forms for _, forms in documents])
-        self._signatures = [
-            (root, signature)
-            for root, form in self._forms.items()
-            if (signature := find_signature(form)) is not None
-        ]
         self._expansions: dict[str, tuple[tuple[str, float], ...]] = {}
 
     def score(self, words: Sequence[str], *, by_similarity: bool) -> list[float]:
@@ -111,6 +106,18 @@ class WordIndex:
         return [
             score and score * (1.0 + COVERAGE_WEIGHT * share / total)
             for score, share in zip(scores, covered, strict=True)
+        ]
+
+    @cached_property
+    def _signatures(self) -> list[tuple[str, int]]:
+        """The roots that have a signature.
+
+        Not computed with the index: until somebody searches, the table need not be in memory.
+        """
+        return [
+            (root, signature)
+            for root, form in self._forms.items()
+            if (signature := find_signature(form)) is not None
         ]
 
     def _find_best(self, root: str, word: str, by_similarity: bool) -> dict[int, float]:

@@ -36,9 +36,9 @@ _MIN_ROOT_LETTERS: Final = 3
 
 
 @cache
-def read_vocabulary() -> tuple[str, ...]:
-    """Return the pieces of words that BERT models know, in the order of their ids."""
-    return tuple(_read_lines(VOCABULARY_FILE))
+def read_vocabulary() -> dict[str, int]:
+    """Return the pieces of words that BERT models know with their ids, in the order of the ids."""
+    return {piece: number for number, piece in enumerate(_read_lines(VOCABULARY_FILE))}
 
 
 def list_signed_words() -> list[str]:
@@ -53,21 +53,13 @@ def _read_lines(name: str) -> list[str]:
 
 
 @cache
-def _read_signatures() -> dict[str, bytes]:
-    table = memoryview((resource_dir("embedded") / "words" / SIGNATURES_FILE).read_bytes())
-    words = list_signed_words()
-    if len(table) != len(words) * SIGNATURE_BYTES:
+def _read_signatures() -> tuple[bytes, dict[str, int]]:
+    """Return all signatures in one, and the number of each word's."""
+    table = (resource_dir("embedded") / "words" / SIGNATURES_FILE).read_bytes()
+    numbers = {word: number for number, word in enumerate(list_signed_words())}
+    if len(table) != len(numbers) * SIGNATURE_BYTES:
         raise ValueError(f"{SIGNATURES_FILE} was computed for other words")
-    places = range(0, len(table), SIGNATURE_BYTES)
-    return {
-        word: bytes(table[place : place + SIGNATURE_BYTES])
-        for word, place in zip(words, places, strict=True)
-    }
-
-
-@cache
-def _read_places() -> dict[str, int]:
-    return {piece: place for place, piece in enumerate(read_vocabulary())}
+    return table, numbers
 
 
 @lru_cache(maxsize=MAX_CACHED_WORDS)
@@ -76,7 +68,7 @@ def measure_english_rarity(word: str) -> float:
 
     The vocabulary is in the order of frequency; the measure is the logarithm of the place.
     """
-    places = _read_places()
+    places = read_vocabulary()
     place = next((places[form] for form in _possible_roots(word) if form in places), len(places))
     rarest = len(places) - COMMONEST_WORD_PLACE
 
@@ -89,10 +81,11 @@ def measure_english_rarity(word: str) -> float:
 @lru_cache(maxsize=MAX_CACHED_WORDS)
 def find_signature(word: str) -> int | None:
     """Return the signature of a word or of its root; none if both are unknown."""
-    signatures = _read_signatures()
+    table, numbers = _read_signatures()
     for form in _possible_roots(word):
-        if (signature := signatures.get(form)) is not None:
-            return int.from_bytes(signature)
+        if (number := numbers.get(form)) is not None:
+            start = number * SIGNATURE_BYTES
+            return int.from_bytes(table[start : start + SIGNATURE_BYTES])
     return None
 
 
