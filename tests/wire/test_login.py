@@ -280,7 +280,7 @@ def test_a_shell_without_a_terminal_refuses_a_line_over_the_limit_whole(
     if end:
         lines += end + b"after\n"
     text = shell.communicate(lines, timeout=30)[0].decode()
-    assert text.count("The line is over 16384 bytes, the limit.") == 1
+    assert text.count("A line must have at most 16384 bytes.") == 1
     said = [
         entry["text"]
         for entry in alice.json(f"history --room {room}")["entries"]

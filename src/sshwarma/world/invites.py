@@ -33,7 +33,7 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
     agents.check_server_role(role)
     if created_by is not None and _count_open_invites(tx, created_by) >= MAX_OPEN_INVITES:
         raise Conflict(
-            f"You have {MAX_OPEN_INVITES} unused invite codes; more do not fit.",
+            f"You can have at most {MAX_OPEN_INVITES} unused invite codes.",
             hint="Wait until one is used or expires.",
         )
     if not 0 < hours <= MAX_INVITE_HOURS:

@@ -41,7 +41,7 @@ from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, WorldError, too_long_error
+from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
@@ -270,7 +270,8 @@ class ExecHandler(TaskHandler):
         await self._ended.wait()
         if len(self._piped) > self._context.limits.stdin_bytes:
             limit = self._context.limits.stdin_bytes
-            raise too_long_error("piped input", len(self._piped), limit, "bytes")
+            # Reading ended at the limit, so that the size of the whole is not known.
+            raise Invalid(f"piped input: must have at most {limit} bytes.")
         return decode_text(self._piped, "Piped input").removesuffix("\n") or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:

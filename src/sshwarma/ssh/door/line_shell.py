@@ -145,10 +145,8 @@ class LineShellHandler(TaskHandler):
         """
         limit = self._context.limits.line_bytes
         if len(raw) > limit:
-            raise Invalid(
-                f"The line is over {limit} bytes, the limit.",
-                hint="Send a long text with a command of its own: ssh HOST put NAME < FILE",
-            )
+            hint = "Send a long text with a command of its own: ssh HOST put NAME < FILE"
+            raise Invalid(f"A line must have at most {limit} bytes.", hint=hint)
         return decode_text(raw, "The line").rstrip("\r")
 
     @override
