@@ -215,6 +215,9 @@ REFUSALS = """
 /unmute bob
 /ban nobody
 /unban bob
+/map 0
+/export world
+/export room --before 0
 /invite
 /invite --role owner
 /invite --hours 0

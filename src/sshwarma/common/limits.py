@@ -124,6 +124,21 @@ DEFAULT_INVITE_HOURS: Final = 72
 MAX_INVITE_HOURS: Final = 24 * 365
 """Hours an invite is valid: a year."""
 
+MAX_EXPORT_ROWS: Final = 10_000
+"""Rows of a log in one document of /export; older ones are in the next."""
+
+MAX_EXPORT_TEXTS: Final = 1_000
+"""Texts of a room in one document of /export."""
+
+MAX_EXPORT_CHARACTERS: Final = 4_000_000
+"""Characters of the rows, and of the texts, in one document of /export."""
+
+MAX_MAP_DEPTH: Final = 8
+"""Exits that /map follows."""
+
+MAX_MAP_ROOMS: Final = 60
+"""Rooms on one map."""
+
 MAX_OPEN_INVITES: Final = 50
 """Unused invite codes of one agent, so that /invite cannot fill the database."""
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sshwarma.common.visible_nul import replace_nul
@@ -304,6 +304,30 @@ def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) ->
     )
     row = conn.execute(query).mappings().first()
     return thing_from_row(row) if row else None
+
+
+def read_texts(
+    conn: Connection, parent_id: str, *, limit: int, max_characters: int
+) -> tuple[list[Thing], int]:
+    """Return the data and references of a bag by name, and the number of those that did not fit.
+
+    The texts of those returned have at most `max_characters` together. No other text is read.
+    """
+    condition = (
+        things.c.parent_id == parent_id,
+        things.c.kind.in_(("data", "reference")),
+        things.c.deleted_at.is_(None),
+    )
+    count = int(conn.execute(select(func.count()).where(*condition)).scalar_one())
+    lengths = select(things.c.id, func.coalesce(func.length(things.c.content), 0)).where(*condition)
+    ids: list[str] = []
+    total = 0
+    for thing_id, length in conn.execute(lengths.order_by(things.c.name).limit(limit)):
+        total += length
+        if total > max_characters:
+            break
+        ids.append(thing_id)
+    return [get_live_thing(conn, thing_id) for thing_id in ids], count - len(ids)
 
 
 def read_deleted_names(conn: Connection, parent_ids: Sequence[str], limit: int) -> list[str]:

@@ -1,0 +1,220 @@
+"""The verb export: a room as a document, Markdown for people and JSON for programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_EXPORT_CHARACTERS, MAX_EXPORT_ROWS, MAX_EXPORT_TEXTS
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.verbs.arguments import Arg, RowNumber
+from sshwarma.verbs.looking import RoomExit
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import format_count, view
+from sshwarma.world import rows, things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.row import Row
+from sshwarma.world.things import Thing
+
+LEFT_OUT_KINDS: Final = ("presence",)
+"""Kinds of rows that a document leaves out: arrivals and departures."""
+
+ExportedKind: TypeAlias = Annotated[str, Arg(choices=("room",))]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedText:
+    """A text or a reference on the floor of a room."""
+
+    name: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRow:
+    """A row of a room's log. `at` is in milliseconds since 1970."""
+
+    seq: int
+    at: int
+    kind: str
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRoom:
+    """A room as a document.
+
+    Attributes:
+        at: the moment of the export, in milliseconds since 1970.
+        left_out_texts: number of texts that did not fit.
+        older: the `before` of the export that holds the rows before these; None if there are none.
+    """
+
+    name: str
+    at: int
+    description: str
+    vibe: str
+    access: str
+    exits: tuple[RoomExit, ...]
+    texts: tuple[ExportedText, ...]
+    left_out_texts: int
+    rows: tuple[ExportedRow, ...]
+    older: int | None
+
+
+@view(ExportedRoom)
+def draw_exported_room(room: ExportedRoom) -> Block:
+    """Draw a room as Markdown: its texts, then its log, the oldest row first."""
+    lines: list[Line] = [line(f"# {room.name}"), line()]
+    if room.description:
+        lines += [*_draw_text(room.description), line()]
+    if room.vibe:
+        lines += [line(f"Vibe: {room.vibe}"), line()]
+    lines += [line(f"Access: {room.access}. Exported {_format_time(room.at)}."), line()]
+    if room.exits:
+        lines += [line("## Exits"), line()]
+        lines += [line(f"- {way.direction}: {way.to}") for way in room.exits]
+        lines.append(line())
+    if room.texts:
+        lines += [line("## Texts"), line()]
+    for text in room.texts:
+        lines += [line(f"### {text.name} ({text.kind})"), line(), *_draw_fence(text.text), line()]
+    if room.left_out_texts:
+        left_out = format_count(room.left_out_texts, "text")
+        lines += [line(f"{left_out} did not fit into this document."), line()]
+    lines += [line("## Log"), line()]
+    if room.older is not None:
+        lines += [line(f"Older rows: ssh HOST export room --before {room.older}"), line()]
+    for row in room.rows:
+        kind = "" if row.kind == "chat" else f" [{row.kind}]"
+        first, *rest = row.text.split("\n")
+        lines.append(line(f"- {_format_time(row.at)} **{row.who}**{kind}: {first}"))
+        lines += [line(f"  {part}") for part in rest]
+    return block(*lines)
+
+
+def _draw_text(text: str) -> Iterator[Line]:
+    yield from text_lines(text, "")
+
+
+def _draw_fence(text: str) -> Iterator[Line]:
+    """Yield a text between fences that are longer than any row of backticks in it."""
+    longest = max((len(run) for run in _backtick_runs(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield line(fence)
+    yield from text_lines(text, "")
+    yield line(fence)
+
+
+def _backtick_runs(text: str) -> Iterator[str]:
+    run = ""
+    for character in text:
+        if character == "`":
+            run += character
+        elif run:
+            yield run
+            run = ""
+    yield run
+
+
+def _format_time(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportAdvice:
+    """How to export a room to a file, for somebody at a terminal, and what it would hold."""
+
+    room: str
+    texts: int
+    rows: int
+
+
+@view(ExportAdvice)
+def draw_export_advice(advice: ExportAdvice) -> Block:
+    """Draw the commands that write the document to a file."""
+    contents = f"{format_count(advice.texts, 'text')}, {format_count(advice.rows, 'row')}"
+    return block(
+        line("A document of ", ("room", advice.room), f" ({contents}) goes to your shell:"),
+        line("  ", ("verb", f"ssh HOST export room --room {advice.room} > {advice.room}.md")),
+        line(
+            "  ", ("verb", f"ssh HOST export room --room {advice.room} --json > {advice.room}.json")
+        ),
+    )
+
+
+@verb(
+    "export",
+    section="Remembering",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/export room", "/export room --before 4000"),
+)
+async def export(
+    caller: Caller, what: ExportedKind = "room", *, before: RowNumber | None = None
+) -> ExportedRoom | ExportAdvice:
+    """Write this room to a document.
+
+    Holds the description, the exits and the texts of the room, and the newest {MAX_EXPORT_ROWS}
+    rows of its log; at most {MAX_EXPORT_CHARACTERS} characters of the texts, and of the rows.
+    Arrivals and departures are left out, and so are private messages, which are in no room.
+
+    For people:
+        From your shell: ssh HOST export room --room NAME > room.md. With --json it is JSON.
+
+    Args:
+        what: room, which this room is.
+        before: only rows of the log with a lower number than this.
+    """
+    room = await caller.room()
+    texts, left_out, found = await caller.world.store.read(
+        lambda conn: _read_document(conn, room.id, before)
+    )
+    shown = [row for row in found if row.kind not in LEFT_OUT_KINDS]
+    if caller.door == "ssh":
+        return ExportAdvice(room.name, len(texts), len(shown))
+    name_of = caller.world.agents.name_of
+    exits = await caller.visible_exits(room)
+    return ExportedRoom(
+        name=room.name,
+        at=now_ms(),
+        description=room.description,
+        vibe=room.vibe,
+        access=room.mode,
+        exits=tuple(RoomExit(way.direction, way.to_name) for way in exits),
+        texts=tuple(
+            ExportedText(thing.name, thing.kind, thing.content or thing.uri or "")
+            for thing in texts
+        ),
+        left_out_texts=left_out,
+        rows=tuple(
+            ExportedRow(row.seq, row.created_at, row.kind, name_of(row.author_id), row.content)
+            for row in shown
+        ),
+        older=found[0].seq if found and found[0].seq > 1 else None,
+    )
+
+
+def _read_document(
+    conn: Connection, room_id: str, before: int | None
+) -> tuple[list[Thing], int, list[Row]]:
+    """Read the texts of a room, the number of those that did not fit, and the newest rows."""
+    texts, left_out = things.read_texts(
+        conn, room_id, limit=MAX_EXPORT_TEXTS, max_characters=MAX_EXPORT_CHARACTERS
+    )
+    found = rows.read_tail(
+        conn,
+        room_id,
+        MAX_EXPORT_ROWS,
+        before=before,
+        max_characters=MAX_EXPORT_CHARACTERS,
+    )
+    return texts, left_out, found
