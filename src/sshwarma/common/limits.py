@@ -137,7 +137,7 @@ MAX_MAP_DEPTH: Final = 8
 """Exits that /map follows."""
 
 MAX_MAP_ROOMS: Final = 60
-"""Rooms on one map."""
+"""Rooms that one map shows."""
 
 MAX_OPEN_INVITES: Final = 50
 """Unused invite codes of one agent, so that /invite cannot fill the database."""
