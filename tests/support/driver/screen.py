@@ -44,6 +44,9 @@ class ClusterScreen(ResizableScreen):
         self.bells += 1
 
     def draw(self, data: str) -> None:
+        if data.isascii():  # each letter is a cluster
+            super().draw(data)
+            return
         for cluster in iter_graphemes(data):
             size = min(2, wcswidth(cluster))
             if cluster.isascii() or size <= 0:
