@@ -1,4 +1,4 @@
-"""Durable rows a second, and costs of look, inventory and loadout in small and big worlds.
+"""Durable rows and said lines a second; cost of look, inventory and loadout in worlds of two sizes.
 
     python -m benchmarks.store
 
@@ -9,6 +9,7 @@ a group of writers can beat it only by sharing commits.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 import statistics
 import tempfile
@@ -65,6 +66,25 @@ async def world_rows(world: World, writers: int) -> float:
     return writers * count / (time.perf_counter() - started)
 
 
+async def said_lines(world: World, services: Services, people: int) -> float:
+    """Return lines a second that people say at once through the verb, each durable."""
+    members = [
+        await world.change(lambda tx: agents.create_agent(tx, new_name(), role="member"))
+        for _ in range(people)
+    ]
+    limits = LimitSettings(lines_per_10_seconds=1_000_000, text_mib_per_hour=10_000)
+    callers = [Caller(world, services, limits, member, "lobby", "ssh") for member in members]
+
+    async def talk(caller: Caller, count: int) -> None:
+        for _ in range(count):
+            await run_line(caller, TEXT)
+
+    count = max(WRITES // (5 * people), 10)
+    started = time.perf_counter()
+    await asyncio.gather(*(talk(caller, count) for caller in callers))
+    return people * count / (time.perf_counter() - started)
+
+
 async def fill(world: World, count: int, prefix: str) -> None:
     """Add `count` things to the world: 50 per room, in rooms that nobody uses."""
     now = now_ms()
@@ -110,11 +130,12 @@ async def reads(world: World, services: Services) -> dict[str, float]:
     }
 
 
-_names = iter(f"bench-{chr(97 + n)}" for n in range(26))
+_letters = itertools.product("abefghjkpqtxyz", repeat=3)
 
 
 def new_name() -> str:
-    return next(_names)
+    """Return a name that nobody has; made of letters that are not taken for one another."""
+    return f"bench-{''.join(next(_letters))}"
 
 
 async def main() -> None:
@@ -126,6 +147,11 @@ async def main() -> None:
         for writers in (1, 50, 200):
             rate = await world_rows(world, writers)
             print(f"{f'{writers} writers':<30}{rate:>10.0f}{floor:>10.0f}{rate / floor:>8.2f}")
+        for people in (1, 50, 200):
+            rate = await said_lines(world, services, people)
+            print(
+                f"{f'{people} people say lines':<30}{rate:>10.0f}{floor:>10.0f}{rate / floor:>8.2f}"
+            )
         await fill(world, 1_000, "small")
         small = await reads(world, services)
         await fill(world, 99_000, "big")
