@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 from collections.abc import Iterator
@@ -42,30 +43,29 @@ _PATTERNS = {
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """The reason of each exception, by file and sentence. Only quotations belong here."""
 
-MARKUP = ("*.md", "*.lua", "*.sh", "*.toml", "*.html", "*.css", "*.js", "*.txt", "*.sql")
+MARKUP = (".md", ".lua", ".sh", ".toml", ".html", ".css", ".js", ".txt", ".sql")
 FOLDERS = ("src", "embedded", "docs", "tests", "benchmarks", "examples", "migrations")
 
 
-TEST_FILES = sorted(
-    str(file.relative_to(TOP))
-    for file in (TOP / "tests").rglob("test_*.py")
-    if "node_modules" not in file.parts
-)
 MIN_TEST_NAME_WORDS = 3
 """Words in the name of a test, with `test`: one word alone does not say what is expected."""
 
 
 def _files() -> list[Path]:
-    written = [*TOP.glob("*.md")]
+    # `finding` holds the data of a benchmark.
+    left_out = {"__pycache__", "node_modules", "golden", "finding"}
+    endings = {".py", *MARKUP}
+    found = [*TOP.glob("*.md")]
     for folder in FOLDERS:
-        for kind in ("*.py", *MARKUP):
-            written += (TOP / folder).rglob(kind)
-    return sorted(
-        file
-        for file in written
-        if file != Path(__file__)  # quotes the phrases; `finding` holds the data of a benchmark
-        and not {"__pycache__", "node_modules", "golden", "finding"} & set(file.parts)
-    )
+        for place, folders, names in os.walk(TOP / folder):
+            folders[:] = [name for name in folders if name not in left_out]
+            found += [Path(place, name) for name in names if Path(name).suffix in endings]
+    return sorted(file for file in found if file != Path(__file__))  # it quotes the phrases
+
+
+FILES = [str(file.relative_to(TOP)) for file in _files()]
+TEST_FILES = [name for name in FILES if re.match(r"tests/(.*/)?test_[^/]*\.py$", name)]
+TEST_FILES.append("tests/test_words.py")
 
 
 def _python_texts(source: str) -> Iterator[tuple[int, str]]:
@@ -131,7 +131,7 @@ def _findings(name: str, line: int, text: str) -> Iterator[str]:
                 yield f"{name}:{place}: `{phrase}` in: {sentence}"
 
 
-@pytest.mark.parametrize("name", [str(file.relative_to(TOP)) for file in _files()])
+@pytest.mark.parametrize("name", FILES)
 def test_files_contain_no_banned_words(name: str) -> None:
     found = [
         finding for line, text in _texts(TOP / name) for finding in _findings(name, line, text)

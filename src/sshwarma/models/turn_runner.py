@@ -114,6 +114,8 @@ class TurnRunner:
         return [agent for agent in self._find_mentioned(text, by) if not self.can_answer(agent)]
 
     def _find_mentioned(self, text: str, by: Agent) -> list[Agent]:
+        if "@" not in text:
+            return []
         models = [agent for agent in self._world.agents if agent.kind == "model"]
         find = mentions.find_called_agents if by.kind == "model" else mentions.find_mentioned_agents
         return [agent for agent in find(text, models) if agent.id != by.id]

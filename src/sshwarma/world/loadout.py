@@ -276,25 +276,30 @@ def read_tools_below(
                 stack.append(child)
 
 
+# Built once: to build a query takes longer than to run it.
+_AUTO_LOAD_NAMESPACES: Final = select(things_table).where(
+    things_table.c.auto_load == 1,
+    things_table.c.deleted_at.is_(None),
+    things_table.c.kind.in_(NAMESPACE_KINDS),
+)
+_AVAILABLE_SERVERS: Final = select(things_table.c.name).where(
+    things_table.c.kind == "mcp",
+    things_table.c.available == 1,
+    things_table.c.deleted_at.is_(None),
+)
+
+
 def _read_auto_load_namespaces(conn: Connection) -> list[Thing]:
-    query = select(things_table).where(
-        things_table.c.auto_load == 1,
-        things_table.c.deleted_at.is_(None),
-        things_table.c.kind.in_(NAMESPACE_KINDS),
-    )
-    return [things.thing_from_row(row) for row in conn.execute(query).mappings()]
+    found = conn.execute(_AUTO_LOAD_NAMESPACES).mappings()
+    return [things.thing_from_row(row) for row in found]
 
 
 def read_states(conn: Connection, room_id: str | None) -> frozenset[str]:
     """Return the states that were set in a room, without the detected ones."""
     room = things.get_thing(conn, room_id) if room_id else None
     states = set(room.metadata.get("states", ())) if room else set()
-    servers = select(things_table.c.name).where(
-        things_table.c.kind == "mcp",
-        things_table.c.available == 1,
-        things_table.c.deleted_at.is_(None),
-    )
-    return frozenset(states | {f"mcp:{name}" for (name,) in conn.execute(servers)})
+    servers = conn.scalars(_AVAILABLE_SERVERS)
+    return frozenset(states | {f"mcp:{name}" for name in servers})
 
 
 def _item_sort_key(item: LoadoutItem) -> tuple[int, float, str]:

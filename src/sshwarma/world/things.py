@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    RowMapping,
+    Select,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from sshwarma.common.visible_nul import replace_nul
@@ -82,9 +93,16 @@ def thing_from_row(row: RowMapping) -> Thing:
     )
 
 
+# The queries that a loadout repeats most are built once: to build one takes longer than to run it.
+_BY_ID: Final = select(things).where(things.c.id == bindparam("thing_id"))
+_BY_QUALIFIED_NAME: Final = select(things).where(
+    things.c.qualified_name == bindparam("name"), things.c.deleted_at.is_(None)
+)
+
+
 def get_thing(conn: Connection, thing_id: str) -> Thing | None:
     """Return the thing with that id, deleted or not."""
-    row = conn.execute(select(things).where(things.c.id == thing_id)).mappings().first()
+    row = conn.execute(_BY_ID, {"thing_id": thing_id}).mappings().first()
     return thing_from_row(row) if row else None
 
 
@@ -108,10 +126,7 @@ def get_live_thing(conn: Connection, thing_id: str) -> Thing:
 
 def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | None:
     """Return the live thing with that qualified name, or None."""
-    query = select(things).where(
-        things.c.qualified_name == qualified_name, things.c.deleted_at.is_(None)
-    )
-    row = conn.execute(query).mappings().first()
+    row = conn.execute(_BY_QUALIFIED_NAME, {"name": qualified_name}).mappings().first()
     return thing_from_row(row) if row else None
 
 
@@ -119,11 +134,20 @@ def read_children(
     conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
 ) -> list[Thing]:
     """Return live children, by name; only of some kinds, if any are given."""
-    query = select(things).where(things.c.parent_id == parent_id, things.c.deleted_at.is_(None))
+    query = _children_query(kinds, has_limit=limit is not None)
+    found = conn.execute(query, {"parent_id": parent_id, "at_most": limit}).mappings()
+    return [thing_from_row(row) for row in found]
+
+
+@lru_cache(maxsize=64)
+def _children_query(kinds: tuple[str, ...], *, has_limit: bool) -> Select[Any]:
+    query = select(things).where(
+        things.c.parent_id == bindparam("parent_id"), things.c.deleted_at.is_(None)
+    )
     if kinds:
         query = query.where(things.c.kind.in_(kinds))
-    query = query.order_by(things.c.name, things.c.kind).limit(limit)
-    return [thing_from_row(row) for row in conn.execute(query).mappings()]
+    query = query.order_by(things.c.name, things.c.kind)
+    return query.limit(bindparam("at_most", type_=Integer)) if has_limit else query
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
