@@ -14,7 +14,7 @@ import pytest
 TOP = Path(__file__).parent.parent
 sys.path.insert(0, str(TOP))
 
-from docs.generate import PAGES  # noqa: E402 - the path is set above
+from docs.generate import PAGES, newest_schema  # noqa: E402 - the path is set above
 
 from sshwarma.common.limit_text import fill_limits  # noqa: E402
 from sshwarma.settings import load_settings  # noqa: E402
@@ -23,6 +23,7 @@ from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
 from sshwarma.verbs.registry import VerbOptions, find_entry, verb, verb_names  # noqa: E402
 from sshwarma.world.errors import WorldError  # noqa: E402
+from sshwarma.world.migrate import newest_schema_file  # noqa: E402
 
 WRITTEN_PAGES = sorted(
     page.relative_to(TOP)
@@ -156,6 +157,10 @@ def test_every_row_of_the_where_page_names_a_file() -> None:
 def test_architecture_page_is_short_enough() -> None:
     text = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert len(text.split()) <= MAX_ARCHITECTURE_WORDS
+
+
+def test_schema_of_new_databases_is_current() -> None:
+    assert newest_schema_file().read_text(encoding="utf-8") == newest_schema()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -21,8 +21,11 @@ SRC = ROOT / "src"
 STARTED = ("sshwarma.app", "sshwarma.cli.main")
 """What is imported before the first door listens."""
 
-LATE = ("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "numpy", "onnxruntime")
-"""Packages that take seconds to import: a thread does it, once they are needed."""
+LATE = (
+    *("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "numpy", "onnxruntime"),
+    *("alembic", "jsonschema"),
+)
+"""Packages that take seconds to import or much memory: imported once they are needed."""
 
 
 def _name_of(path: Path) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -86,6 +89,30 @@ def test_empty_file_is_migrated_to_the_newest_schema(empty: Path) -> None:
         )
         assert compare_metadata(context, metadata) == []
     engine.dispose()
+
+
+def test_new_file_equals_one_that_every_migration_made(empty: Path, tmp_path: Path) -> None:
+    migrated = tmp_path / "migrated.db"
+    migrate_database(empty)
+    migrate_database(migrated, newest_revision())
+    assert dump(empty).split() == dump(migrated).split()
+
+
+@pytest.mark.process
+def test_new_file_needs_no_alembic(empty: Path) -> None:
+    program = (
+        "import pathlib, sys; from sshwarma.world.migrate import migrate_database;"
+        f" migrate_database(pathlib.Path({str(empty)!r})); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_program_that_comes_second_finds_the_schema_made(empty: Path) -> None:
+    """Both found an empty file; one transaction makes the schema, the other finds it."""
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(migrate_database, [empty] * 8))
+    assert {new for _, new in found} == {newest_revision()}
+    assert dump(empty).count("CREATE TABLE things") == 1
 
 
 def test_migration_from_the_first_schema_keeps_data(empty: Path) -> None:

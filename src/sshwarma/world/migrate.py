@@ -1,11 +1,13 @@
 """Migration of a database file to the schema of this program.
 
-Alembic is imported only to migrate: a server whose database is up to date does without its 10 MiB.
+Alembic is imported only to migrate an older file: a server whose database is new or up to date does
+without its 10 MiB. A new file gets the schema that all migrations together make, `newest.sql`.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -74,10 +76,41 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
                     " a newer sshwarma has used it."
                 )
             connection.rollback()  # of the reading transaction, before one that writes
-            _upgrade(connection, revision)
+            if revision == "head" and old_revision is None:
+                _create(connection)
+            else:
+                _upgrade(connection, revision)
             return old_revision, read_revision(connection) or ""
     finally:
         engine.dispose()
+
+
+def _create(connection: Connection) -> None:
+    """Create the newest schema in an empty database, in one transaction."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    try:
+        if read_revision(connection) is None:  # no other program was faster
+            for statement in split_statements(newest_schema_file().read_text(encoding="utf-8")):
+                connection.exec_driver_sql(statement)
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK")
+        raise
+    connection.exec_driver_sql("COMMIT")
+
+
+def newest_schema_file() -> Path:
+    """Return the file with the statements that create the newest schema; `make docs` writes it."""
+    return migrations_dir() / "newest.sql"
+
+
+def split_statements(script: str) -> Iterator[str]:
+    """Yield the statements of an SQL script, whose triggers may contain semicolons."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
 
 
 def _upgrade(connection: Connection, revision: str) -> None:

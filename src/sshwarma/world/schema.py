@@ -45,7 +45,7 @@ LIVE = text("deleted_at IS NULL")
 
 
 def _live_index(name: str, *columns: str | Column[Any], unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=LIVE, postgresql_where=LIVE)
+    return Index(name, *columns, unique=unique, sqlite_where=LIVE)
 
 
 def _thing_ref(name: str, *, nullable: bool = False) -> Column[str]:
@@ -79,13 +79,11 @@ things = Table(
         "qualified_name",
         unique=True,
         sqlite_where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
-        postgresql_where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
     ),
     Index(
         "ix_things_auto_load",
         "auto_load",
         sqlite_where=text("deleted_at IS NULL AND auto_load = 1"),
-        postgresql_where=text("deleted_at IS NULL AND auto_load = 1"),
     ),
 )
 
@@ -154,13 +152,11 @@ rows = Table(
         "ix_rows_parent",
         "parent_row_id",
         sqlite_where=text("parent_row_id IS NOT NULL"),
-        postgresql_where=text("parent_row_id IS NOT NULL"),
     ),
     Index(
         "ix_rows_turn",
         "turn_id",
         sqlite_where=text("turn_id IS NOT NULL"),
-        postgresql_where=text("turn_id IS NOT NULL"),
     ),
     # Journal and tool queries ask for a few kinds in a room; chat, most of the rows, needs no
     # index.
@@ -170,7 +166,6 @@ rows = Table(
         "kind",
         "seq",
         sqlite_where=text("kind NOT IN ('chat', 'emote', 'presence')"),
-        postgresql_where=text("kind NOT IN ('chat', 'emote', 'presence')"),
     ),
     sqlite_autoincrement=True,
 )
@@ -207,7 +202,6 @@ turns = Table(
         "ix_turns_request",
         "request_row_id",
         sqlite_where=text("request_row_id IS NOT NULL"),
-        postgresql_where=text("request_row_id IS NOT NULL"),
     ),
 )
 
