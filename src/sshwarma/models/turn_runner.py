@@ -21,6 +21,7 @@ from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
+from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -59,6 +60,18 @@ class TurnRunner:
     def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
         return agent.id in self._backends and not agent.disabled
+
+    def list_models_in(self, room: Room) -> list[Agent]:
+        """Return the agents that answer mentions in a room now, by name."""
+        now = now_ms()
+        return sorted(
+            (
+                agent
+                for agent in self._world.agents
+                if self.can_answer(agent) and not room.explain_silence(agent, now)
+            ),
+            key=lambda agent: agent.name,
+        )
 
     def model_of(self, agent: Agent) -> str:
         """Return the name of the model that answers for an agent."""

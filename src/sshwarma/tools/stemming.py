@@ -18,6 +18,8 @@ _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u340
 
 _APOSTROPHE: Final = re.compile(r"(?<=\w)['’](?=\w)")
 
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 _VOWELS: Final = frozenset("aeiouy")
 
 MAX_WORD_LETTERS: Final = 64
@@ -37,6 +39,11 @@ def extract_words(text: str) -> list[str]:
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     return [word[:MAX_WORD_LETTERS] for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
+
+
+def split_camel_case(name: str) -> str:
+    """Return a name with a space before each inner capital: `getUser` as `get User`."""
+    return _INNER_CAPITAL.sub(" ", name)
 
 
 @lru_cache(maxsize=MAX_CACHED_WORDS)

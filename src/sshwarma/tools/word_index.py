@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
-from sshwarma.tools.stemming import STOP_WORDS, extract_words, stem
+from sshwarma.tools.stemming import STOP_WORDS, extract_words, split_camel_case, stem
 from sshwarma.tools.word_vectors import (
     compare_signatures,
     find_signature,
@@ -61,8 +60,6 @@ MAX_QUERY_WORDS: Final = 64
 """Different words of a query that are compared; the rest is ignored."""
 
 MAX_CACHED_EXPANSIONS: Final = 2_048
-
-_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Postings = list[tuple[int, float]]
 """Numbers of the namespaces that have a word, with how much they are about it, 0 to k1 + 1."""
@@ -221,7 +218,7 @@ def _weighted_fields(space: IndexedNamespace) -> Iterator[tuple[str, float]]:
     yield space.description, DESCRIPTION_WEIGHT
     for line in space.tools:
         name, _, text = line.partition(": ")
-        yield _INNER_CAPITAL.sub(" ", name), TOOL_NAME_WEIGHT
+        yield split_camel_case(name), TOOL_NAME_WEIGHT
         yield text, TOOL_TEXT_WEIGHT
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 from sshwarma.common.limits import MAX_SHOWN_PEOPLE
-from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import (
@@ -196,7 +195,7 @@ async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
     """Read the room behind an exit: what people in a room may know of the next one."""
     world = caller.world
     room = await world.room(way.to_id)
-    people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+    here, here_more = _read_people(world, room)
     may_enter = Right.ENTER in room.rights_of(caller.agent, now=now_ms())
     exits = await caller.visible_exits(room) if may_enter else ()
     return NextRoom(
@@ -205,8 +204,8 @@ async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
         description=room.description,
         vibe=room.vibe,
         access=room.mode,
-        here=tuple(_make_room_person(world, present) for present in people),
-        here_more=world.presence.count(room.id) - len(people),
+        here=here,
+        here_more=here_more,
         exits=tuple(RoomExit(onward.direction, onward.to_name) for onward in exits),
         may_enter=may_enter,
     )
@@ -219,16 +218,16 @@ async def read_room_details(caller: Caller) -> RoomDetails:
     exits = await caller.visible_exits(room)
 
     def see() -> RoomDetails:
-        people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+        here, here_more = _read_people(world, room)
         return RoomDetails(
             name=room.name,
             description=room.description,
             vibe=room.vibe,
             access=room.mode,
             nav=room.models_can_move,
-            here=tuple(_make_room_person(world, present) for present in people),
-            here_more=world.presence.count(room.id) - len(people),
-            models=tuple(sorted(_list_callable_models(world, turns, room))),
+            here=here,
+            here_more=here_more,
+            models=tuple(agent.name for agent in turns.list_models_in(room)),
             exits=tuple(RoomExit(way.direction, way.to_name) for way in exits),
             floor=tuple(
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
@@ -302,14 +301,11 @@ async def rooms(caller: Caller) -> RoomList:
     )
 
 
-def _list_callable_models(world: World, turns: TurnRunner, room: Room) -> Iterator[str]:
-    """Return the names of the models that can answer in a room."""
-    now = now_ms()
-    return (
-        agent.name
-        for agent in world.agents
-        if turns.can_answer(agent) and not room.explain_silence(agent, now)
-    )
+def _read_people(world: World, room: Room) -> tuple[tuple[RoomPerson, ...], int]:
+    """Return the first MAX_SHOWN_PEOPLE agents in a room, and the number of the others."""
+    people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
+    here = tuple(_make_room_person(world, present) for present in people)
+    return here, world.presence.count(room.id) - len(people)
 
 
 def _make_room_person(world: World, present: PresentAgent) -> RoomPerson:

@@ -10,7 +10,6 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +54,9 @@ async def list_models(caller: Caller) -> ModelList:
     or its own settings say where it may be called.
     """
     answering = services_of(caller).turns
-    room, now = await caller.room(), now_ms()
-    agents = [
-        agent
-        for agent in caller.world.agents
-        if answering.can_answer(agent) and not room.explain_silence(agent, now)
-    ]
     return ModelList(
         tuple(
             ModelListItem(agent.name, answering.model_of(agent), agent.description)
-            for agent in sorted(agents, key=lambda agent: agent.name)
+            for agent in answering.list_models_in(await caller.room())
         )
     )

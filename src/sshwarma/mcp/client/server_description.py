@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sshwarma.common.limits import MAX_SERVER_SUMMARY_CHARACTERS
-from sshwarma.tools.stemming import STOP_WORDS, extract_words, stem
+from sshwarma.tools.stemming import STOP_WORDS, extract_words, split_camel_case, stem
 
 MAX_KEYWORDS: Final = 8
 """Keywords taken from the texts of a server."""
@@ -19,7 +19,6 @@ TOOL_NAME_COUNT: Final = 3
 """Count of a word in a tool's name or in the instructions; 1 is a word of a tool's description."""
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n")
-_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 _COMMON_WORDS: Final = """
     add append apply batch call change check clear close convert copy count create delete describe
@@ -65,7 +64,7 @@ def choose_keywords(
     telling: set[str] = set()
     texts = [(name, TOOL_NAME_COUNT), (instructions, TOOL_NAME_COUNT)]
     for tool, description in tools:
-        texts.append((_INNER_CAPITAL.sub(" ", tool), TOOL_NAME_COUNT))
+        texts.append((split_camel_case(tool), TOOL_NAME_COUNT))
         texts.append((_first_sentence(description), 1))
     for text, count in texts:
         for word in extract_words(text):
