@@ -266,8 +266,9 @@ def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: l
     agent = caller.world.agents.get(context.id)
     if agent is None:
         return
+    chains = loadout.AncestorCache(conn)
     for thing in wanted:
-        chain = things.read_ancestors(conn, thing.id)
+        chain = list(chains.ancestors_of(thing))
         if not may_equip_itself(agent, thing, chain):
             role = find_equip_role(thing, chain, agent.id)
             raise Forbidden(

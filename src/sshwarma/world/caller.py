@@ -140,7 +140,7 @@ class Caller:
     async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
         """Return the exits of a room, without those to rooms that the caller may not know of."""
         now = now_ms()
-        rooms = {known.id: known for known in await self.world.rooms()}
+        rooms = await self.world.rooms_by_id()
         return tuple(
             way
             for way in room.exits
@@ -164,7 +164,7 @@ class Caller:
         to all.
         """
         now, own_id = now_ms(), self.agent.id
-        rooms = {room.id: room for room in await self.world.rooms()}
+        rooms = await self.world.rooms_by_id()
         admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now=now)
 
         def is_open(thing: Thing) -> bool:

@@ -11,8 +11,9 @@ its provider's declaration. Everything that shows or calls a tool asks here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, select
@@ -21,6 +22,7 @@ from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.equip_role import may_equip_itself
+from sshwarma.world.overrides import Override
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
@@ -313,7 +315,10 @@ class AncestorCache:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         self._parents: dict[str, Thing | None] = {}
-        self._overrides = overrides.read_overrides(conn)
+
+    @cached_property
+    def _overrides(self) -> Mapping[str, Override]:
+        return overrides.read_overrides(self._conn)
 
     def resolve_item(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
         """Return the item with overrides applied, its namespace's name, and its obstacle if any."""

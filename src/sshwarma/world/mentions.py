@@ -102,6 +102,8 @@ def describe_unknown_mentions(text: str, agents: Iterable[Agent]) -> str:
 
     These are the one that begins the text, and any that is near the name of a model.
     """
+    if "@" not in text:
+        return ""
     known = list(agents)
     first = _describe_first_mention(text, known)
     if first:

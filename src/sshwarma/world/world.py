@@ -142,7 +142,11 @@ class World:
 
     async def rooms(self) -> list[Room]:
         """Every live room by name, without bags and exits."""
-        return await self.memoized("rooms", rooms.read_rooms)
+        return list((await self.rooms_by_id()).values())
+
+    async def rooms_by_id(self) -> Mapping[str, Room]:
+        """Every live room by its id, without bags and exits; ordered by name."""
+        return await self.memoized("rooms", _read_rooms_by_id)
 
     async def find_room(self, name: str) -> Room:
         """Return the live room with that name.
@@ -306,3 +310,7 @@ class World:
             self._schedule_indexing()
         elif self._index_task is None or self._index_task.done():
             self._index_task = loop.create_task(self.index_rows())
+
+
+def _read_rooms_by_id(conn: Connection) -> dict[str, Room]:
+    return {room.id: room for room in rooms.read_rooms(conn)}
