@@ -15,7 +15,7 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, Word
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.resolve import find_thing, list_bag_ids
+from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
 from sshwarma.verbs.thing_completion import (
     DroppableName,
@@ -265,7 +265,7 @@ async def drop(caller: Caller, bag: BagName, name: DroppableName) -> Confirmatio
         bag: room or me.
         name: the thing.
     """
-    bag_id = _bag_id(caller, bag)
+    bag_id = find_bag_id(caller, bag)
 
     def work(tx: Change) -> None:
         thing = things.find_child(tx.conn, bag_id, name)
@@ -305,7 +305,7 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
         name: the thing; me:NAME in your bag, home:NAME in the shared room.
     """
     bag, bare = names.split_bag_name(name)
-    bags = [_bag_id(caller, bag)] if bag in ("me", "home") else list_bag_ids(caller)
+    bags = [find_bag_id(caller, bag)] if bag in ("me", "home") else list_bag_ids(caller)
     thing = await caller.world.store.read(lambda conn: things.find_last_deleted(conn, bags, bare))
     if thing is None:
         dropped = await caller.world.store.read(
@@ -346,7 +346,7 @@ async def move(caller: Caller, name: MovableName, to: TargetBag) -> Confirmation
     """
     thing = await find_thing(caller, name)
     await _check_may_take(caller, thing)
-    bag_id = _bag_id(caller, to)
+    bag_id = find_bag_id(caller, to)
     if thing.parent_id == bag_id:
         raise Conflict(f"{thing.name} is there already.")
 
@@ -370,10 +370,6 @@ async def _check_may_take(caller: Caller, thing: Thing) -> None:
     if thing.parent_id not in (caller.agent.id, caller.room_id, HOME_ID):
         raise Invalid(f"{thing.name} is not in this room, in home, or in your bag.")
     await _require_bag(caller, thing.parent_id)
-
-
-def _bag_id(caller: Caller, bag: str) -> str:
-    return {"me": caller.agent.id, "room": caller.room_id}.get(bag, bag)
 
 
 async def _require_bag(caller: Caller, bag_id: str) -> None:

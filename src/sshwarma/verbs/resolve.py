@@ -86,6 +86,11 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> Non
     await MAKER_RIGHT.require(caller, thing.created_by, refusal=refusal)
 
 
+def find_bag_id(caller: Caller, bag: str) -> str:
+    """Return the id of the bag that `room`, `me` or `home` names for the caller."""
+    return {"room": caller.room_id, "me": caller.agent.id, "home": HOME_ID}[bag]
+
+
 def list_bag_ids(caller: Caller) -> list[str]:
     """List the bags in which a bare name is looked up: the room's, then the caller's."""
     return [caller.room_id, caller.agent.id]
@@ -96,9 +101,9 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         return things.get_thing(conn, caller.room_id)
     if name == "me":
         return things.get_thing(conn, caller.agent.id)
-    for prefix, bag in (("home:", HOME_ID), ("me:", caller.agent.id), ("room:", caller.room_id)):
-        if name.startswith(prefix):
-            return things.find_child(conn, bag, name.removeprefix(prefix))
+    prefix, bare = names.split_bag_name(name)
+    if bare != name:
+        return things.find_child(conn, find_bag_id(caller, prefix), bare)
     for bag in list_bag_ids(caller):
         thing = things.find_child(conn, bag, name)
         if thing is not None:
@@ -124,8 +129,7 @@ async def _list_known_names(caller: Caller, name: str) -> list[str]:
     """
     prefix, bare = names.split_bag_name(name)
     has_prefix = bare != name
-    bags = {"home": ["home"], "me": [caller.agent.id], "room": [caller.room_id]}
-    bag_ids = bags[prefix] if has_prefix else list_bag_ids(caller)
+    bag_ids = [find_bag_id(caller, prefix)] if has_prefix else list_bag_ids(caller)
     in_bags = await caller.world.store.read(
         lambda conn: [
             thing.name

@@ -20,6 +20,7 @@ from sshwarma.verbs.arguments import (
     Option,
     agent_options,
 )
+from sshwarma.verbs.resolve import find_bag_id, list_bag_ids
 from sshwarma.world import things
 from sshwarma.world.access import Member
 from sshwarma.world.caller import Caller
@@ -34,7 +35,7 @@ async def list_bag_options(
     caller: Caller, bag: str, *kinds: str, prefix: str = "", note: str = ""
 ) -> list[Option]:
     """List the things of a bag: `room`, `me` or `home`; `prefix` precedes their names."""
-    bag_id = {"room": caller.room_id, "me": caller.agent.id, "home": "home"}[bag]
+    bag_id = find_bag_id(caller, bag)
     kinds = kinds or ("data", "reference", "tool")
     read = partial(_read_bag, bag_id=bag_id, kinds=kinds)
     bag_things = await caller.world.memoized(("bag of kinds", bag_id, kinds), read)
@@ -79,7 +80,7 @@ async def complete_movable(request: CompletionRequest) -> list[Option]:
 async def complete_dropped(request: CompletionRequest) -> list[Option]:
     """List the names of dropped things of the room and of the caller, the last first."""
     caller = request.caller
-    bag_ids = [caller.room_id, caller.agent.id]
+    bag_ids = list_bag_ids(caller)
     names = await caller.world.store.read(
         lambda conn: things.read_deleted_names(conn, bag_ids, MAX_BAG_OPTIONS)
     )

@@ -9,11 +9,11 @@ from typing import Final
 from cachetools import LRUCache
 
 from sshwarma.common.rate_limit import TokenBucket
+from sshwarma.common.units import MIB
 from sshwarma.world.errors import RateLimited
 
 MAX_TRACKED_AGENTS: Final = 4096
 SECONDS_PER_HOUR: Final = 3600
-MIB: Final = 1 << 20
 
 
 class TextVolume:

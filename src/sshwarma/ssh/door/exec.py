@@ -17,7 +17,13 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
-from sshwarma.common.exit_status import EXIT_INTERNAL_ERROR, EXIT_INTERRUPTED
+from sshwarma.common.exit_status import (
+    EXIT_FAILED,
+    EXIT_INTERNAL_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USAGE,
+)
 from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import (
@@ -137,14 +143,14 @@ class ExecHandler(TaskHandler):
                     result = await wait_for_answers(caller, result)
         except WorldError as error:
             await self._refuse(error, line)
-            return 2 if isinstance(error, (Invalid, UnknownVerb)) else 1
+            return EXIT_USAGE if isinstance(error, (Invalid, UnknownVerb)) else EXIT_FAILED
         if self._json:
             await self._print_json(dump_json(result))
         elif isinstance(result, AttachmentData) and not self._channel.has_pty:
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
-        return 1 if is_failed_run(result) else 0
+        return EXIT_FAILED if is_failed_run(result) else EXIT_OK
 
     def _door_flags(self, command: str) -> tuple[str, str]:
         """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.
@@ -194,12 +200,12 @@ class ExecHandler(TaskHandler):
         name = caller.agent.name
         if self._json:
             await self._print_json({"registered": name})
-            return 0
+            return EXIT_OK
         note = " The code was not used." if len(command.split()) > 1 else ""
         await self._print(
             f"Your key is registered already: you are {name}.{note}{self._newline}".encode()
         )
-        return 0
+        return EXIT_OK
 
     async def _as_line(self, caller: Caller, command: str) -> str:
         """Return the command as a typed line: add the slash that a verb may omit here.

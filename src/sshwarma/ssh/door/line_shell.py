@@ -17,6 +17,12 @@ from dataclasses import dataclass
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.exit_status import (
+    EXIT_FAILED,
+    EXIT_INTERNAL_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+)
 from sshwarma.common.limits import MAX_PIPED_AHEAD_LINES, MAX_SHOWN_TEXT_CHARACTERS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.shorten import shorten_text
@@ -172,7 +178,7 @@ class LineShellHandler(TaskHandler):
     async def _run(self) -> None:
         world = self._context.world
         stops = [world.bus.on_agent(self._agent_id, self._on_private_event)]
-        status = 130  # if it is cancelled
+        status = EXIT_INTERRUPTED  # if it is cancelled
         try:
             # A client that hangs up during this has arrived and then departs.
             if problem := await movement.record_arrival(world, self._connection):
@@ -182,11 +188,11 @@ class LineShellHandler(TaskHandler):
                 self._print(unread)
             await self._run_lines()
             await self._output.drain()
-            status = 1 if self._failed else 0
+            status = EXIT_FAILED if self._failed else EXIT_OK
         except Exception:
             log.exception("plain shell failed")
             self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
-            status = 70
+            status = EXIT_INTERNAL_ERROR
         finally:
             self._stop_room()
             for stop in stops:
@@ -313,7 +319,7 @@ class LineShellHandler(TaskHandler):
 
     def _farewell(self, reason: str) -> None:
         self._print(block(line(reason)))
-        self._channel.exit(0)
+        self._channel.exit(EXIT_OK)
 
     def _print(self, drawn: Block) -> None:
         self._output.print(drawn)

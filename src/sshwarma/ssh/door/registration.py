@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
 from sshwarma.common.limits import (
     MAX_REGISTRATION_ANSWER_CHARACTERS,
     MAX_REGISTRATION_TRIES,
@@ -117,7 +118,7 @@ class RegistrationShellHandler(TaskHandler):
             self._say(f"\r\nTimed out after {REGISTRATION_TIMEOUT_SECONDS:.0f} s.\r\n")
             agent = None
         if agent is None:
-            self._channel.exit(1)
+            self._channel.exit(EXIT_FAILED)
             return
         self._say(f"Your key is registered: you are {agent.name} here from now on.\r\n\r\n")
         self._hand_over(agent.id)
@@ -128,7 +129,7 @@ class RegistrationShellHandler(TaskHandler):
             shell = self._make_shell(agent_id)
         except Rejected as error:  # disabled at the same moment
             self._say(f"{error.reason}\r\n")
-            self._channel.exit(1)
+            self._channel.exit(EXIT_FAILED)
             return
         typed, enter = "", "\r" if self._channel.has_pty else "\n"
         is_at_end = False
@@ -203,7 +204,7 @@ class RegistrationExecHandler(TaskHandler):
             self._channel.write_stderr(
                 f"{escape_controls(self._newcomer.reason)} Register: {usage}\n".encode()
             )
-            self._channel.exit(1)
+            self._channel.exit(EXIT_FAILED)
             return
         try:
             if self._authenticator.needs_invite:
@@ -214,7 +215,7 @@ class RegistrationExecHandler(TaskHandler):
                 agent = await self._authenticator.register(peer, peer.username)
         except WorldError as error:
             self._channel.write_stderr(f"{escape_controls(str(error))}\n".encode())
-            self._channel.exit(1)
+            self._channel.exit(EXIT_FAILED)
             return
         self._channel.write(f"Welcome, {agent.name}. Your key is registered.\n".encode())
-        self._channel.exit(0)
+        self._channel.exit(EXIT_OK)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door import arrival
@@ -221,8 +222,7 @@ class ShellHandler(ChannelHandler):
         self._connection.room_id = await arrival.find_start_room(world, agent, start)
         if self._ended:
             return
-        bus = world.bus
-        self._stops.append(bus.on_agent(agent.id, self._on_agent_event))
+        self._stops.append(world.bus.on_agent(agent.id, self._on_agent_event))
         if self._context.motd:
             self._print(block(*self._context.motd.split("\n")))
         hint = ("dim", "/help shows what you can do.")
@@ -358,7 +358,7 @@ class ShellHandler(ChannelHandler):
             return
         self.terminal.print(block(line(("dim", reason))))
         self.terminal.close()
-        self._channel.exit(0)
+        self._channel.exit(EXIT_OK)
         self._end()
 
     def _end(self) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 import asyncssh
 
+from sshwarma.common.exit_status import EXIT_FAILED
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.interfaces import ChannelHandler, ClientLink, HandlerFactory, Rejected
@@ -88,7 +89,7 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._handler = self._begin()
         except Rejected as error:
             self._chan.write_stderr(f"{error.reason}\r\n".encode())
-            self._chan.exit(1)
+            self._chan.exit(EXIT_FAILED)
         else:
             self._owner.on_channel_opened(self._chan)
 
