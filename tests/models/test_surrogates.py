@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from sshwarma.models.backend import StepRequest, StreamPart, TextDelta
+from sshwarma.models.backend import ReasoningDelta, StepRequest, StreamPart, TextDelta, ToolCall
 from sshwarma.models.surrogates import SurrogateJoiner
 from support.house import House, house, said_by
 
@@ -39,6 +39,24 @@ async def test_answer_with_half_a_pair_becomes_a_row(house: House) -> None:
     made = await house.says("alice", "@qwen hello")
     assert said_by(made, house, "qwen") == ["hi \U0001f600 and \ufffd"]
     assert await house.statuses() == ["completed"]
+
+
+async def test_half_a_pair_that_ends_the_reasoning_of_a_step_stays_in_that_step(
+    house: House,
+) -> None:
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if request.completed_calls:
+            yield ReasoningDelta("\ude00 second")
+            yield TextDelta("done")
+        else:
+            yield ReasoningDelta("first \ud83d")
+            yield ToolCall("1", "sshwarma__look", {})
+
+    house.backend.script = script
+    made = await house.says("alice", "@qwen hello")
+    thoughts = [row.content for row in made if row.kind == "thought"]
+    assert thoughts == ["first \ufffd", "\ufffd second"]
+    assert said_by(made, house, "qwen") == ["done"]
 
 
 async def test_turn_whose_text_cannot_be_stored_ends_with_a_notice(

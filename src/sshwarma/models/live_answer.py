@@ -83,7 +83,7 @@ class LiveAnswer:
 
     def take_reasoning(self) -> str:
         """Return and clear the reasoning, which becomes a row."""
-        text, self.reasoning = self.reasoning.strip(), ""
+        text, self.reasoning = (self.reasoning + self._reasoning_joiner.end()).strip(), ""
         return text
 
     def end(self) -> None:
