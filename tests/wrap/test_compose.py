@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, rows, turns
+from sshwarma.world.access import set_member
 from sshwarma.world.caller import Caller
+from sshwarma.world.questions import Question
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
@@ -53,11 +56,12 @@ class Setting:
             lambda tx: rows.append_row(tx, "lobby", "chat", text, author_id=model.id)
         )
 
-    async def received(self, question: str = "what now?") -> ModelContext:
-        caller = self.caller("qwen", "model")
+    async def received(self, question: str = "what now?", asker: str = "alice") -> ModelContext:
+        asked = Question(self.world.agents.find(asker).id, max_turns=1)
+        caller = replace(self.caller("qwen", "model"), question=asked)
         load = await self.world.loadout("lobby", caller.agent.id)
         tools = write_offers(offer_tools(load.usable))
-        return await self.composer.compose(caller, question, "alice", 2**62, tools=tools)
+        return await self.composer.compose(caller, question, asker, 2**62, tools=tools)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -127,6 +131,35 @@ async def test_room_data_wins_over_agent_data_of_the_same_name(setting: Setting)
     composed = await setting.received()
     assert "of the room" in composed.system
     assert "of alice" not in composed.system
+
+
+async def test_exit_to_a_private_room_is_named_only_for_who_may_know_of_it(
+    setting: Setting,
+) -> None:
+    bob = await setting.world.change(lambda tx: agents.create_agent(tx, "bob"))
+    for line in ("/create vault", "/portal down vault", "/portal north home"):
+        await setting.does(line)
+    room = await setting.world.find_room("vault")
+    await run_line(setting.caller("alice").with_room(room.id), "/room private")
+
+    async def name_exits(asker: str) -> str:
+        context = await setting.received(asker=asker)
+        assert bool(context.private_room_ids) == ("vault" in context.system)
+        return next(line for line in context.system.split("\n") if "north to home" in line)
+
+    async def add_member(agent_id: str) -> None:
+        await setting.world.change(
+            lambda tx: set_member(tx, room.id, agent_id, created_by=bob.id, role="member")
+        )
+
+    open_exits = await name_exits("bob")
+    assert "vault" not in open_exits
+    assert await name_exits("alice") == open_exits, "the model may not know of it"
+    await add_member(setting.world.agents.find("qwen").id)
+    assert "down to vault" in await name_exits("alice")
+    assert await name_exits("bob") == open_exits
+    await add_member(bob.id)
+    assert await name_exits("bob") == await name_exits("alice") != open_exits
 
 
 async def test_presence_and_notices_are_left_out(setting: Setting) -> None:

@@ -41,11 +41,19 @@ class ContextLog:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request that was sent: when, in Unix milliseconds, to which model, and its JSON body."""
+    """A request that was sent.
+
+    Attributes:
+        at: when, in Unix milliseconds.
+        model: name of the model at its provider.
+        body: its JSON body.
+        private_room_ids: ids of the private rooms that its context names.
+    """
 
     at: int
     model: str
     body: bytes
+    private_room_ids: frozenset[str] = frozenset()
 
 
 class SentRequestLog:

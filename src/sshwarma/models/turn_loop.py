@@ -228,7 +228,8 @@ class RunningTurn:
                 elif isinstance(part, AnswerCut):
                     self._live_answer.is_cut = True
                 elif isinstance(part, RequestSent):
-                    sent = SentRequest(now_ms(), backend.model, part.body)
+                    named = composed.private_room_ids
+                    sent = SentRequest(now_ms(), backend.model, part.body, named)
                     self._deps.sent_requests.record(self.turn.room_id, self.agent.id, sent)
                 else:
                     calls.append(part)

@@ -19,7 +19,6 @@ from sshwarma.common.limits import MAX_BAG_OPTIONS, MAX_EXACT_INTEGER, MAX_HISTO
 from sshwarma.world import things
 from sshwarma.world.access import PERMANENT_BAN_MINUTES
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import now_ms
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
 from sshwarma.world.things import Thing
 
@@ -83,11 +82,8 @@ class Arg:
 
 async def complete_rooms(request: CompletionRequest) -> list[Option]:
     """List the rooms that the caller may see."""
-    now = now_ms()
     return [
-        (room.name, room.description or room.vibe)
-        for room in await request.caller.world.rooms()
-        if room.is_listed_for(request.caller.agent, now)
+        (room.name, room.description or room.vibe) for room in await request.caller.known_rooms()
     ]
 
 

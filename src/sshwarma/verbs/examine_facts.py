@@ -56,7 +56,7 @@ async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
 async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
     """Return what a person wants to know of an agent: what it is, where it is, what it owns."""
     world, now = caller.world, now_ms()
-    rooms = {room.id: room for room in await world.rooms() if room.is_listed_for(caller.agent, now)}
+    rooms = {room.id: room for room in await caller.known_rooms()}
     places = [present for present in world.presence.everyone() if present.agent_id == agent.id]
     facts = {"Agent": places[0].kind(agent.kind) if places else agent.kind, "Role": agent.role}
     turns = services_of(caller).turns

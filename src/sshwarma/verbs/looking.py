@@ -285,7 +285,6 @@ async def rooms(caller: Caller) -> RoomList:
     For models:
         List the rooms to go to. For tools: list_rooms.
     """
-    now = now_ms()
     return RoomList(
         tuple(
             RoomListItem(
@@ -295,8 +294,7 @@ async def rooms(caller: Caller) -> RoomList:
                 room.description or room.vibe,
                 room.id == caller.room_id,
             )
-            for room in await caller.world.rooms()
-            if room.is_listed_for(caller.agent, now)
+            for room in await caller.known_rooms()
         )
     )
 

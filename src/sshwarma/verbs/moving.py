@@ -292,6 +292,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
         candidate.id
         for candidate in await world.rooms()
         if Right.ENTER in candidate.rights_of(caller.agent, now=now)
+        and caller.may_know_of(candidate, now)
     }
     path = exits.find_route(
         start.id,

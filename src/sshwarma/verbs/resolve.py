@@ -139,16 +139,11 @@ async def _list_known_names(caller: Caller, name: str) -> list[str]:
     )
     if has_prefix:
         return [f"{prefix}:{known}" for known in in_bags]
-    now = now_ms()
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     return [
         *in_bags,
         *(way.direction for way in await caller.visible_exits(await caller.room())),
-        *(
-            room.name
-            for room in await caller.world.rooms()
-            if room.is_listed_for(caller.agent, now)
-        ),
+        *(room.name for room in await caller.known_rooms()),
         *(agent.name for agent in caller.world.agents if not agent.retired),
         *(item.thing.label for item in (*load.tools, *load.data)),
     ]
@@ -169,7 +164,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             return False
         if link.kind == "room" and link.id != caller.room_id:
             room = await caller.world.room(link.id)
-            if not room.is_listed_for(caller.agent, now):
+            if not caller.may_know_of(room, now):
                 return False
             if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now=now):
                 raise caller.missing_right_error(Right.ENTER, room)

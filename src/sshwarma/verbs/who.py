@@ -9,7 +9,6 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, format_duration, view
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,8 @@ async def who(caller: Caller) -> PersonList:
     For models:
         List who is connected, and where.
     """
-    world, now = caller.world, now_ms()
-    names = {
-        room.id: room.name if room.is_listed_for(caller.agent, now) else "(private)"
-        for room in await world.rooms()
-    }
+    world = caller.world
+    names = {room.id: room.name for room in await caller.known_rooms()}
     listed_people = (
         PersonListItem(
             name=world.agents.name_of(present.agent_id),

@@ -20,7 +20,8 @@ from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound, Unavailable
+from sshwarma.world.errors import Conflict, Forbidden, NotFound, Unavailable
+from sshwarma.world.questions import Question
 from sshwarma.world.reader import next_call
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
@@ -144,6 +145,7 @@ async def wrap(
         sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
         if sent is None:
             raise NotFound(f"{agent.name} has been sent nothing here since the server started.")
+        await _require_known_rooms(caller, agent, sent.private_room_ids)
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
     details, context = await compose_for(caller, agent)
     # A terminal shows the layers; the request needs the provider's library, which loads slowly.
@@ -160,6 +162,21 @@ async def wrap(
     if body is None:
         raise Conflict(f"{agent.name} is sent no requests now: it cannot answer.")
     return ModelRequest(agent.name, None, body)
+
+
+async def _require_known_rooms(caller: Caller, agent: Agent, room_ids: frozenset[str]) -> None:
+    """Raise unless the caller may know of all rooms that a request to a model names.
+
+    Raises:
+        Forbidden: if it may not, or if one of them was deleted.
+    """
+    if room_ids - {room.id for room in await caller.known_rooms()}:
+        raise Forbidden(
+            f"The last request to {agent.name} names a private room that you may not know of.",
+            hint=next_call(
+                "{} shows what it would be sent for you.", "wrap", model=f"@{agent.name}"
+            ),
+        )
 
 
 async def _preview_request(
@@ -181,6 +198,7 @@ def _call_as(caller: Caller, model: Agent) -> Caller:
         agent=model,
         room_id=caller.room_id,
         door="model",
+        question=Question(caller.agent.id, caller.limits.turns_per_question),
     )
 
 

@@ -126,16 +126,32 @@ class Caller:
         Raises:
             NotFound: with the same text for a hidden room and a missing one.
         """
-        now = now_ms()
         with contextlib.suppress(NotFound):
             room = await self.world.find_room(name)
-            if room.is_listed_for(self.agent, now):
+            if self.may_know_of(room, now_ms()):
                 return room
-        rooms = await self.world.rooms()
-        names = [room.name for room in rooms if room.is_listed_for(self.agent, now)]
+        names = [room.name for room in await self.known_rooms()]
         raise unknown_name_error(
             "room", name, known=names, hint=next_call("{} lists them.", "rooms")
         )
+
+    def may_know_of(self, room: Room, now: int) -> bool:
+        """Return whether the caller may know that a room exists, at the time `now` (ms).
+
+        A model that answers may know no more than the person who reads the answer.
+        """
+        readers = [self.agent]
+        if self.question is not None:
+            person = self.world.agents.get(self.question.person_id)
+            if person is None:
+                return False
+            readers.append(person)
+        return all(room.is_listed_for(reader, now) for reader in readers)
+
+    async def known_rooms(self) -> list[Room]:
+        """Return the rooms that the caller may know of, by name; without bags and exits."""
+        now = now_ms()
+        return [room for room in await self.world.rooms() if self.may_know_of(room, now)]
 
     async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
         """Return the exits of a room, without those to rooms that the caller may not know of."""
@@ -144,7 +160,7 @@ class Caller:
         return tuple(
             way
             for way in room.exits
-            if (target := rooms.get(way.to_id)) and target.is_listed_for(self.agent, now)
+            if (target := rooms.get(way.to_id)) and self.may_know_of(target, now)
         )
 
     async def in_room(self, name: str) -> Caller:

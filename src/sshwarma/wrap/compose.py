@@ -75,6 +75,7 @@ class ModelContext:
         turns: the turns of the window, oldest first.
         summarized_turn_ids: ids of the turns that are summarized in a line.
         notices: descriptions of problems.
+        private_room_ids: ids of the private rooms that it names.
     """
 
     layers: tuple[Layer, ...]
@@ -84,6 +85,7 @@ class ModelContext:
     window_size: int = 0
     tools: str = ""  # a digest of the tool descriptions
     tool_tokens: int = 0
+    private_room_ids: frozenset[str] = frozenset()
 
     @property
     def system(self) -> str:
@@ -175,18 +177,13 @@ class ContextComposer:
         Raises:
             LuaError: if the script that is shipped with the program fails too.
         """
-        world, agent = caller.world, caller.agent
-        room = await caller.room()
-        load = await world.loadout(room.id, agent.id)
-        states = await world.states(room.id)
-        unloaded = await world.memoized(
-            ("unloaded", room.id, agent.id), lambda conn: unloaded_namespaces(conn, load, states)
-        )
+        room = await _read_known_room(caller)
+        load = await caller.world.loadout(room.id, caller.agent.id)
         log_window, state, policies = await self._read_log(caller, room, before)
         snapshot = build_snapshot(caller, room, load, log_window, question, asker) | {
             "prompts": self._prompts,
             "state": state,
-            "namespaces": unloaded,
+            "namespaces": await _read_unloaded(caller, load),
         }
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
@@ -206,6 +203,7 @@ class ContextComposer:
             window_size=log_window.size,
             tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
             tool_tokens=tool_tokens,
+            private_room_ids=await _list_private_rooms(caller, room),
         )
 
     async def _read_log(
@@ -290,6 +288,29 @@ class ContextComposer:
                     value["text"] = frame_text(f"[{thing.name}] ", text)
             results.append((thing.name, value))
         return results
+
+
+async def _read_known_room(caller: Caller) -> Room:
+    """Return the caller's room, without exits that the model or who asks it may not know of."""
+    room = await caller.room()
+    return replace(room, exits=await caller.visible_exits(room))
+
+
+async def _list_private_rooms(caller: Caller, room: Room) -> frozenset[str]:
+    """Return the ids of the private rooms among those that the exits of a room lead to."""
+    rooms = await caller.world.rooms_by_id()
+    ids = {way.to_id for way in room.exits}
+    return frozenset(id for id in ids if id not in rooms or rooms[id].mode == "private")
+
+
+async def _read_unloaded(caller: Caller, load: Loadout) -> list[dict[str, str]]:
+    """Return the namespaces without any tool in a loadout of the caller."""
+    world, room_id = caller.world, caller.room_id
+    states = await world.states(room_id)
+    return await world.memoized(
+        ("unloaded", room_id, caller.agent.id),
+        lambda conn: unloaded_namespaces(conn, load, states),
+    )
 
 
 def _make_transcript(

@@ -28,7 +28,6 @@ from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import PresenceChanged, RowAppended, WorldChanged
-from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -239,11 +238,7 @@ class ChangeNotifier:
             return (await self._tool_lists.get_tool_list(caller)).signature
         if kind is PromptsListChanged:
             return await prompts.prompts_signature(caller)
-        now = now_ms()
-        rooms = await self._world.rooms()
-        return caller.room_id, tuple(
-            (room.id, room.name) for room in rooms if room.is_listed_for(caller.agent, now)
-        )
+        return caller.room_id, tuple((room.id, room.name) for room in await caller.known_rooms())
 
     def _send(self, listener: ChangeListener, event: ServerEvent) -> None:
         if listener not in self._listeners:

@@ -1,0 +1,97 @@
+"""Private rooms: named to a model only if it and the person who asks may know of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from sshwarma.models.backend import RequestSent, StepRequest, StreamPart, TextDelta, ToolCall
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.world.access import set_member
+from sshwarma.world.errors import Forbidden
+from sshwarma.wrap.compose import ModelContext
+from support.house import House
+
+CALLS = {
+    "sshwarma__look": {},
+    "sshwarma__exits": {},
+    "sshwarma__rooms": {},
+    "sshwarma__go": {"direction": "west"},
+    "sshwarma__join": {"room": "valt"},
+    "sshwarma__join_room": {"room": "vault"},
+}
+"""Calls whose results and refusals name rooms."""
+
+
+@pytest.fixture
+async def vault(house: House) -> House:
+    """A private room below the lobby, of which alice and qwen may know, and bob may not."""
+    for line in ("/create vault", "/portal down vault", "/portal north home"):
+        await run_line(house.caller("alice"), line)
+    alice, qwen = house.world.agents.find("alice"), house.world.agents.find("qwen")
+    room = await house.world.find_room("vault")
+    await run_line(house.caller("alice").with_room(room.id), "/room private")
+    await house.world.change(
+        lambda tx: set_member(tx, room.id, qwen.id, created_by=alice.id, role="member")
+    )
+    return house
+
+
+async def results_for(house: House, asker: str) -> dict[str, str]:
+    """The results of calls that qwen makes for somebody, by the name of the tool."""
+    results: dict[str, str] = {}
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if not request.completed_calls:
+            for name, arguments in CALLS.items():
+                yield ToolCall(name, name.replace("join_room", "join"), dict(arguments))
+            return
+        results.update((done.call.id, done.text) for done in request.completed_calls)
+        yield TextDelta("done")
+
+    house.backend.script = script
+    await house.says(asker, "@qwen where can we go?")
+    return results
+
+
+async def test_tools_name_private_rooms_only_for_who_may_know_of_them(vault: House) -> None:
+    await run_line(vault.caller("alice"), "/equip room sshwarma:look,exits,rooms,go,join")
+    before = await results_for(vault, "bob")
+    assert before.keys() == CALLS.keys()
+    for name, text in before.items():
+        assert "down" not in text, name
+        assert "vault" not in text or name == "sshwarma__join_room", name
+    assert before["sshwarma__join_room"].startswith("Unknown room vault")
+    assert "north" in before["sshwarma__look"]
+    shown = await results_for(vault, "alice")
+    for name in ("sshwarma__look", "sshwarma__exits", "sshwarma__rooms", "sshwarma__join"):
+        assert "vault" in shown[name], name
+    assert "down" in shown["sshwarma__go"]
+    after = await results_for(vault, "bob")
+    assert {name: after[name] for name in CALLS} == before, "nothing is left of alice's question"
+
+
+async def test_last_request_that_names_a_private_room_is_hidden_from_others(
+    vault: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await vault.world.find_room("vault")
+    context = ModelContext((), private_room_ids=frozenset({room.id}))
+
+    async def compose(*args: object, **values: object) -> ModelContext:
+        return context
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        yield RequestSent(b'{"system": "down to vault"}')
+        yield TextDelta("done")
+
+    monkeypatch.setattr(vault.services.composer, "compose", compose)
+    vault.backend.script, vault.backend.context_tokens = script, 1_000
+    await vault.says("alice", "@qwen hello")
+    shown = await run_line(vault.caller("alice"), "/wrap @qwen last")
+    assert shown.body == {"system": "down to vault"}
+    with pytest.raises(Forbidden, match="a private room that you may not know of"):
+        await run_line(vault.caller("bob"), "/wrap @qwen last")
+    context = ModelContext(())
+    await vault.says("alice", "@qwen hello")
+    assert (await run_line(vault.caller("bob"), "/wrap @qwen last")).body
