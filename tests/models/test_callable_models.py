@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from sshwarma.settings import ModelSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.world import agents
 from sshwarma.world.errors import Forbidden, WorldError
+from sshwarma.wrap.compose import ModelContext
 from support.house import House, said_by
 
 
@@ -89,3 +91,29 @@ async def test_unknown_mention_near_a_model_says_so_to_its_author(
     house: House, text: str, note: str
 ) -> None:
     assert (await run_line(house.caller("alice"), text)).note == note
+
+
+async def test_wrap_writes_the_request_only_where_it_is_shown(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing it imports the library of the provider, which takes seconds."""
+
+    async def compose(*args: object, **values: object) -> ModelContext:
+        return ModelContext(())
+
+    async def preview_request(*args: object) -> bytes:
+        return b'{"model": "scripted"}'
+
+    monkeypatch.setattr(house.services.composer, "compose", compose)
+    monkeypatch.setattr(house.turns, "preview_request", preview_request)
+    house.backend.context_tokens = 1_000
+    alice = house.caller("alice")
+    for caller, is_shown in (
+        (alice, False),
+        (replace(alice, door="exec"), False),
+        (replace(alice, door="exec", wants_json=True), True),
+        (replace(alice, door="web"), True),
+    ):
+        wrapped = await run_line(caller, "/wrap @qwen")
+        assert (wrapped.request is not None) == is_shown, caller.door
+        assert (await run_line(caller, "/wrap @qwen request")).body == {"model": "scripted"}

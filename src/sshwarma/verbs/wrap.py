@@ -51,8 +51,8 @@ class WrappedContext:
 
     Attributes:
         cached_tokens: size of its start that is equal to the last request.
-        request: the body of the request, as its provider would receive it; None at a terminal,
-            which shows the layers, and if it cannot be written.
+        request: the body of the request, as its provider would receive it; None where people
+            read the layers, over ssh without --json, and if it cannot be written.
     """
 
     model: str
@@ -148,8 +148,9 @@ async def wrap(
         await _require_known_rooms(caller, agent, sent.private_room_ids)
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
     details, context = await compose_for(caller, agent)
-    # A terminal shows the layers; the request needs the provider's library, which loads slowly.
-    if which is None and caller.door == "ssh":
+    # The view shows the layers; the request needs the provider's library, which loads slowly.
+    is_drawn = caller.door in ("ssh", "exec") and not caller.wants_json
+    if which is None and is_drawn:
         return details
     try:
         body = await _preview_request(caller, agent, context)

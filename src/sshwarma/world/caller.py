@@ -68,6 +68,7 @@ class Caller:
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
         scope: the scope of the token used.
+        wants_json: whether a command over ssh prints all fields of its result, not its view.
         on_progress: shows a few words of progress, where the door can.
     """
 
@@ -83,6 +84,7 @@ class Caller:
     question: Question | None = None
     call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
+    wants_json: bool = False
     on_progress: Callable[[str], None] | None = None
 
     @property

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import json
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -126,7 +127,7 @@ class ExecHandler(TaskHandler):
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", None)
-                caller = await caller.in_accessible_room()
+                caller = await replace(caller, wants_json=self._json).in_accessible_room()
                 if room_name:
                     caller = await caller.in_room(room_name)
                 if await self._is_registration(caller, line):
