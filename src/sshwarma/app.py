@@ -213,6 +213,9 @@ class App:
         stack.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, settings.limits, settings.http, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
+        registry = CollectorRegistry()
+        # No door listens before a sign-in has its redirect address, which needs the port of HTTP.
+        http = self._bind_http(mcp, line_rate, registry)
         with _listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
@@ -223,23 +226,35 @@ class App:
             )
         stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         stack.push_async_callback(self._watchers.cancel)
-        registry = CollectorRegistry()
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
-        sign_ins = services.hub.oauth_sign_ins
-        if settings.http.listen != "off":
-            api = HttpApi(self.world, services, settings.limits, line_rate)
-            http = HttpServer(
-                self.world, registry, api, {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
-            )
+        if http is not None:
             with _listening_at(settings.http.listen, "--http"):
-                await http.start(*split_address(settings.http.listen))
+                await http.serve()
             stack.push_async_callback(http.stop)
             self.http = http
-        sign_ins.client_metadata = make_client_metadata(
-            settings.http, self.http.port if self.http else None
-        )
         stack.push_async_callback(mcp.stop)
+
+    def _bind_http(
+        self, mcp: McpServer, line_rate: LineRateLimiter, registry: CollectorRegistry
+    ) -> HttpServer | None:
+        """Take the address of the HTTP server, for sign-ins too; None if it is off.
+
+        Raises:
+            OSError: if it cannot listen there.
+        """
+        settings, sign_ins = self.settings, self.services.hub.oauth_sign_ins
+        http: HttpServer | None = None
+        if settings.http.listen != "off":
+            api = HttpApi(self.world, self.services, settings.limits, line_rate)
+            routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
+            http = HttpServer(self.world, registry, api, routes)
+            with _listening_at(settings.http.listen, "--http"):
+                http.bind(*split_address(settings.http.listen))
+            self._parts.callback(http.unbind)
+        port = http.port if http is not None else None
+        sign_ins.client_metadata = make_client_metadata(settings.http, port)
+        return http
 
     async def _get_ready(self) -> None:
         """Watch for changes, and listen on the control socket, which says that it is ready."""

@@ -206,7 +206,8 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     http = HttpServer(
         world, CollectorRegistry(), HttpApi(world, services, bounds, pace), {"/mcp": door.http}
     )
-    await http.start("127.0.0.1", 0)
+    http.bind("127.0.0.1", 0)
+    await http.serve()
     yield Served(world, bounds, f"http://127.0.0.1:{http.port}/mcp", door.clients, workshop)
     await door.stop()
     await http.stop()

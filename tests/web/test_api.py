@@ -86,7 +86,8 @@ async def web(world_file: Path) -> AsyncIterator[Client]:
         CollectorRegistry(),
         HttpApi(world, make_services(world), LIMITS, LineRateLimiter(PER_10_SECONDS)),
     )
-    await http.start("127.0.0.1", 0)
+    http.bind("127.0.0.1", 0)
+    await http.serve()
     yield Client(world, http.port)
     await http.stop()
     await world.close()

@@ -41,7 +41,8 @@ async def port(world: World) -> AsyncIterator[int]:
         CollectorRegistry(),
         HttpApi(world, make_services(world), LimitSettings(), LineRateLimiter(1_000)),
     )
-    await http.start("127.0.0.1", 0)
+    http.bind("127.0.0.1", 0)
+    await http.serve()
     yield http.port
     await http.stop()
 

@@ -51,7 +51,7 @@ class _AsgiEndpoint:
 
 
 class HttpServer:
-    """The HTTP server; `start` returns when it accepts connections."""
+    """The HTTP server: `bind` takes its address, `serve` returns when it accepts connections."""
 
     def __init__(
         self,
@@ -65,12 +65,15 @@ class HttpServer:
         self._api = api
         self._others = routes or {}
         self._registry = registry
+        self._listening: socket.socket | None = None
         self._server: _EmbeddedServer | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen at HOST:PORT; port 0 picks a free one and stores it in `port`.
+    def bind(self, host: str, port: int) -> None:
+        """Take HOST:PORT; port 0 picks a free one and stores it in `port`.
+
+        Clients that connect now are accepted once the server serves.
 
         Raises:
             OSError: if the server cannot listen at the address.
@@ -80,10 +83,23 @@ class HttpServer:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
+            listening.listen()
         except OSError:
             listening.close()
             raise
+        self._listening = listening
         self.port = int(listening.getsockname()[1])
+
+    def unbind(self) -> None:
+        """Give the address back, if the server has one."""
+        if self._listening is not None:
+            self._listening.close()
+
+    async def serve(self) -> None:
+        """Accept connections at the bound address."""
+        listening = self._listening
+        if listening is None:
+            raise RuntimeError("bind comes first")
         app = Starlette(
             routes=[
                 Route("/healthz", self._health),
