@@ -49,6 +49,11 @@ def suggest_names(near: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
+def suggest_near_names(name: str, known: Iterable[str]) -> str:
+    """Return "Did you mean look or leave?" with the known names near a mistyped one, or ""."""
+    return suggest_names(find_near_names(name, known))
+
+
 def _is_exchange(name: str, other: str) -> bool:
     """Return whether two names differ in two neighbouring letters that are exchanged."""
     if len(name) != len(other):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_ALIAS_CHARACTERS, MAX_ALIAS_MEANING_CHARACTERS, MAX_ALIASES
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
@@ -103,6 +103,5 @@ def _check_exists(alias: str, known: Mapping[str, str]) -> None:
     if alias not in known:
         raise NotFound(
             f"You have no alias {shorten_name(alias)}.",
-            hint=suggest_names(find_near_names(alias, known))
-            or next_call("{} lists yours.", "alias"),
+            hint=suggest_near_names(alias, known) or next_call("{} lists yours.", "alias"),
         )

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, func, select
 
 from sshwarma.common.limits import MAX_URL_CHARACTERS
-from sshwarma.common.near_names import MAX_COMPARED_NAMES, find_near_names, suggest_names
+from sshwarma.common.near_names import MAX_COMPARED_NAMES, suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
@@ -311,7 +311,7 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
         dropped = await caller.world.store.read(
             lambda conn: things.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
         )
-        near = suggest_names(find_near_names(bare, dropped))
+        near = suggest_near_names(bare, dropped)
         raise NotFound(
             f"Nothing named {shorten_name(name)} was dropped here.",
             hint=near or next_call("{} restores a room.", "room restore", name=name),

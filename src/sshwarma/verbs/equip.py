@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
@@ -361,10 +361,9 @@ def _match_patterns(
             for thing in equipment.match_things(conn, "*", bag_ids)
             if all(map(is_open, chains.ancestors_of(thing)))
         )
-        near = find_near_names(unmatched[0], known) if unmatched else []
+        near = suggest_near_names(unmatched[0], known) if unmatched else ""
         raise NotFound(
             f"Nothing matches {shorten_text(', '.join(unmatched))}.",
-            hint=suggest_names(near)
-            or next_call("{} shows what can be equipped.", "inv show", inventory="all"),
+            hint=near or next_call("{} shows what can be equipped.", "inv show", inventory="all"),
         )
     return list(matching.values()), unmatched

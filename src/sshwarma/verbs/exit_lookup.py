@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.world import names
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
@@ -22,7 +22,7 @@ async def find_exit(caller: Caller, direction: str) -> Exit:
     if wanted in exits:
         return exits[wanted]
     listed = f"Exits: {', '.join(exits)}." if exits else "This room has no exits."
-    near = suggest_names(find_near_names(wanted, exits))
+    near = suggest_near_names(wanted, exits)
     raise NotFound(f"Unknown exit {wanted}.", hint=f"{near} {listed}".strip())
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import sshwarma
 from sshwarma.common.limit_text import fill_limits
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import find_near_names, suggest_names, suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.models.how_to import HowTo, parse_how_tos
 from sshwarma.terminal.text import Block, Line, block, line, reflowed, text_lines
@@ -242,8 +242,8 @@ async def show_help(
     text = load_help_topics().get(topic.lower())
     if text is not None:
         return HelpTopic(topic.lower(), text)
-    near_names = find_near_names(name, [*verb_names(), *load_help_topics()])
-    hint = suggest_names(near_names) or next_call("{} lists verbs and topics.", "help")
+    near = suggest_near_names(name, [*verb_names(), *load_help_topics()])
+    hint = near or next_call("{} lists verbs and topics.", "help")
     raise NotFound(f"Unknown help topic {shorten_name(topic)}.", hint=hint)
 
 

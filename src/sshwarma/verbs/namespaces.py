@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
@@ -235,7 +235,7 @@ async def set_namespace(
     await _require_maker(caller, thing)
     field = "title" if field == "name" else field
     if field not in FIELD_EXAMPLES:
-        near = suggest_names(find_near_names(field, FIELD_EXAMPLES))
+        near = suggest_near_names(field, FIELD_EXAMPLES)
         hint = near or f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
         raise Invalid(f"Unknown field {shorten_name(field)}.", hint=hint)
     text = "" if value.strip() == "-" and field != "leave_out" else value.strip()

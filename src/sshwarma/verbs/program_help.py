@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_verb, find_entry, find_verb
@@ -109,7 +109,7 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
     if tool_verb is None or tool_verb not in verbs_by_name.values():
         raise NotFound(
             f"Unknown help topic {shorten_name(topic)}.",
-            hint=suggest_names(find_near_names(bare, verbs_by_name))
+            hint=suggest_near_names(bare, verbs_by_name)
             or "Without a topic, help lists the tools.",
         )
     return _describe_tool(reader, tool_verb)

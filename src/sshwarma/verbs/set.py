@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import format_given
 from sshwarma.terminal.text import Block, block, line
@@ -117,7 +117,7 @@ async def change_user_setting(
     if known is None:
         raise NotFound(
             f"Unknown setting {shorten_name(setting)}.",
-            hint=suggest_names(find_near_names(setting, USER_SETTINGS))
+            hint=suggest_near_names(setting, USER_SETTINGS)
             or f"Choose one of: {', '.join(USER_SETTINGS)}.",
         )
     if value is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from sshwarma.common.limits import MAX_ROOM_STATES
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
@@ -197,7 +197,7 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
 
     is_changed = await caller.change(work)
     if not is_changed:
-        near = "" if holds else suggest_names(find_near_names(name, held))
+        near = "" if holds else suggest_near_names(name, held)
         problem = f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
         return Confirmation(f"{problem} {near}".rstrip())
     if holds:

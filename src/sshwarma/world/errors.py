@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.reader import PERSON, Hint, Reader, hint_text
 
@@ -137,9 +137,8 @@ def unknown_name_error(
         known: names that the caller may see, among which near ones are suggested.
         hint: what lists the names, if none is near.
     """
-    suggestions = find_near_names(name, known)
     place = f" {where}" if where else ""
     return NotFound(
         f"Unknown {kind} {shorten_name(name) or EMPTY_NAME}{place}.",
-        hint=suggest_names(suggestions) or hint,
+        hint=suggest_near_names(name, known) or hint,
     )
