@@ -13,7 +13,7 @@ from sshwarma.world.errors import Forbidden
 from sshwarma.wrap.compose import ModelContext
 from support.house import House
 
-CALLS = {
+CALLS: dict[str, dict[str, str]] = {
     "sshwarma__look": {},
     "sshwarma__exits": {},
     "sshwarma__rooms": {},
@@ -38,13 +38,15 @@ async def vault(house: House) -> House:
     return house
 
 
-async def results_for(house: House, asker: str) -> dict[str, str]:
+async def results_for(
+    house: House, asker: str, calls: dict[str, dict[str, str]] = CALLS
+) -> dict[str, str]:
     """The results of calls that qwen makes for somebody, by the name of the tool."""
     results: dict[str, str] = {}
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.completed_calls:
-            for name, arguments in CALLS.items():
+            for name, arguments in calls.items():
                 yield ToolCall(name, name.replace("join_room", "join"), dict(arguments))
             return
         results.update((done.call.id, done.text) for done in request.completed_calls)
@@ -95,3 +97,25 @@ async def test_last_request_that_names_a_private_room_is_hidden_from_others(
     context = ModelContext(())
     await vault.says("alice", "@qwen hello")
     assert (await run_line(vault.caller("bob"), "/wrap @qwen last")).body
+
+
+READS: dict[str, dict[str, str]] = {
+    "global__search": {"text": "sapphire"},
+    "sshwarma__sql": {"text": "SELECT content FROM rows WHERE content LIKE '%sapphire%'"},
+}
+"""Calls that read the logs of other rooms and private conversations."""
+
+
+@pytest.mark.process  # a report runs in one
+async def test_model_reads_other_logs_only_for_who_may_read_them(vault: House) -> None:
+    """A row of the private room, and a private message of the model to alice."""
+    room = await vault.world.find_room("vault")
+    await run_line(vault.caller("alice").with_room(room.id), "sapphire one")
+    await run_line(vault.caller("qwen"), "/tell alice sapphire two")
+    await run_line(vault.caller("alice"), "/equip room global:search,sshwarma:sql")
+    for_bob = await results_for(vault, "bob", READS)
+    assert for_bob.keys() == READS.keys()
+    for name, text in for_bob.items():
+        assert "sapphire one" not in text and "sapphire two" not in text, name
+    for name, text in (await results_for(vault, "alice", READS)).items():
+        assert "sapphire one" in text and "sapphire two" in text, name

@@ -26,10 +26,8 @@ from sshwarma.verbs.views import (
     view_for_reader,
 )
 from sshwarma.world import things
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import unknown_name_error
-from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.things import Thing
 
@@ -249,7 +247,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
 
 async def _may_see_addresses(caller: Caller) -> bool:
     """Return whether the caller may see the addresses of servers: admins only."""
-    return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now_ms())
+    return await caller.may_administer()
 
 
 def _format_address(caller: Caller, server: Thing, whole: bool) -> str:

@@ -169,5 +169,5 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now=now):
                 raise caller.missing_right_error(Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
-            return Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now)
+            return await caller.may_administer()
     return True

@@ -13,11 +13,10 @@ from sshwarma.verbs.history import HistoryEntry, history, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view_for_reader
-from sshwarma.world import private_messages, search
+from sshwarma.world import search
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
-from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Reader
 
 
@@ -110,16 +109,12 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
         raise Invalid(
             "The search has no words.", hint='Use words such as relay box, or "exact words".'
         )
-    world, now = caller.world, now_ms()
-    names = {
-        room.id: room.name
-        for room in await world.rooms()
-        if Right.ENTER in room.rights_of(caller.agent, now=now)
-    }
+    world = caller.world
+    names = {room.id: room.name for room in await caller.readable_rooms()}
+    logs = [*names, *await caller.readable_private_logs()]
     await world.index_rows()
 
     def look(conn: Connection) -> list[search.SearchHit]:
-        logs = [*names, *private_messages.read_private_logs(conn, caller.agent.id)]
         return search.search_rows(conn, words, logs, n + 1, dropped=dropped)
 
     hits = await world.store.read_search(look)

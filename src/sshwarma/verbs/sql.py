@@ -17,11 +17,10 @@ from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view, view_for_reader
-from sshwarma.world import private_messages, reports
+from sshwarma.world import reports
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError, unknown_name_error
-from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Reader, next_call
 
 MAX_CELL_CHARACTERS = 60
@@ -263,16 +262,10 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
             toolsets, toolset_mcp_servers, projects and project_memory, or the tables usage,
             tool_calls, turns, rows, things, equipped and exits; schema shows their columns.
     """
-    world, now = caller.world, now_ms()
-    rooms = [
-        room.id
-        for room in await world.rooms()
-        if Right.ENTER in room.rights_of(caller.agent, now=now)
-    ]
-    private_logs = await world.store.read(
-        lambda conn: private_messages.read_private_logs(conn, caller.agent.id)
-    )
-    admin = Right.ADMIN in (await caller.room()).rights_of(caller.agent, now=now)
+    world = caller.world
+    rooms = [readable.id for readable in await caller.readable_rooms()]
+    private_logs = await caller.readable_private_logs()
+    admin = await caller.may_administer()
     scope = reports.ReportScope(caller.agent.id, (*rooms, *private_logs), admin)
     try:
         answer = await world.reports.run_query(text, scope)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sshwarma.settings import LimitSettings
-from sshwarma.world import access, rows
+from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
@@ -137,18 +137,45 @@ class Caller:
             "room", name, known=names, hint=next_call("{} lists them.", "rooms")
         )
 
-    def may_know_of(self, room: Room, now: int) -> bool:
-        """Return whether the caller may know that a room exists, at the time `now` (ms).
+    @property
+    def readers(self) -> tuple[Agent, ...]:
+        """The agents that read what the caller is given.
 
-        A model that answers may know no more than the person who reads the answer.
+        The caller alone, or a model and the person whom it answers: it may tell that person
+        everything. Nobody if that person no longer exists.
         """
-        readers = [self.agent]
-        if self.question is not None:
-            person = self.world.agents.get(self.question.person_id)
-            if person is None:
-                return False
-            readers.append(person)
-        return all(room.is_listed_for(reader, now) for reader in readers)
+        if self.question is None:
+            return (self.agent,)
+        person = self.world.agents.get(self.question.person_id)
+        return () if person is None else (self.agent, person)
+
+    def may_know_of(self, room: Room, now: int) -> bool:
+        """Return whether all readers may know that a room exists, at the time `now` (ms)."""
+        readers = self.readers
+        return bool(readers) and all(room.is_listed_for(reader, now) for reader in readers)
+
+    async def readable_rooms(self) -> list[Room]:
+        """Return the rooms that all readers may enter, by name; without bags and exits."""
+        now, readers = now_ms(), self.readers
+        return [
+            room
+            for room in await self.world.rooms()
+            if readers and all(Right.ENTER in room.rights_of(reader, now=now) for reader in readers)
+        ]
+
+    async def readable_private_logs(self) -> list[str]:
+        """Return the ids of the private conversations in which all readers take part."""
+        ids = [reader.id for reader in self.readers]
+        return await self.world.store.read(
+            lambda conn: private_messages.read_private_logs(conn, *ids) if ids else []
+        )
+
+    async def may_administer(self) -> bool:
+        """Return whether all readers have the admin right in the caller's room."""
+        room, now, readers = await self.room(), now_ms(), self.readers
+        return bool(readers) and all(
+            Right.ADMIN in room.rights_of(reader, now=now) for reader in readers
+        )
 
     async def known_rooms(self) -> list[Room]:
         """Return the rooms that the caller may know of, by name; without bags and exits."""
@@ -183,7 +210,7 @@ class Caller:
         """
         now, own_id = now_ms(), self.agent.id
         rooms = await self.world.rooms_by_id()
-        admin = Right.ADMIN in (await self.room()).rights_of(self.agent, now=now)
+        admin = await self.may_administer()
 
         def is_open(thing: Thing) -> bool:
             if thing.kind == "agent":

@@ -27,12 +27,13 @@ def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None
     return log.id if log else None
 
 
-def read_private_logs(conn: Connection, agent_id: str) -> list[str]:
-    """Ids of every private log of an agent."""
+def read_private_logs(conn: Connection, agent_id: str, *others: str) -> list[str]:
+    """Ids of every private log of an agent; with `others`, of those between all of them."""
     query = select(things_table.c.id, things_table.c.name).where(
         things_table.c.parent_id == "directs", things_table.c.name.contains(agent_id)
     )
-    return [log_id for log_id, name in conn.execute(query) if agent_id in name.split("+")]
+    wanted = {agent_id, *others}
+    return [log_id for log_id, name in conn.execute(query) if wanted <= set(name.split("+"))]
 
 
 def read_last_sender(conn: Connection, agent_id: str) -> str | None:

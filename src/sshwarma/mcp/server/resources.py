@@ -31,10 +31,8 @@ from sshwarma.verbs.namespace_views import NamespaceDetails, NamespaceSummary
 from sshwarma.verbs.run import read_attachment
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, unknown_name_error
-from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import MCP_CLIENT
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -120,7 +118,6 @@ async def list_resources(caller: Caller) -> list[Resource]:
 
     These are the rooms it may enter, namespaces, and texts and links in its room's bag and its own.
     """
-    world, now = caller.world, now_ms()
     resources = [
         Resource(
             uri=make_uri("room", room.name),
@@ -128,8 +125,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
             title=f"Room {room.name}",
             description=room.description or room.vibe or None,
         )
-        for room in await world.rooms()
-        if Right.ENTER in room.rights_of(caller.agent, now=now)
+        for room in await caller.readable_rooms()
     ]
     names = {resource.name for resource in resources}
     resources += [
@@ -145,7 +141,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
     ]
     room = await caller.room()
     for bag, bag_id in ((room.name, room.id), ("me", caller.agent.id)):
-        texts = await world.memoized(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
+        texts = await caller.world.memoized(("texts", bag_id), partial(_list_texts, bag_id=bag_id))
         resources += [
             Resource(
                 uri=make_uri("thing", bag, thing.name),
@@ -267,12 +263,8 @@ async def resource_signature(
 
 async def complete_room_names(caller: Caller, start: str) -> list[str]:
     """Return the rooms with this prefix that the caller may enter."""
-    now = now_ms()
     return [
-        room.name
-        for room in await caller.world.rooms()
-        if room.name.startswith(start.lower())
-        and Right.ENTER in room.rights_of(caller.agent, now=now)
+        room.name for room in await caller.readable_rooms() if room.name.startswith(start.lower())
     ]
 
 
