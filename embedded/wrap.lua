@@ -3,17 +3,20 @@
 --
 --   { name =, stability =, side =, text =, budget = }     a text
 --   { name = "log", stability = "log", side = "conversation", rows = { first, last } }
+--   { name =, stability =, side = "conversation", messages = { { role =, text = }, ... } }
 --
 -- stability: release, model, room, epoch, log, turn, volatile; the composer sorts by it.
 -- side: "system" or "conversation". budget: tokens, 0 for no limit.
 --
 -- A data thing named `wrap.lua`, equipped on a room or an agent, replaces this script; it can import
--- the same two libraries.
+-- the same libraries.
 
 local layers = import("layers")
 local parts = import("parts")
+local small = import("small")
 
 function wrap(s)
+  if s.profile == "small" then return small.wrap(s, parts.equipped(s)) end
   local list = {}
   layers.add(list, "identity", "release", "system", parts.identity(s))
   layers.add(list, "charter", "release", "system", s.prompts.charter)

@@ -122,9 +122,11 @@ def _canonical(name: str) -> str:
 
 
 def _declared() -> dict[str, str]:
-    """Version ranges of the dependencies, by canonical name."""
+    """Version ranges of the dependencies and of the extra `local`, by canonical name."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    split = (re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", line) for line in project["dependencies"])
+    extra = project["optional-dependencies"]["local"]
+    lines = [*project["dependencies"], *extra]
+    split = (re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", line) for line in lines)
     return {_canonical(found[1]): found[2] for found in split if found}
 
 

@@ -10,6 +10,15 @@ function M.add(list, name, stability, side, text, budget)
   end
 end
 
+-- Adds messages of the conversation, each with a role ("user" or "assistant") and a text.
+function M.messages(list, name, stability, messages)
+  if #messages > 0 then
+    list[#list + 1] = {
+      name = name, stability = stability, side = "conversation", messages = messages,
+    }
+  end
+end
+
 -- Adds the rows of the room's log that are in the window.
 function M.log(list, log)
   if log.count > 0 then

@@ -103,7 +103,7 @@ child.wait()
 
 def test_servers_and_their_children_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     """As a power cut ends the server: nothing gets to say goodbye."""
-    launch = Path(__file__).parents[2] / "src" / "sshwarma" / "mcp" / "client" / "spawn.py"
+    launch = Path(__file__).parents[2] / "src" / "sshwarma" / "common" / "spawn.py"
     # A shell that ignores signals, and a child of it that reads nothing.
     script = "trap '' TERM HUP; sleep 1000 & echo $! > pids; echo $$ >> pids; sleep 1000"
     holder = subprocess.Popen(

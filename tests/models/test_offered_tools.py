@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+import rfc8785
 
 from sshwarma.models.backend import OfferedTool
 from sshwarma.models.offered_tools import offer_tools, write_offers
-from sshwarma.tools.compact_schema import make_compact_schema, make_model_schema
+from sshwarma.tools.compact_schema import make_compact_schema, make_model_schema, make_short_schema
 from sshwarma.verbs.registry import every_verb, tool_specs
 from sshwarma.world.bootstrap import BuiltinToolSpec
+from sshwarma.wrap.profiles import ContextProfile
 from sshwarma.wrap.tokens import estimate_tokens
 from support.house import House
 
@@ -85,3 +87,56 @@ def test_schemas_of_others_keep_their_meaning() -> None:
     assert properties["title"] == {"type": "string", "description": "a title"}
     assert make_model_schema(theirs)["required"] == ["who"]
     assert make_model_schema({}) == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "short"),
+    [
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "n": {
+                        "anyOf": [{"type": "integer", "maximum": 9}, {"type": "null"}],
+                        "default": None,
+                        "description": "Number.",
+                    },
+                    "kind": {"enum": ["a", "b"], "description": "Kind.", "title": "Kind"},
+                    "tags": {"type": "array", "items": {"type": "string", "maxLength": 3}},
+                },
+                "required": ["kind"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "n": {"type": "integer"},
+                    "kind": {"enum": ["a", "b"]},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["kind"],
+            },
+        ),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"$ref": "#/$defs/a", "$defs": {"a": {}}}),
+        ({"type": "object"}, {"type": "object"}),
+    ],
+)
+def test_short_schema_keeps_names_kinds_and_choices(
+    schema: dict[str, Any], short: dict[str, Any]
+) -> None:
+    assert make_short_schema(schema) == short
+
+
+@pytest.mark.parametrize("choice", ["all", "few"])
+def test_offered_schema_survives_canonical_json(choice: Literal["all", "few"]) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": -(2**63), "enum": [1, 2**60]}},
+        "$defs": {"big": {"const": 2**60}},
+    }
+    thing: Any = SimpleNamespace(
+        id="1", label="games:dice", description="Roll.", metadata={"input_schema": schema}
+    )
+    item: Any = SimpleNamespace(thing=thing)
+    (offer,) = offer_tools([item], ContextProfile("small", choice))
+    rfc8785.dumps(offer.input_schema)

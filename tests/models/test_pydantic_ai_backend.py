@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_RETRY_AFTER_SECONDS
-from sshwarma.models import providers, pydantic_ai_backend
+from sshwarma.models import model_client, providers
 from sshwarma.models.backend import (
     BackendError,
     CompletedCall,
@@ -84,7 +84,7 @@ async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Played]:
         made.waits.append(right_wait(fault, tried))
         return 0
 
-    monkeypatch.setattr(pydantic_ai_backend, "load_model", loaded)
+    monkeypatch.setattr(model_client, "load_model", loaded)
     monkeypatch.setattr(ModelFailure, "retry_delay", wait)
     yield made
     await made.backend.close()
@@ -318,7 +318,7 @@ async def test_concurrent_first_requests_load_once(monkeypatch: pytest.MonkeyPat
         time.sleep(0.02)  # in a thread: what importing does
         return object()
 
-    monkeypatch.setattr(pydantic_ai_backend, "load_model", loaded)
+    monkeypatch.setattr(model_client, "load_model", loaded)
     backend = PydanticAIBackend(settings(), {})
     first, second = await asyncio.gather(backend.ready(), backend.ready())
     assert first is second

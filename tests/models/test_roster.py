@@ -11,7 +11,7 @@ import pytest
 
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.limits import MAX_ADDED_MODELS
-from sshwarma.models import pydantic_ai_backend
+from sshwarma.models import model_client
 from sshwarma.models.backend import StepRequest, TextDelta
 from sshwarma.models.providers import LoadedModel
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
@@ -49,7 +49,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
         made.append(Http())
         return LoadedModel(settings.model, {}, Secret(""), made[-1])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pydantic_ai_backend, "load_model", load)
+    monkeypatch.setattr(model_client, "load_model", load)
     return made
 
 

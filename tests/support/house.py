@@ -29,6 +29,7 @@ from sshwarma.world.row import Row
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
 from support.rows import read_rows_after
 from support.services import NoLua, make_services
 
@@ -44,6 +45,8 @@ class Scripted:
     context_tokens: int = 0
     provider_kind: str = "scripted"
     result_tokens: int = 5_000
+    profile: ContextProfile = FULL_PROFILE
+    output_tokens: int | None = None
     last_failure: None = None
     is_failing: bool = False
     asked: list[StepRequest] = field(default_factory=list)

@@ -172,7 +172,8 @@ def test_concurrent_answers_have_separate_progress_lines(
     hers = sit(ann, 32, 24)
     going = Event()
     for name in ("opus", "qwen"):
-        model.will(name, f"{name} says a thing or two that take some rows. " * 9, going, "End.")
+        text = "".join(f"{name} says {n} thing or two that take some rows. " for n in range(9))
+        model.will(name, text, going, "End.")
     hers.enter("@opus @qwen both of you")
     hers.wait_for(lambda: len(re.findall(rf"^{SPINNER} \w+ [\d.]+s", hers.text, re.M)) == 2)
     hers.wait_for(lambda: sum("take some rows" in row for row in hers.lines) >= 4)

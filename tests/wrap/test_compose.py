@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from sshwarma.models.offered_tools import offer_tools, write_offers
+from sshwarma.models.offered_tools import offer_tools, summarize_tools
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
@@ -25,6 +25,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ContextReader
 from support.services import make_services
 
 SECONDS = 2.0
@@ -56,12 +57,21 @@ class Setting:
             lambda tx: rows.append_row(tx, "lobby", "chat", text, author_id=model.id)
         )
 
-    async def received(self, question: str = "what now?", asker: str = "alice") -> ModelContext:
+    async def received(
+        self,
+        question: str = "what now?",
+        profile: ContextProfile = FULL_PROFILE,
+        *,
+        asker: str = "alice",
+    ) -> ModelContext:
         asked = Question(self.world.agents.find(asker).id, max_turns=1)
         caller = replace(self.caller("qwen", "model"), question=asked)
         load = await self.world.loadout("lobby", caller.agent.id)
-        tools = write_offers(offer_tools(load.usable))
-        return await self.composer.compose(caller, question, asker, 2**62, tools=tools)
+        tools = summarize_tools(offer_tools(load.usable, profile))
+        reader = ContextReader(profile=profile.name)
+        return await self.composer.compose(
+            caller, question, asker, 2**62, tools=tools, reader=reader
+        )
 
 
 @pytest_asyncio.fixture(loop_scope="session")

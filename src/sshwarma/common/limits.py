@@ -333,6 +333,24 @@ DEFAULT_TURN_STEPS: Final = 12
 DEFAULT_TURN_SECONDS: Final = 600.0
 """Seconds of one turn of a model, unless its `turn_seconds` says otherwise."""
 
+LOCAL_MODEL_START_SECONDS: Final = 120.0
+"""Seconds in which llama.cpp must have loaded a local model."""
+
+MODEL_DOWNLOAD_TIMEOUT_SECONDS: Final = 600.0
+"""Seconds in which `/model add smol local` must have downloaded its model, about 98 MB."""
+
+DEFAULT_FULL_OUTPUT_TOKENS: Final = 8_000
+"""Tokens of an answer of one step, unless the model's `max_output_tokens` says otherwise. Models
+that reason need thousands before they answer."""
+
+DEFAULT_SMALL_OUTPUT_TOKENS: Final = 1_500
+"""Tokens of an answer of one step of a model with the profile small, unless `max_output_tokens`
+says otherwise."""
+
+MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
+"""Characters of an answer for each token that it may have: a server that ignores the limit of
+tokens is stopped there."""
+
 MAX_CALLS_PER_STEP: Final = 8
 """Tool calls of one step that are carried out; the others are refused."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from sshwarma.world.usage import TokenUsage
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,16 @@ class Backend(Protocol):
     @property
     def provider_kind(self) -> str:
         """The kind of provider. Tool calls of earlier turns are sent as calls to the same kind."""
+
+    @property
+    def profile(self) -> ContextProfile:
+        """How much the model is sent, and which tools it is offered."""
+        return FULL_PROFILE
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Most tokens of an answer of one step; None without a limit of its own."""
+        return None
 
     @property
     def last_failure(self) -> FailureRecord | None:

@@ -27,7 +27,7 @@ class LiveAnswer:
     def __init__(self, world: World, turn: Turn) -> None:
         self.text = ""
         self.reasoning = ""
-        self.is_cut = False  # whether it ended at a limit of its length
+        self.cut_reason = ""  # why it ended early, after the model's name
         self._world = world
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)
@@ -47,7 +47,6 @@ class LiveAnswer:
     def write(self, delta: str) -> None:
         """Add text to the answer."""
         delta = self._text_joiner.join(delta)
-        self.is_cut = self.is_cut or len(self.text) + len(delta) > MAX_ANSWER_CHARACTERS
         self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 

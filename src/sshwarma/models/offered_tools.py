@@ -3,19 +3,58 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
 
 from sshwarma.models.backend import OfferedTool
-from sshwarma.tools.compact_schema import make_model_schema
+from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
+from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.tools.names import model_tool_name
 from sshwarma.world.bootstrap import MODEL_TEXTS_KEY
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.things import Thing
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ToolSummary
+
+FEW_TOOLS: Final = (
+    "sshwarma:look",
+    "sshwarma:who",
+    "sshwarma:history",
+    "global:search",
+    "sshwarma:note",
+)
+"""Tools of the program itself that a small model is offered, where they are equipped."""
+
+OWN_NAMESPACES: Final = ("sshwarma:", "global:")
+"""Namespaces whose other tools a small model is not offered."""
+
+MAX_FEW_TOOLS: Final = 12
+"""Most tools that a small model is offered: FEW_TOOLS, then what people equipped."""
+
+MAX_SHORT_DESCRIPTION_CHARACTERS: Final = 120
+
+_FIRST_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
-def offer_tools(items: Iterable[LoadoutItem]) -> tuple[OfferedTool, ...]:
-    """Return tools as a model is offered them, in the same order."""
-    return tuple(_offer_tool(item.thing) for item in items)
+def offer_tools(
+    items: Iterable[LoadoutItem], profile: ContextProfile = FULL_PROFILE
+) -> tuple[OfferedTool, ...]:
+    """Return the tools that a model of a profile is offered, in the order of `items`."""
+    if profile.tools == "none":
+        return ()
+    if profile.tools == "all":
+        return tuple(_offer_tool(item.thing) for item in items)
+    return tuple(_shorten_offer(_offer_tool(item.thing)) for item in _choose_few(list(items)))
+
+
+def _choose_few(items: list[LoadoutItem]) -> list[LoadoutItem]:
+    """Return the tools of FEW_TOOLS and the first ones that people equipped."""
+    chosen = {item.thing.id for item in items if item.thing.label in FEW_TOOLS}
+    for item in items:
+        if len(chosen) < MAX_FEW_TOOLS and not item.thing.label.startswith(OWN_NAMESPACES):
+            chosen.add(item.thing.id)
+    return [item for item in items if item.thing.id in chosen]
 
 
 def _offer_tool(tool: Thing) -> OfferedTool:
@@ -25,11 +64,26 @@ def _offer_tool(tool: Thing) -> OfferedTool:
         model_tool_name(tool.label),
         tool.label,
         texts.get("description") or tool.description,
-        make_model_schema(
-            schema if isinstance(schema, dict) else {},
-            leave_out=texts.get("rarely_used", ()),
-            describe=not texts.get("explains_parameters"),
+        make_exact_schema(
+            make_model_schema(
+                schema if isinstance(schema, dict) else {},
+                leave_out=texts.get("rarely_used", ()),
+                describe=not texts.get("explains_parameters"),
+            )
         ),
+    )
+
+
+def _shorten_offer(offer: OfferedTool) -> OfferedTool:
+    """Return a tool with one sentence of description and a schema of names, kinds and choices."""
+    match = _FIRST_SENTENCE.match(offer.description)
+    text = " ".join((match[0] if match else offer.description).split())
+    if offer.canonical.startswith(OWN_NAMESPACES):
+        text = text.replace("@", "")  # our tools find an agent by its bare name, too
+    return replace(
+        offer,
+        description=text[:MAX_SHORT_DESCRIPTION_CHARACTERS],
+        input_schema=make_short_schema(offer.input_schema),
     )
 
 
@@ -39,3 +93,9 @@ def write_offers(offers: Iterable[OfferedTool]) -> str:
         offer.name + offer.description + json.dumps(offer.input_schema, separators=(",", ":"))
         for offer in sorted(offers, key=lambda offer: offer.name)
     )
+
+
+def summarize_tools(offers: Iterable[OfferedTool]) -> ToolSummary:
+    """Return what composing a context needs to know of the tools that a request offers."""
+    known = tuple(offers)
+    return ToolSummary(write_offers(known), {offer.canonical: offer.name for offer in known})

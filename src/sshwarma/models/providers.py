@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.models.backend import BackendError
+from sshwarma.models.local_process import LocalAddress
+from sshwarma.models.profiles import find_output_tokens
 from sshwarma.models.request_body import record_request
 from sshwarma.models.secrets import Secret, read_key
 from sshwarma.settings import ModelKind, ModelSettings
@@ -32,6 +34,7 @@ DEFAULT_BASE_URLS: Final[Mapping[ModelKind, str]] = {
     "google": "https://generativelanguage.googleapis.com",
     "ollama": "http://127.0.0.1:11434/v1",
     "llamacpp": "http://127.0.0.1:8080/v1",
+    "local": "llama.cpp on this server",  # for people: its process chooses a port
 }
 """Base URL of each kind unless the settings name one. It is passed to the SDKs explicitly, because
 they would otherwise read it, and so where to send the key, from their own environment variables."""
@@ -77,15 +80,25 @@ def base_url_of(settings: ModelSettings) -> str:
     return settings.base_url or DEFAULT_BASE_URLS[settings.kind]
 
 
-def load_model(settings: ModelSettings, environ: Mapping[str, str]) -> LoadedModel:
+def load_model(
+    settings: ModelSettings,
+    environ: Mapping[str, str],
+    address: LocalAddress | None = None,
+) -> LoadedModel:
     """Import the libraries of a model and create it.
 
     The first call takes seconds, so do not call it on the event loop.
 
+    Args:
+        settings: Settings of the model.
+        environ: Variables that may hold its key.
+        address: Where a model of kind local answers.
+
     Raises:
         BackendError: if its key or its package is missing.
     """
-    key = read_key(settings, environ)
+    key = address.key if address is not None else read_key(settings, environ)
+    url = address.url if address is not None else base_url_of(settings)
     if settings.kind == "google" and not _is_installed("google.genai"):
         raise BackendError(
             "models of kind google need another package: pip install 'pydantic-ai-slim[google]'"
@@ -97,7 +110,7 @@ def load_model(settings: ModelSettings, environ: Mapping[str, str]) -> LoadedMod
         http = create_async_httpx2_client()
         http.event_hooks["request"].append(record_request)
         kind = PROVIDER_KINDS[settings.kind]
-        model = kind.make(settings, base_url_of(settings), key.reveal() or PLACEHOLDER_KEY, http)
+        model = kind.make(settings, url, key.reveal() or PLACEHOLDER_KEY, http)
     return LoadedModel(model, _request_settings(settings, kind), key, http)
 
 
@@ -110,9 +123,11 @@ def _is_installed(module: str) -> bool:
 
 def _request_settings(settings: ModelSettings, kind: ProviderKind) -> Knobs:
     """Return the request settings; SDK retries are off, so that a turn can stop."""
-    options: dict[str, Any] = {"max_retries": 0}
-    if settings.max_output_tokens is not None:
-        options["max_tokens"] = settings.max_output_tokens
+    context_tokens = settings.context_tokens or kind.context_tokens
+    max_tokens = find_output_tokens(settings, context_tokens)
+    options: dict[str, Any] = {"max_retries": 0, "max_tokens": max_tokens}
+    if settings.seed is not None:
+        options["seed"] = settings.seed
     if settings.temperature is not None:
         options["temperature"] = settings.temperature
     if kind.supports_cache:
@@ -194,6 +209,9 @@ PROVIDER_KINDS: Final[Mapping[ModelKind, ProviderKind]] = {
         _make_ollama_model, merges_roles=True, has_tool_choice=False, context_tokens=8_000
     ),
     "llamacpp": ProviderKind(
+        _make_compatible_model, merges_roles=True, has_tool_choice=False, context_tokens=8_000
+    ),
+    "local": ProviderKind(
         _make_compatible_model, merges_roles=True, has_tool_choice=False, context_tokens=8_000
     ),
     "compatible": ProviderKind(

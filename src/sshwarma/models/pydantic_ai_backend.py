@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,15 @@ from sshwarma.models.errors import (
     expected_exceptions,
 )
 from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
+from sshwarma.models.model_client import ModelClient
 from sshwarma.models.prices import add_cost
-from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind, load_model
+from sshwarma.models.profiles import find_output_tokens, find_profile
+from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind
 from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
 from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
+from sshwarma.wrap.profiles import ContextProfile
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart
@@ -64,14 +67,9 @@ class PydanticAIBackend:
         self._settings = settings
         self._open_streams = 0
         self._is_retired = False
-        self._was_ready = False
         variables = os.environ if environ is None else environ
-        self._load = lambda: load_model(
-            settings, variables
-        )  # not a field, because `variables` has keys
+        self._client = ModelClient(settings, variables, self.context_tokens)
         self._responses = ResponseCache()
-        self._loaded: LoadedModel | None = None
-        self._load_lock = asyncio.Lock()
 
     @property
     def model(self) -> str:
@@ -94,32 +92,41 @@ class PydanticAIBackend:
         return self._settings.kind
 
     @property
+    def profile(self) -> ContextProfile:
+        """How much the model is sent, by its settings, kind and size."""
+        return find_profile(self._settings, self.context_tokens)
+
+    @property
+    def output_tokens(self) -> int:
+        """Most tokens of an answer of one step."""
+        return find_output_tokens(self._settings, self.context_tokens)
+
+    @property
     def settings(self) -> ModelSettings:
         """Settings of the model."""
         return self._settings
 
     async def ready(self) -> LoadedModel:
-        """Load the model now instead of at the first request.
+        """Load the model now instead of at the first request; start the process of a local one.
 
         Raises:
-            BackendError: if its key or a package is missing.
+            BackendError: if its key, a package or its file is missing.
         """
-        async with self._load_lock:
-            if self._loaded is None:
-                try:
-                    self._loaded = await asyncio.to_thread(self._load)
-                    self._was_ready = True
-                except BackendError as error:
-                    self._record_failure(error)
-                    raise
-            return self._loaded
+        with self._recording_failure():
+            return await self._client.ready()
+
+    async def preload(self) -> None:
+        """Do what takes seconds before the first question, but start no process.
+
+        Raises:
+            BackendError: as `ready`.
+        """
+        with self._recording_failure():
+            await self._client.preload()
 
     async def close(self) -> None:
         """Close the connections; a later request opens new ones."""
-        async with self._load_lock:
-            loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            await loaded.http_client.aclose()
+        await self._client.close()
 
     async def retire(self) -> None:
         """Close the connections when no answer is streaming."""
@@ -129,50 +136,53 @@ class PydanticAIBackend:
 
     def estimate_usage(self, request: StepRequest, text: str) -> TokenUsage | None:
         """See `MeteredBackend.estimate_usage`."""
-        if not self._was_ready:
+        if not self._client.was_ready:
             return None
         system = request.system or self._settings.prompt
         return add_cost(self._settings, estimate_usage(request, system, text, ()), None)
 
-    def _record_failure(self, failed: BackendError) -> None:
-        self.last_failure = FailureRecord(str(failed), time.time())
-        self.is_failing = True
+    @contextmanager
+    def _recording_failure(self) -> Iterator[None]:
+        """Record the failure that is raised inside."""
+        try:
+            yield
+        except BackendError as error:
+            self.last_failure = FailureRecord(str(error), time.time())
+            self.is_failing = True
+            raise
 
     async def stream(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         """See `Backend.stream`; retries only before the first part has arrived."""
         self._open_streams += 1
         try:
-            async with aclosing(self._stream_with_retries(await self.ready(), request)) as parts:
-                async for part in parts:
-                    yield part
+            with self._recording_failure():
+                async with aclosing(self._stream_with_retries(request)) as parts:
+                    async for part in parts:
+                        yield part
             self.is_failing = False
-        except BackendError as error:
-            self._record_failure(error)
-            raise
         finally:
             self._open_streams -= 1
             if self._is_retired and not self._open_streams:
                 await self.close()
 
     async def preview(self, request: StepRequest) -> bytes:
-        """See `PreviewBackend.preview`."""
-        loaded = await self.ready()
-        endings: tuple[type[Exception], ...] = (PreviewEnded, *expected_exceptions())
-        with preview_body() as record:
-            try:
-                async with aclosing(self._stream_once(loaded, request)) as parts:
-                    await anext(parts, None)
-            except endings as error:
-                if not record.body:
-                    failure = classify_error(error, self._settings, loaded.key, has_begun=False)
-                    raise failure.error from None
+        """See `PreviewBackend.preview`; it starts no process."""
+        async with self._client.preview() as loaded:
+            endings: tuple[type[Exception], ...] = (PreviewEnded, *expected_exceptions())
+            with preview_body() as record:
+                try:
+                    async with aclosing(self._stream_once(loaded, request)) as parts:
+                        await anext(parts, None)
+                except endings as error:
+                    if not record.body:
+                        failure = classify_error(error, self._settings, loaded.key, has_begun=False)
+                        raise failure.error from None
         return record.body
 
-    async def _stream_with_retries(
-        self, loaded: LoadedModel, request: StepRequest
-    ) -> AsyncGenerator[StreamPart, None]:
-        """Send the request, with retries."""
+    async def _stream_with_retries(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        """Send the request, with retries; each starts the process of a local model if it ended."""
         for attempt in count(1):
+            loaded = await self.ready()
             has_begun = False
             failure: ModelFailure | None = None
             record = begin_record()

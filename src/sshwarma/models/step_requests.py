@@ -16,6 +16,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import ContextMessage
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
 
 
 class StepRequestBuilder:
@@ -32,6 +33,7 @@ class StepRequestBuilder:
         context: ModelContext,
         steps: tuple[TurnStep, ...],
         *,
+        profile: ContextProfile = FULL_PROFILE,
         is_last: bool = False,
     ) -> StepRequest:
         """Return the request of the next step, with the tools that the model has now."""
@@ -41,7 +43,7 @@ class StepRequestBuilder:
             room=room.name,
             asker=self._asker,
             text=self._text,
-            tools=offer_tools(self._order_tools(load.usable)),
+            tools=offer_tools(self._order_tools(load.usable), profile),
             steps=steps,
             system=context.system,
             conversation=tuple(

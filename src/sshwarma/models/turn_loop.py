@@ -9,12 +9,13 @@ import asyncio
 import math
 from contextlib import aclosing
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 
 from sshwarma.common.limits import STALL_TIMEOUT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.models.answer_guard import AnswerGuard, describe_cut
 from sshwarma.models.backend import (
     AnswerCut,
     Backend,
@@ -31,7 +32,7 @@ from sshwarma.models.backend import (
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import count_result_characters, fit_results
 from sshwarma.models.live_answer import LiveAnswer
-from sshwarma.models.offered_tools import offer_tools, write_offers
+from sshwarma.models.offered_tools import offer_tools, summarize_tools
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
@@ -49,10 +50,9 @@ from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ANSWER_FRACTION, ModelContext
 from sshwarma.wrap.host import LuaError
+from sshwarma.wrap.profiles import ContextReader
 
 log = structlog.get_logger(__name__)
-
-CUT_ANSWER_NOTE: Final = "reached the maximum length of an answer; ask it to go on"
 
 
 class FollowUpHandler(Protocol):
@@ -202,8 +202,12 @@ class RunningTurn:
         is_last: bool,
     ) -> list[ToolCall]:
         """Run one step and return its tool calls."""
-        request = await self._requests.build(self._make_caller(), composed, steps, is_last=is_last)
+        request = await self._requests.build(
+            self._make_caller(), composed, steps, profile=backend.profile, is_last=is_last
+        )
         calls: list[ToolCall] = []
+        self._live_answer.cut_reason = ""
+        guard = AnswerGuard(self._live_answer, backend.output_tokens)
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
             while True:
@@ -218,15 +222,15 @@ class RunningTurn:
                     )
                     continue
                 self._live_answer.set_wait_reason("")
-                if isinstance(part, TextDelta):
-                    self._live_answer.write(part.delta)
-                elif isinstance(part, ReasoningDelta):
-                    self._live_answer.append_reasoning(part.delta)
+                if isinstance(part, TextDelta | ReasoningDelta):
+                    if guard.must_end(part):
+                        await self._append_reasoning()
+                        return []
                 elif isinstance(part, TokenUsage):
                     self._uncounted_step = None
                     await self._record_usage(backend.model, part)
                 elif isinstance(part, AnswerCut):
-                    self._live_answer.is_cut = True
+                    self._live_answer.cut_reason = describe_cut(backend.output_tokens)
                 elif isinstance(part, RequestSent):
                     named = composed.private_room_ids
                     sent = SentRequest(now_ms(), backend.model, part.body, named)
@@ -244,16 +248,17 @@ class RunningTurn:
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
         load = await self._world.loadout(self.turn.room_id, self.agent.id)
+        by_name = sorted(load.usable, key=lambda item: item.thing.label)
         try:
             context = await self._deps.composer.compose(
                 self._make_caller(),
                 question.content,
                 asker,
                 question.seq,
-                tools=write_offers(offer_tools(load.usable)),
+                tools=summarize_tools(offer_tools(by_name, backend.profile)),
                 budget=budget,
                 result_tokens=min(backend.result_tokens, budget // 2),
-                provider_kind=backend.provider_kind,
+                reader=ContextReader(backend.provider_kind, backend.profile.name),
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
@@ -319,7 +324,7 @@ class RunningTurn:
     async def _finish(self, status: TurnStatus, note: str) -> None:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
-        incomplete = note or (CUT_ANSWER_NOTE if self._live_answer.is_cut else "")
+        incomplete = note or self._live_answer.cut_reason
 
         def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
             row = None

@@ -27,6 +27,7 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
+from sshwarma.wrap.profiles import ContextProfile
 
 TURN_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped turns to end."""
@@ -85,6 +86,10 @@ class TurnRunner:
         """Return the kind of provider that answers for an agent."""
         return self._backends[agent.id].provider_kind
 
+    def profile_of(self, agent: Agent) -> ContextProfile:
+        """Return how much an agent's model is sent, and which tools it is offered."""
+        return self._backends[agent.id].profile
+
     def last_context(self, room_id: str, agent_id: str) -> ModelContext | None:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
@@ -115,7 +120,8 @@ class TurnRunner:
         backend = self._backends[caller.agent.id]
         if not isinstance(backend, PreviewBackend):
             return None
-        request = await StepRequestBuilder(asker, text).build(caller, context, ())
+        builder = StepRequestBuilder(asker, text)
+        request = await builder.build(caller, context, (), profile=backend.profile)
         return await backend.preview(request)
 
     def find_mentioned_models(self, text: str, by: Agent) -> list[Agent]:

@@ -11,7 +11,7 @@ from sshwarma.settings.load import (
     xdg_dir,
 )
 from sshwarma.settings.mcp import McpSettings
-from sshwarma.settings.model import ModelKind, ModelSettings
+from sshwarma.settings.model import ModelKind, ModelSettings, OfferedTools, ProfileName
 from sshwarma.settings.server import (
     HttpSettings,
     LimitSettings,
@@ -31,6 +31,8 @@ __all__ = [
     "McpSettings",
     "ModelKind",
     "ModelSettings",
+    "OfferedTools",
+    "ProfileName",
     "RegistrationMode",
     "RegistrationRole",
     "RegistrationSettings",

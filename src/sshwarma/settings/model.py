@@ -8,14 +8,33 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS, MAX_MODEL_ROOMS
+from sshwarma.common.limits import (
+    DEFAULT_FULL_OUTPUT_TOKENS,
+    DEFAULT_SMALL_OUTPUT_TOKENS,
+    DEFAULT_TURN_SECONDS,
+    DEFAULT_TURN_STEPS,
+    MAX_MODEL_ROOMS,
+)
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
 
 ModelKind = Literal[
-    "openai", "openai-responses", "anthropic", "google", "ollama", "llamacpp", "compatible"
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "google",
+    "ollama",
+    "llamacpp",
+    "compatible",
+    "local",
 ]
+
+ProfileName = Literal["small", "full"]
+"""How much a model is sent; see `sshwarma.wrap.profiles`."""
+
+OfferedTools = Literal["all", "few", "none"]
+"""Which of its tools a model is offered."""
 
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -75,7 +94,43 @@ class ModelSettings(SettingsSection):
         description="Names of the rooms in which it may be called (default: every room).",
     )
     max_output_tokens: int | None = Field(
-        None, gt=0, description="Maximum length of an answer of one step, in tokens."
+        None,
+        gt=0,
+        description="Maximum length of an answer of one step in tokens, reasoning included"
+        f" (default: {DEFAULT_FULL_OUTPUT_TOKENS}, {DEFAULT_SMALL_OUTPUT_TOKENS} with the profile"
+        " small, or less with a small context). A longer answer is cut, and marked.",
+    )
+    profile: ProfileName | None = Field(
+        None,
+        description="How much it is sent: full, or small for models up to about 8 billion"
+        " parameters, which get a short charter, examples and few tools (default: small for kind"
+        " local, for a size up to 8b in the name of a model on a server of yours, or for a context"
+        " of 8,000 tokens there; else full).",
+    )
+    tools: OfferedTools | None = Field(
+        None,
+        description="Tools that it is offered: all, few (the most useful ones, with short schemas)"
+        " or none (default: few with the profile small, else all).",
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=1_024,
+        description="Threads of the process of a model of kind local (default: the processors but"
+        " one).",
+    )
+    memory_mib: int | None = Field(
+        None,
+        ge=64,
+        description="MiB of memory of the process of a model of kind local, without its file"
+        " (default: 4,096 and twice the file).",
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="Seed of sampling, for answers that can be repeated (default: another each"
+        " time); some providers ignore it.",
     )
     result_share: float = Field(
         0.25,
@@ -133,6 +188,11 @@ class ModelSettings(SettingsSection):
     def _check_key_and_url(self) -> Self:
         if self.kind == "compatible" and self.base_url is None:
             raise ValueError("kind compatible needs base_url")
+        if self.kind == "local":
+            if self.base_url or self.key_env or self.key_file is not None:
+                raise ValueError("kind local runs on this server: it has no base_url and no key")
+        elif self.threads is not None or self.memory_mib is not None:
+            raise ValueError("threads and memory_mib are for kind local")
         if self.key_env and self.key_file is not None:
             raise ValueError("give key_env or key_file, not both")
         return self

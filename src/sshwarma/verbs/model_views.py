@@ -9,6 +9,7 @@ from typing import Final
 
 from sshwarma.models.backend import BackendError
 from sshwarma.models.budget import UsageTotal
+from sshwarma.models.local_process import default_threads
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
 from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location, read_key
@@ -33,7 +34,12 @@ OTHER_FIELDS: Final = (
     "key_file",
     "context_tokens",
     "max_output_tokens",
+    "profile",
+    "tools",
     "temperature",
+    "seed",
+    "threads",
+    "memory_mib",
     "first_token_seconds",
     "stall_seconds",
     "result_share",
@@ -41,6 +47,12 @@ OTHER_FIELDS: Final = (
     "price_in",
     "price_out",
 )
+
+
+DEFAULTED_FIELDS: Final = frozenset(
+    ("context_tokens", "max_output_tokens", "profile", "tools", "seed", "threads", "memory_mib")
+)
+"""Settings that have a default of their kind, size or machine, not "none"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +192,12 @@ class DetectedModels:
 def draw_detected_models(models: DetectedModels, reader: Reader) -> Block:
     """Draw the models that could be added, each with the call that adds it."""
     if not models.offers:
+        hint = reader.hint(
+            " {} adds a tiny one that needs neither.", "model add", name="smol", kind="local"
+        )
         return block(
             "Nothing new was found: no key of a provider in the server's environment, and no"
-            " ollama or llama.cpp on its machine."
+            f" ollama or llama.cpp on its machine.{hint}"
         )
     return block(
         line(("heading", "Models that could answer:")),
@@ -267,7 +282,10 @@ async def read_model_details(
     limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
     price = await _format_price(settings)
     fields = _format_other_fields(settings, price) | {
-        "context_tokens": str(entry.backend.context_tokens)
+        "context_tokens": str(entry.backend.context_tokens),
+        "max_output_tokens": str(entry.backend.output_tokens),
+        "profile": entry.backend.profile.name,
+        "tools": entry.backend.profile.tools,
     }
     return ModelDetails(
         name=agent.name,
@@ -316,6 +334,11 @@ def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
         "key_env": default_key or "none",
         "key_file": "none",
         "rooms": "every room",
+        "seed": "another each time",
+        "threads": str(default_threads()) if settings.kind == "local" else "for kind local only",
+        "memory_mib": "4096 and twice its file"
+        if settings.kind == "local"
+        else "for kind local only",
         "price_in": price,
         "price_out": price,
     }
@@ -341,6 +364,13 @@ def _total_cost(used: UsageTotal) -> float | None:
 
 def _format_usage(tokens: int, cost: float | None) -> str:
     return f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.4f}'}"
+
+
+def format_value(settings: ModelSettings, name: str) -> str:
+    """Format a setting by its name; one that is not set is the default, or no limit."""
+    return format_setting(
+        getattr(settings, name), "the default" if name in DEFAULTED_FIELDS else "none"
+    )
 
 
 def format_setting(value: object, nothing: str = "none") -> str:

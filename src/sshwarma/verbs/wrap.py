@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_ROW_PART_CHARACTERS
 from sshwarma.models.backend import BackendError
-from sshwarma.models.offered_tools import offer_tools, write_offers
+from sshwarma.models.offered_tools import offer_tools, summarize_tools
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, ModelMention
@@ -25,6 +25,7 @@ from sshwarma.world.questions import Question
 from sshwarma.world.reader import next_call
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
+from sshwarma.wrap.profiles import FULL_PROFILE, ContextReader
 
 UNKNOWN_QUESTION: Final = "…"
 """Stands for the question that is not asked yet."""
@@ -56,6 +57,7 @@ class WrappedContext:
     """
 
     model: str
+    profile: str
     tools: tuple[str, ...]
     tool_tokens: int
     layers: tuple[LayerDetails, ...]
@@ -71,6 +73,8 @@ def draw_wrapped_context(wrapped: WrappedContext) -> Block:
     """Draw the context that a model would be sent: its size, tools and layers."""
     summary = f"about {wrapped.total_tokens} of {wrapped.budget} tokens"
     lines: list[Line] = [line(("heading", f"What {wrapped.model} would be sent: {summary}"))]
+    if wrapped.profile != "full":
+        lines.append(line(("dim", f"It has the profile {wrapped.profile}.")))
     if wrapped.cached_tokens:
         note = f"The first {wrapped.cached_tokens} tokens are the same as in the last request."
         lines.append(line(("dim", note)))
@@ -260,27 +264,30 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
     services = services_of(caller)
     answering = services.turns
-    budget, provider_kind = DEFAULT_CONTEXT_TOKENS, ""
+    budget, provider_kind, profile = DEFAULT_CONTEXT_TOKENS, "", FULL_PROFILE
     if answering.can_answer(agent):
         budget = answering.context_tokens_of(agent)
         provider_kind = answering.provider_kind_of(agent)
+        profile = answering.profile_of(agent)
     load = await caller.world.loadout(caller.room_id, agent.id)
-    offers = offer_tools(sorted(load.usable, key=lambda item: item.thing.label))
+    by_name = sorted(load.usable, key=lambda item: item.thing.label)
+    offers = offer_tools(by_name, profile)
     try:
         context = await services.composer.compose(
             _call_as(caller, agent),
             UNKNOWN_QUESTION,
             caller.agent.name,
             MAX_ROW_ID,
-            tools=write_offers(offers),
+            tools=summarize_tools(offers),
             budget=budget,
-            provider_kind=provider_kind,
+            reader=ContextReader(provider_kind, profile.name),
         )
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
     last_context = answering.last_context(caller.room_id, agent.id)
     details = WrappedContext(
         model=agent.name,
+        profile=profile.name,
         tools=tuple(offer.name for offer in offers),
         tool_tokens=context.tool_tokens,
         layers=tuple(

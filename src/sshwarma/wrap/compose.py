@@ -36,6 +36,7 @@ from sshwarma.wrap.layers import (
     parse_layer,
     sort_layers,
 )
+from sshwarma.wrap.profiles import NO_TOOLS, UNKNOWN_READER, ContextReader, ToolSummary
 from sshwarma.wrap.snapshot import (
     HOOK_NAME,
     WRAP_SCRIPT_NAME,
@@ -156,10 +157,10 @@ class ContextComposer:
         asker: str,
         before: int,
         *,
-        tools: str = "",
+        tools: ToolSummary = NO_TOOLS,
         budget: int = DEFAULT_CONTEXT_TOKENS,
         result_tokens: int = 0,
-        provider_kind: str = "",
+        reader: ContextReader = UNKNOWN_READER,
     ) -> ModelContext:
         """Compose the context of a model that is asked a question in its room.
 
@@ -168,11 +169,10 @@ class ContextComposer:
             question: Text of the question.
             asker: Name of the agent who asks.
             before: Only rows with a lower `seq` are used.
-            tools: The tools that the request offers, about as they are sent.
+            tools: The tools that the request offers.
             budget: Number of tokens that the model accepts in all.
             result_tokens: Number of those that are kept for results of tools.
-            provider_kind: Kind of the model's provider. Own calls of turns that another kind
-                answered are sent as text.
+            reader: The model's kind of provider, and its profile.
 
         Raises:
             LuaError: if the script that is shipped with the program fails too.
@@ -180,15 +180,18 @@ class ContextComposer:
         room = await _read_known_room(caller)
         load = await caller.world.loadout(room.id, caller.agent.id)
         log_window, state, policies = await self._read_log(caller, room, before)
-        snapshot = build_snapshot(caller, room, load, log_window, question, asker) | {
+        snapshot = build_snapshot(caller, room, load, log_window, question, asker, tools.names) | {
+            "profile": reader.profile,
             "prompts": self._prompts,
             "state": state,
             "namespaces": await _read_unloaded(caller, load),
         }
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
-        tool_tokens = estimate_tokens(tools)
-        transcript = _make_transcript(caller, load, log_window, policies, provider_kind)
+        tool_tokens = estimate_tokens(tools.text)
+        transcript = _make_transcript(
+            caller, log_window, policies, reader.provider_kind, plain_calls=not tools.names
+        )
         used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
         free_tokens = round(budget * (1 - ANSWER_FRACTION)) - result_tokens - used_tokens
         log_budget = max(MIN_LOG_TOKENS, free_tokens)
@@ -201,7 +204,7 @@ class ContextComposer:
             log_window.turns,
             summarized_ids,
             window_size=log_window.size,
-            tools=hashlib.sha256(tools.encode("utf-8", "surrogatepass")).hexdigest(),
+            tools=hashlib.sha256(tools.text.encode("utf-8", "surrogatepass")).hexdigest(),
             tool_tokens=tool_tokens,
             private_room_ids=await _list_private_rooms(caller, room),
         )
@@ -315,10 +318,11 @@ async def _read_unloaded(caller: Caller, load: Loadout) -> list[dict[str, str]]:
 
 def _make_transcript(
     caller: Caller,
-    load: Loadout,
     log_window: Window,
     policies: Mapping[str, RetentionPolicy],
     provider_kind: str,
+    *,
+    plain_calls: bool,
 ) -> Transcript:
     """Return how the log is formatted for a model and its provider."""
     other_kinds = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
@@ -326,7 +330,7 @@ def _make_transcript(
         caller.agent.id,
         caller.world.agents,
         policies,
-        plain_calls=not load.usable,
+        plain_calls=plain_calls,
         text_turn_ids=frozenset(turn.id for turn in other_kinds),
     )
 

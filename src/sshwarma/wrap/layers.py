@@ -133,6 +133,27 @@ def join_conversation(layers: Iterable[Layer]) -> tuple[ContextMessage, ...]:
     return tuple(line for layer in layers if layer.side == "conversation" for line in layer.lines)
 
 
+def _parse_messages(name: str, side: Side, described: dict[str, Any]) -> tuple[ContextMessage, ...]:
+    """Return the messages of a layer that a script described.
+
+    Raises:
+        InvalidLayer: with the reason.
+    """
+    messages = described["messages"]
+    if side != "conversation":
+        raise InvalidLayer(f"the side of {name} must be conversation, because it has messages")
+    if not isinstance(messages, list):
+        raise InvalidLayer(f"the messages of {name} are not an array")
+    lines: list[ContextMessage] = []
+    for message in messages:
+        match message:
+            case {"role": "user" | "assistant" as role, "text": str(text)}:
+                lines.append(ContextMessage(role, text))
+            case _:
+                raise InvalidLayer(f"a message of {name} needs a role (user, assistant) and a text")
+    return tuple(lines)
+
+
 def parse_layer(described: Any) -> Layer:
     """Return the layer that a script described as a table.
 
@@ -153,6 +174,8 @@ def parse_layer(described: Any) -> Layer:
     match described.get("rows"):
         case [int(first), int(last)]:
             return Layer(name, stability, side, rows=(first, last))
+    if "messages" in described:
+        return Layer(name, stability, side, lines=_parse_messages(name, side, described))
     value = described.get("budget")
     budget = value if isinstance(value, int) and value > 0 else 0
     layer = cut_to_budget(

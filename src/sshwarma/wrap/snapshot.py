@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CONTEXT_NAMESPACES
-from sshwarma.tools.names import model_tool_name
 from sshwarma.world import namespaces
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
@@ -36,7 +35,13 @@ MAX_JOURNAL_ENTRY_CHARACTERS: Final = 300
 
 
 def build_snapshot(
-    caller: Caller, room: Room, load: Loadout, shown: Window, question: str, asker: str
+    caller: Caller,
+    room: Room,
+    load: Loadout,
+    shown: Window,
+    question: str,
+    asker: str,
+    tool_names: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the snapshot of a model's room that the layer scripts read.
 
@@ -49,6 +54,7 @@ def build_snapshot(
         shown: The model's window of the log.
         question: Text of the question.
         asker: Name of the agent who asks.
+        tool_names: The names of the tools that the model is offered, by label.
     """
     world, agent = caller.world, caller.agent
     data = [item.thing for item in load.data if _is_context_data(item.thing)]
@@ -69,8 +75,9 @@ def build_snapshot(
         "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
         "asker": asker,
         "question": write_names_plainly(strip_address(question, agent.name), world.agents),
-        "history_tool": _model_name_of(load, HISTORY_TOOL),
-        "load_tool": _model_name_of(load, LOAD_TOOL),
+        "tool_count": len(tool_names),
+        "history_tool": tool_names.get(HISTORY_TOOL, ""),
+        "load_tool": tool_names.get(LOAD_TOOL, ""),
     }
 
 
@@ -100,12 +107,6 @@ def unloaded_namespaces(
 def _is_context_data(thing: Thing) -> bool:
     """Return whether a thing is data for the context: no script and no command."""
     return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
-
-
-def _model_name_of(load: Loadout, label: str) -> str:
-    """Return the name by which the model calls a tool; "" if it does not have it."""
-    has_tool = any(item.thing.label == label for item in load.usable)
-    return model_tool_name(label) if has_tool else ""
 
 
 def _other_models(agents: AgentDirectory, own: Agent, room: Room) -> list[str]:

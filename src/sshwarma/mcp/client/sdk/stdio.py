@@ -26,6 +26,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from sshwarma.common import spawn
 from sshwarma.common.limits import (
     MAX_JUNK_LINES,
     MAX_SERVER_MESSAGE_BYTES,
@@ -50,7 +51,6 @@ EXIT_TIMEOUT_SECONDS: Final = 2.0
 LAST_OUTPUT_SECONDS: Final = 1.0
 """Seconds to wait for the last output and the status of a program that exited."""
 
-SPAWN_SCRIPT: Final = Path(__file__).parents[1] / "spawn.py"
 TERMINATE_TIMEOUT_SECONDS: Final = 4.0
 """Seconds for the launcher to end its program: twice its GRACE_SECONDS."""
 
@@ -184,7 +184,7 @@ async def _start_program(
         raise Unavailable(f"The directory {cwd} does not exist.")
     try:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(SPAWN_SCRIPT), str(os.getpid()), str(memory)),
+            *(sys.executable, "-I", "-S", spawn.__file__, str(os.getpid()), str(memory)),
             *(program, *command[1:]),
             stdin=PIPE,
             stdout=PIPE,

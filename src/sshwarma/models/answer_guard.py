@@ -1,0 +1,45 @@
+"""Ends an answer that repeats itself, or that a server lets grow beyond its limit."""
+
+from __future__ import annotations
+
+from sshwarma.common.limits import MAX_ANSWER_CHARACTERS, MAX_CHARACTERS_PER_OUTPUT_TOKEN
+from sshwarma.models.backend import ReasoningDelta, TextDelta
+from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.repetition import RepetitionDetector, trim_repetition
+
+
+def describe_cut(output_tokens: int | None) -> str:
+    """Return why an answer was cut, after the model's name, with its limit if it has one."""
+    limit = f" ({output_tokens} tokens, its max_output_tokens)" if output_tokens else ""
+    return f"reached the maximum length of an answer{limit}; ask it to go on"
+
+
+class AnswerGuard:
+    """Writes the parts of one step into the live answer, and says when the step must end."""
+
+    def __init__(self, live_answer: LiveAnswer, output_tokens: int | None) -> None:
+        self._live_answer = live_answer
+        self._output_tokens = output_tokens
+        tokens = output_tokens or MAX_ANSWER_CHARACTERS
+        self._left = min(MAX_ANSWER_CHARACTERS, tokens * MAX_CHARACTERS_PER_OUTPUT_TOKEN)
+        self._text = RepetitionDetector()
+        self._reasoning = RepetitionDetector()
+
+    def must_end(self, part: TextDelta | ReasoningDelta) -> bool:
+        """Add a part to the answer; return whether the answer must end here."""
+        live_answer, delta = self._live_answer, part.delta
+        self._left -= len(delta)
+        if isinstance(part, ReasoningDelta):
+            live_answer.append_reasoning(delta)
+            repeats = self._reasoning.feed(delta)
+        else:
+            live_answer.write(delta)
+            repeats = self._text.feed(delta)
+            if repeats:
+                live_answer.text = trim_repetition(live_answer.text)
+        if repeats:
+            what = "reasoning" if isinstance(part, ReasoningDelta) else "answer"
+            live_answer.cut_reason = f"was stopped: its {what} repeated itself"
+        elif self._left < 0:
+            live_answer.cut_reason = describe_cut(self._output_tokens)
+        return bool(live_answer.cut_reason)

@@ -1,0 +1,57 @@
+"""Context profiles: how much a model is sent, by its size.
+
+A small model (up to about 8 billion parameters) copies templates, confuses many tools and forgets
+rules, so it gets a charter of a few sentences, examples, and few tools with short schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sshwarma.settings import OfferedTools, ProfileName
+
+
+@dataclass(frozen=True, slots=True)
+class ContextProfile:
+    """What a model is sent: the layers of `name`, and which of the usable tools."""
+
+    name: ProfileName = "full"
+    tools: OfferedTools = "all"
+
+
+FULL_PROFILE: Final = ContextProfile()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReader:
+    """The model that a context is for.
+
+    Attributes:
+        provider_kind: Its kind of provider. Own calls of turns that another kind answered are sent
+            as text.
+        profile: Its profile.
+    """
+
+    provider_kind: str = ""
+    profile: ProfileName = "full"
+
+
+UNKNOWN_READER: Final = ContextReader()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSummary:
+    """The tools that a request offers.
+
+    Attributes:
+        text: The tools about as they are sent.
+        names: The name by which the model calls each, by its label.
+    """
+
+    text: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_TOOLS: Final = ToolSummary()
