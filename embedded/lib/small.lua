@@ -46,7 +46,8 @@ function M.room(s)
 end
 
 -- Short exchanges in the form of the request, with what is true now. Measured with SmolLM2-135M: with
--- one sum instead of two it answers a sum with who is here in one of four tries.
+-- one sum instead of two it answers a sum with who is here in one of four tries. They stand after the
+-- log, since before it they are forgotten: see decision 029.
 function M.examples(s)
   local head = heading(s)
   local function ask(question, answer)
@@ -78,8 +79,8 @@ function M.wrap(s, equipped)
   layers.add(list, "you", "model", "system", s.agent.prompt, 1000)
   layers.add(list, "equipped", "room", "system", equipped, 1000)
   layers.add(list, "room", "room", "system", M.room(s), 200)
-  layers.messages(list, "examples", "epoch", M.examples(s))
   layers.log(list, s.log)
+  layers.messages(list, "examples", "turn", M.examples(s))
   layers.add(list, "request", "volatile", "conversation", M.request(s), 1000)
   return list
 end

@@ -24,12 +24,13 @@ async def test_small_context_has_few_layers_and_ends_with_the_question(setting: 
     await setting.does("hello there")
     composed = await setting.received("what is 2 + 2?", SMALL)
     names = [layer.name for layer in composed.layers]
-    assert names == ["charter", "you", "room", "examples", "log", "request"]
+    assert names == ["charter", "you", "room", "log", "examples", "request"]
     assert composed.system.startswith("You are qwen, a helpful assistant in a chat room.")
     assert "STATE" not in composed.system
     assert composed.tokens < 250
     assert composed.tool_tokens == 0
-    examples = composed.messages[: len(composed.messages) - 2]
+    assert composed.messages[0].text == "<alice> hello there"
+    examples = composed.messages[1:-1]
     assert [message.role for message in examples] == ["user", "assistant"] * (len(examples) // 2)
     head = "[alice is here. alice asks:]\n"
     assert all(message.text.startswith(head) for message in examples[::2])
