@@ -13,7 +13,7 @@ from sshwarma.verbs.grammar import split_verb
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.registry import find_entry
 
-from .guide_questions import HELD_OUT, LATER, TUNED
+from .guide_questions import HELD_OUT, LATER, NEXT, TUNED
 
 HOW_TOS = load_how_tos()
 SEARCH = HowToSearch(HOW_TOS)
@@ -31,7 +31,9 @@ def answer(question: str) -> str:
     return found.name if found is not None else ""
 
 
-@pytest.mark.parametrize("questions", [TUNED, HELD_OUT, LATER], ids=["tuned", "held out", "later"])
+@pytest.mark.parametrize(
+    "questions", [TUNED, HELD_OUT, LATER, NEXT], ids=["tuned", "held out", "later", "next"]
+)
 def test_guide_finds_the_right_text(questions: tuple[tuple[str, str], ...]) -> None:
     wrong = [
         f"{question}: {answer(question) or 'none'}, not {wanted}"
