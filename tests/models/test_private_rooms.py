@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
 from sshwarma.models.backend import RequestSent, StepRequest, StreamPart, TextDelta, ToolCall
+from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.access import set_member
 from sshwarma.world.errors import Forbidden
+from sshwarma.world.questions import Question
 from sshwarma.wrap.compose import ModelContext
 from support.house import House
 
@@ -38,15 +42,13 @@ async def vault(house: House) -> House:
     return house
 
 
-async def results_for(
-    house: House, asker: str, calls: dict[str, dict[str, str]] = CALLS
-) -> dict[str, str]:
+async def results_for(house: House, asker: str) -> dict[str, str]:
     """The results of calls that qwen makes for somebody, by the name of the tool."""
     results: dict[str, str] = {}
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.completed_calls:
-            for name, arguments in calls.items():
+            for name, arguments in CALLS.items():
                 yield ToolCall(name, name.replace("join_room", "join"), dict(arguments))
             return
         results.update((done.call.id, done.text) for done in request.completed_calls)
@@ -99,23 +101,34 @@ async def test_last_request_that_names_a_private_room_is_hidden_from_others(
     assert (await run_line(vault.caller("bob"), "/wrap @qwen last")).body
 
 
-READS: dict[str, dict[str, str]] = {
-    "global__search": {"text": "sapphire"},
-    "sshwarma__sql": {"text": "SELECT content FROM rows WHERE content LIKE '%sapphire%'"},
-}
-"""Calls that read the logs of other rooms and private conversations."""
+async def found_by_model(house: House, asker: str, room_name: str) -> set[str]:
+    """What qwen finds with both calls when somebody asks in a room: of `one`, `two`, `three`."""
+    room = await house.world.find_room(room_name)
+    question = Question(house.world.agents.find(asker).id, max_turns=1)
+    caller = replace(house.caller("qwen").with_room(room.id), question=question, door="model")
+    found = []
+    for line in ("/search sapphire", "/sql SELECT content FROM rows WHERE kind != 'tool.call'"):
+        text = render_plain(draw_result(await run_line(caller, line)))
+        found.append({word for word in ("one", "two", "three") if f"sapphire {word}" in text})
+    assert found[0] == found[1]
+    return found[0]
 
 
 @pytest.mark.process  # a report runs in one
 async def test_model_reads_other_logs_only_for_who_may_read_them(vault: House) -> None:
-    """A row of the private room, and a private message of the model to alice."""
-    room = await vault.world.find_room("vault")
-    await run_line(vault.caller("alice").with_room(room.id), "sapphire one")
+    """Rows of the private room and of an open one, and a private message of the model to alice."""
+    alice, world = vault.caller("alice"), vault.world
+    room = await world.find_room("vault")
+    await run_line(alice.with_room(room.id), "sapphire one")
     await run_line(vault.caller("qwen"), "/tell alice sapphire two")
-    await run_line(vault.caller("alice"), "/equip room global:search,sshwarma:sql")
-    for_bob = await results_for(vault, "bob", READS)
-    assert for_bob.keys() == READS.keys()
-    for name, text in for_bob.items():
-        assert "sapphire one" not in text and "sapphire two" not in text, name
-    for name, text in (await results_for(vault, "alice", READS)).items():
-        assert "sapphire one" in text and "sapphire two" in text, name
+    await run_line(alice.with_room("home"), "sapphire three")
+    assert await found_by_model(vault, "bob", "lobby") == {"three"}
+    assert await found_by_model(vault, "alice", "lobby") == {"three"}, "bob reads the lobby too"
+    assert await found_by_model(vault, "alice", "vault") == {"one", "two", "three"}
+    bob = world.agents.find("bob")
+    await run_line(alice, "/create den")
+    den = await world.find_room("den")
+    await run_line(alice.with_room(den.id), "/room private")
+    for agent in (bob, world.agents.find("qwen")):
+        await run_line(alice.with_room(den.id), f"/room member {agent.name}")
+    assert await found_by_model(vault, "alice", "den") == {"three"}, "bob reads the den too"

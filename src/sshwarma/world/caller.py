@@ -155,19 +155,34 @@ class Caller:
         return bool(readers) and all(room.is_listed_for(reader, now) for reader in readers)
 
     async def readable_rooms(self) -> list[Room]:
-        """Return the rooms that all readers may enter, by name; without bags and exits."""
+        """Return the rooms that all readers may enter, by name; without bags and exits.
+
+        What a model is given is shown in its room, so it reads only rooms that everybody in that
+        one may enter.
+        """
         now, readers = now_ms(), self.readers
+        here = None if self.question is None else await self.room()
         return [
             room
             for room in await self.world.rooms()
-            if readers and all(Right.ENTER in room.rights_of(reader, now=now) for reader in readers)
+            if readers
+            and all(Right.ENTER in room.rights_of(reader, now=now) for reader in readers)
+            and (here is None or room.is_open_to_members_of(here))
         ]
 
     async def readable_private_logs(self) -> list[str]:
-        """Return the ids of the private conversations in which all readers take part."""
-        ids = [reader.id for reader in self.readers]
+        """Return the ids of the private conversations in which all readers take part.
+
+        For a model these are all members of its room, so none in a room that anyone may enter.
+        """
+        ids = {reader.id for reader in self.readers}
+        if self.question is not None:
+            here = await self.room()
+            ids = ids | here.member_ids if here.mode != "open" else set()
+        if not ids:
+            return []
         return await self.world.store.read(
-            lambda conn: private_messages.read_private_logs(conn, *ids) if ids else []
+            lambda conn: private_messages.read_private_logs(conn, *sorted(ids))
         )
 
     async def may_administer(self) -> bool:

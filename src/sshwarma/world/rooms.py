@@ -59,6 +59,17 @@ class Room:
             return f"{model.name} does not answer in {self.name}: an owner named its rooms."
         return ""
 
+    @property
+    def member_ids(self) -> frozenset[str]:
+        """The ids of the agents that have a role in the room."""
+        return frozenset(member.agent_id for member in self.members.values() if member.role)
+
+    def is_open_to_members_of(self, other: Room) -> bool:
+        """Return whether everybody who may enter another room by its rules may enter this one."""
+        if self.mode == "open" or self.id == other.id:
+            return True
+        return other.mode != "open" and other.member_ids <= self.member_ids
+
     def is_listed_for(self, agent: Agent, now: int) -> bool:
         """Return whether the agent may know that the room exists."""
         return self.mode != "private" or Right.ENTER in self.rights_of(agent, now=now)
