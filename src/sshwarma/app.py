@@ -7,6 +7,7 @@ import errno
 import getpass
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -199,7 +200,7 @@ class App:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
         settings, stack, services = self.settings, self._parts, self.services
         authenticator = WorldAuthenticator(self.world, settings.registration)
-        clock = FrameClock(asyncio.get_running_loop())
+        clock = FrameClock(asyncio.get_running_loop(), time.perf_counter)
         line_rate = LineRateLimiter(settings.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(
             world=self.world,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
+from sshwarma.terminal.clock import FRAME_SECONDS, MAX_DRAW_SECONDS, FrameClock
 from support.terminal_person import ManualClockLoop
 
 
@@ -78,3 +78,21 @@ def test_slow_frames_are_spaced_further_apart(loop: ManualClockLoop) -> None:
         clock.request_frame(screen)
         loop.advance(FRAME_SECONDS / 10)
     assert 2 <= screen.frames <= 5
+
+
+def test_frames_that_take_long_are_spread_over_turns(loop: ManualClockLoop) -> None:
+    """Between the turns keys are read."""
+
+    class Slow(Drawn):
+        def frame(self) -> None:
+            super().frame()
+            loop.now += MAX_DRAW_SECONDS / 2
+
+    clock, screens = FrameClock(loop), [Slow() for _ in range(10)]
+    for screen in screens:
+        clock.request_frame(screen)
+    drawn = []
+    for _ in range(5):
+        loop.turn()
+        drawn.append(sum(screen.frames for screen in screens))
+    assert drawn == [2, 4, 6, 8, 10]

@@ -17,8 +17,8 @@ FRAME_SECONDS: Final = 0.02
 MAX_FRAME_SECONDS: Final = 0.1
 """Longest time between two frames, however long drawing takes."""
 
-MAX_FRAMES_PER_TURN: Final = 100
-"""Terminals drawn in one turn of the loop: about 5 ms."""
+MAX_DRAW_SECONDS: Final = 0.005
+"""Time that one turn of the loop may spend drawing; a frame with many lines takes a millisecond."""
 
 FRAME_REST_FACTOR: Final = 3
 """The wait before the next frame, as a multiple of the time that drawing took."""
@@ -34,13 +34,24 @@ class FrameTarget(Protocol):
 class FrameClock:
     """The frame timer shared by all terminals of one event loop."""
 
-    __slots__ = ("_dirty", "_drawing", "_last", "_scheduled", "_wait", "loop")
+    __slots__ = ("_dirty", "_drawing", "_last", "_scheduled", "_spent", "_timer", "_wait", "loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, timer: Callable[[], float] | None = None
+    ) -> None:
+        """Make the clock of a loop.
+
+        Args:
+            loop: the event loop.
+            timer: measures the time that drawing takes, in seconds; by default the loop's clock,
+                which stands still within a turn of uvloop.
+        """
         self.loop = loop
+        self._timer = timer or loop.time
         self._dirty: dict[FrameTarget, None] = {}
         self._drawing: dict[FrameTarget, None] = {}
         self._last = -MAX_FRAME_SECONDS
+        self._spent = 0.0  # on the frame that is being drawn
         self._wait = FRAME_SECONDS
         self._scheduled = False
 
@@ -78,23 +89,25 @@ class FrameClock:
     def _tick(self) -> None:
         self._last = self.loop.time()
         self._drawing, self._dirty = self._dirty, {}
+        self._spent = 0.0
         self._draw()
 
     def _draw(self) -> None:
         """Draw some frames, the rest in the next turns, so that a crowd does not delay keys."""
         drawing = self._drawing
+        start = self._timer()
         try:
-            for _ in range(min(MAX_FRAMES_PER_TURN, len(drawing))):
+            while drawing and self._timer() - start < MAX_DRAW_SECONDS:
                 terminal, _ = drawing.popitem()
                 terminal.frame()
         finally:
+            self._spent += self._timer() - start
             # The loop reports a failing terminal; the others still get their frame.
             if drawing:
                 self.loop.call_soon(self._draw)
             else:
-                duration = self.loop.time() - self._last
                 self._wait = min(
-                    max(FRAME_SECONDS, FRAME_REST_FACTOR * duration), MAX_FRAME_SECONDS
+                    max(FRAME_SECONDS, FRAME_REST_FACTOR * self._spent), MAX_FRAME_SECONDS
                 )
                 self._scheduled = False
                 if self._dirty:

@@ -163,6 +163,8 @@ class RoomView(AnswerWatcher, StatusWatcher):
             self._terminal.bell()
 
     def _is_mentioned(self, text: str) -> bool:
+        if not mentions.extract_mentions(text):
+            return False
         agent = self._world.agents.get(self._agent_id)
         return agent is not None and mentions.has_mention(text, agent.name)
 
