@@ -15,9 +15,9 @@ from typing import Any, Final, NoReturn
 
 from lupa import lua54  # type: ignore[import-untyped]
 
+from sshwarma.common.confine import confine_process, extend_cpu_limit, release_free_memory
 from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
-from sshwarma.wrap.confine import confine_process, extend_cpu_limit, release_free_memory
 from sshwarma.wrap.protocol import LuaLimits
 
 ENCODE_SOURCE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")

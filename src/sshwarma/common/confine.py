@@ -1,8 +1,8 @@
-"""Confinement of the worker before it reads a script: memory, CPU, files, processes, rights.
+"""Confinement of a worker before it works on foreign data: memory, CPU, files, processes, rights.
 
-Each limit is a second line behind the sandbox. Limits the system does not support are skipped:
-macOS has no address space limit, and only Linux has prctl. For root, the limit on processes has no
-effect.
+Each limit is a second line behind the sandbox of Lua, or behind the decoders of images. Limits the
+system does not support are skipped: macOS has no address space limit, and only Linux has prctl. For
+root, the limit on processes has no effect.
 """
 
 from __future__ import annotations
