@@ -23,7 +23,7 @@ STARTED = ("sshwarma.app", "sshwarma.cli.main")
 
 LATE = (
     *("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "numpy", "onnxruntime"),
-    *("alembic", "jsonschema"),
+    *("alembic", "jsonschema", "PIL"),
 )
 """Packages that take seconds to import or much memory: imported once they are needed."""
 

@@ -293,6 +293,35 @@ MAX_PRINTED_LINES: Final = 200
 MAX_SHOWN_SERVER_LOG_LINES: Final = 100
 """Lines of an MCP server's log that are shown."""
 
+# Images
+
+MAX_IMAGE_BYTES: Final = 8 << 20
+"""Bytes of an image that a terminal shows: twice a message of an MCP server."""
+
+MAX_IMAGE_PIXELS: Final = 16_000_000
+"""Pixels of an image that a terminal shows, as its header says: more than most cameras take."""
+
+MAX_IMAGE_MEMORY_BYTES: Final = 256 << 20
+"""Bytes of memory of the process that decodes an image."""
+
+IMAGE_TIMEOUT_SECONDS: Final = 5.0
+"""Seconds that the decoding of one image takes, the start of its process included."""
+
+MAX_RUNNING_IMAGES: Final = 2
+"""Images that are decoded at the same time: each in a process."""
+
+MAX_WAITING_IMAGES: Final = 16
+"""Images that wait to be decoded; the next is not shown."""
+
+MAX_PICTURE_ROWS: Final = 32
+"""Rows of a picture that `/attachment` shows; fewer, if the terminal is lower."""
+
+MAX_PICTURE_COLUMNS: Final = 100
+"""Columns of a picture."""
+
+MAX_PICTURE_PIXELS: Final = 120_000
+"""Pixels that are sent of a picture, a byte each: a larger image is scaled down."""
+
 # Reports
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
