@@ -11,13 +11,13 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyte
 from wcwidth import iter_graphemes, wcswidth
 
 from sshwarma.terminal.clock import FRAME_SECONDS, FrameClock
 from sshwarma.terminal.completion import Candidate, CompletionSource
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
 from sshwarma.terminal.text import Line, block
+from support.image_stream import ImageStream
 from support.resizable_screen import ResizableScreen
 
 
@@ -103,7 +103,7 @@ class Person:
     ) -> None:
         self.loop = loop
         self.pyte_screen = MeasuredScreen(columns, rows, measure)
-        self.stream = pyte.ByteStream(self.pyte_screen)
+        self.stream = ImageStream(self.pyte_screen)
         self.written: list[bytes] = []
         self.lines: list[str] = []
         self.on_line: Callable[[str], None] = self.lines.append

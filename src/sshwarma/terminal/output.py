@@ -16,6 +16,7 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_QUEUED_BLOCKS
 from sshwarma.terminal.clock import FrameClock
+from sshwarma.terminal.picture import DELETE_KITTY_IMAGES
 from sshwarma.terminal.plain_screen import PlainScreen
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.screen import Screen, ScreenView, clamp_size
@@ -23,6 +24,12 @@ from sshwarma.terminal.text import Block, block, line
 
 MAX_RECENT_BLOCKS: Final = 200
 """Blocks kept, by reference, to repaint the screen on request."""
+
+MAX_RECENT_PICTURES: Final = 8
+"""Blocks with pictures among them; the pictures of older ones are not drawn again."""
+
+MAX_QUEUED_PICTURES: Final = 4
+"""Blocks with pictures that wait for a slow reader; the pictures of further ones become words."""
 
 MAX_WRITE_BYTES: Final = 32 * 1024
 """Bytes of rows written at once: much less than a channel buffers before it pauses the writer."""
@@ -120,6 +127,11 @@ class TerminalOutput:
 
         While paused at most MAX_QUEUED_BLOCKS are queued; the oldest is dropped first.
         """
+        if (
+            block.has_picture()
+            and sum(queued.has_picture() for queued in self._pending) >= MAX_QUEUED_PICTURES
+        ):
+            block = block.without_pictures()
         self._pending.append(block)
         if self.paused and len(self._pending) > MAX_QUEUED_BLOCKS:
             self._skipped += max(1, len(self._pending.popleft().lines))
@@ -147,6 +159,8 @@ class TerminalOutput:
         """Change the display options and repaint the screen with them."""
         if look == self.look:
             return
+        if self.open and self.look.image_mode == "kitty" != look.image_mode:
+            self._prelude += DELETE_KITTY_IMAGES
         if look.plain != self.look.plain:
             old_screen, self._screen = self._screen, _make_screen(look, self.rows)
             if self.open:
@@ -244,7 +258,15 @@ class TerminalOutput:
         """Remove the next block and return its rows."""
         block = self._pending.popleft()
         self._recent.append(block)
+        if block.has_picture():
+            self._forget_old_pictures()
         return render_block(block, self.look)
+
+    def _forget_old_pictures(self) -> None:
+        """Keep the newest MAX_RECENT_PICTURES of the recent blocks with pictures."""
+        with_picture = [at for at, block in enumerate(self._recent) if block.has_picture()]
+        for at in with_picture[:-MAX_RECENT_PICTURES]:
+            self._recent[at] = self._recent[at].without_pictures()
 
     def _take_piece(self, room: int) -> bytes:
         """Remove and return whole rows of the unwritten block: about `room` bytes, at least one."""

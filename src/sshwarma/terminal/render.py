@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sshwarma.terminal.escape import escape_controls
-from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, Span, Table
-from sshwarma.terminal.theme import RESET_SEQUENCE, style_sequence
+from sshwarma.terminal.picture import ImageMode, Picture, draw_picture_rows
+from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, Span, Table, line
+from sshwarma.terminal.theme import MONO, RESET_SEQUENCE, style_sequence
 from sshwarma.terminal.width import clip_text, cluster_width, split_clusters, text_width
 
 MAX_RENDERINGS: Final = 16
@@ -53,12 +54,19 @@ class DisplayOptions:
         theme: a name in `theme.THEMES`.
         utf8: False translates marks to ASCII.
         plain: no SGR and no last column, for screen readers and dumb terminals.
+        images: how the terminal can show pictures; see `image_mode`.
     """
 
     width: int = 80
     theme: str = "dark"
     utf8: bool = True
     plain: bool = False
+    images: ImageMode = "off"
+
+    @property
+    def image_mode(self) -> ImageMode:
+        """How pictures are shown: as words if output is plain, without colours or without UTF-8."""
+        return "off" if self.plain or self.theme == MONO or not self.utf8 else self.images
 
     @property
     def columns(self) -> int:
@@ -71,7 +79,7 @@ def render_block(block: Block, look: DisplayOptions) -> bytes:
     memo = block.renderings
     rendering = memo.get(look)
     if rendering is None:
-        rows = [row for line in lay_out_block(block, look) for row in wrap_line(line, look)]
+        rows = [row for item in block.lines for row in _render_item(item, look)]
         rendering = "".join(row + "\r\n" for row in rows).encode()
         if len(memo) >= MAX_RENDERINGS:
             del memo[next(iter(memo))]
@@ -81,9 +89,11 @@ def render_block(block: Block, look: DisplayOptions) -> bytes:
 
 def render_plain(block: Block, utf8: bool = True) -> str:
     """Render a block for a pipe: escaped, unwrapped, uncoloured, joined by newlines."""
+    look = DisplayOptions(utf8=utf8, plain=True)
     return "\n".join(
-        "".join(escape_text(text, utf8) for _, text in line.spans).rstrip(" ")
-        for line in lay_out_block(block, DisplayOptions(utf8=utf8, plain=True))
+        "".join(escape_text(text, utf8) for _, text in part.spans).rstrip(" ")
+        for item in block.lines
+        for part in _lay_out_item(item, look)
     )
 
 
@@ -126,13 +136,21 @@ def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tup
     return result, width
 
 
-def lay_out_block(block: Block, look: DisplayOptions) -> Iterator[Line]:
-    """Yield the lines of a block, with its tables laid out."""
-    for item in block.lines:
-        if isinstance(item, Table):
-            yield from _lay_out_table(item, look)
-        else:
-            yield item
+def _render_item(item: Line | Table | Picture, look: DisplayOptions) -> Iterator[str]:
+    """Yield the rows of a line, a table or a picture."""
+    if isinstance(item, Picture) and look.image_mode != "off":
+        yield from draw_picture_rows(item, look.image_mode, look.columns)
+    else:
+        for part in _lay_out_item(item, look):
+            yield from wrap_line(part, look)
+
+
+def _lay_out_item(item: Line | Table | Picture, look: DisplayOptions) -> Iterator[Line]:
+    """Yield an item as lines: a table laid out, a picture in words."""
+    if isinstance(item, Table):
+        yield from _lay_out_table(item, look)
+    else:
+        yield item if isinstance(item, Line) else line(("dim", item.plain()))
 
 
 def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:

@@ -32,6 +32,7 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.completion import MAX_MENU_ROWS, CandidateMenu
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.layout import lay_out_input
+from sshwarma.terminal.picture import DELETE_KITTY_IMAGES
 from sshwarma.terminal.render import DisplayOptions, clip_spans, render_block, style_spans
 from sshwarma.terminal.text import Block, Line, Span
 from sshwarma.terminal.width import cluster_start as previous
@@ -124,6 +125,8 @@ class Screen:
         # Neither ESC[2J nor ESC[J from the corner: tmux and others push the screen that these erase
         # into their history. So it is erased from the second column, after a space in the first.
         erase = _CURSOR_HOME + b" " + _ERASE_BELOW + b"\r" + _WRAP_OFF
+        if self.look.image_mode == "kitty":
+            erase += DELETE_KITTY_IMAGES
         return b"".join((erase, *rows[-room:], region))
 
     def resize(self, columns: int, rows: int) -> None:

@@ -22,6 +22,7 @@ from sshwarma.terminal.editor import Editor, EditorAction
 from sshwarma.terminal.history import InputHistory
 from sshwarma.terminal.keys import KeyParser, KeyPress
 from sshwarma.terminal.output import TerminalOutput
+from sshwarma.terminal.picture import ImageMode
 from sshwarma.terminal.render import DisplayOptions
 from sshwarma.terminal.screen import LiveBlock, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, Line, Span, block, line
@@ -65,6 +66,7 @@ class TerminalOptions:
     utf8: bool = True
     plain: bool = False
     vi: bool = False
+    images: ImageMode = "off"
 
 
 DEFAULT_TERMINAL_OPTIONS: Final = TerminalOptions()
@@ -97,7 +99,11 @@ class Terminal:
     ) -> None:
         columns, rows = clamp_size(columns, rows)
         look = DisplayOptions(
-            columns, themes.choose_theme(options.theme), options.utf8, options.plain
+            columns,
+            themes.choose_theme(options.theme),
+            options.utf8,
+            options.plain,
+            options.images,
         )
         self._callbacks = callbacks
         self._clock = clock
@@ -218,6 +224,7 @@ class Terminal:
         plain: bool | None = None,
         vi: bool | None = None,
         utf8: bool | None = None,
+        images: ImageMode | None = None,
     ) -> None:
         """Change display and editing options; None keeps the current value."""
         if vi is not None and vi != (self._editor.vi is not None):
@@ -229,6 +236,7 @@ class Terminal:
                 theme=look.theme if theme is None else themes.choose_theme(theme),
                 utf8=look.utf8 if utf8 is None else utf8,
                 plain=look.plain if plain is None else plain,
+                images=look.images if images is None else images,
             )
         )
 

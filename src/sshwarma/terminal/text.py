@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from sshwarma.terminal.picture import Picture
+
 Style: TypeAlias = str
 """A meaning, not a colour: one or several of STYLE_NAMES, separated by spaces. The theme defines
 the look of each."""
@@ -107,12 +109,22 @@ class Block:
     Only the renderer uses `renderings`, its cache.
     """
 
-    lines: tuple[Line | Table, ...] = ()
+    lines: tuple[Line | Table | Picture, ...] = ()
     renderings: dict[object, bytes] = field(default_factory=dict, repr=False)
 
     def plain(self) -> str:
         """Return the text without styles, unescaped (see `render.render_plain`)."""
         return "\n".join(line.plain() for line in self.lines)
+
+    def has_picture(self) -> bool:
+        """Return whether a picture is among the lines."""
+        return any(isinstance(item, Picture) for item in self.lines)
+
+    def without_pictures(self) -> Block:
+        """Return the block with words in place of its pictures."""
+        return Block(
+            tuple(line(item.plain()) if isinstance(item, Picture) else item for item in self.lines)
+        )
 
 
 def line(*parts: str | Span, hang: int = 2) -> Line:
@@ -123,8 +135,8 @@ def line(*parts: str | Span, hang: int = 2) -> Line:
     return Line(tuple(("", part) if isinstance(part, str) else part for part in parts), hang)
 
 
-def block(*lines: Line | Table | str) -> Block:
-    """Make a block from lines, tables, and strings of one line each."""
+def block(*lines: Line | Table | Picture | str) -> Block:
+    """Make a block from lines, tables, pictures, and strings of one line each."""
     return Block(tuple(line(item) if isinstance(item, str) else item for item in lines))
 
 

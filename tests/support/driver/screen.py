@@ -20,6 +20,7 @@ from typing import Any
 import pyte
 from wcwidth import iter_graphemes, wcswidth
 
+from support.image_stream import ImageStream
 from support.resizable_screen import ResizableScreen
 
 SECONDS = 30.0
@@ -65,7 +66,7 @@ class Screen:
         self, words: Sequence[str], columns: int, rows: int, *, env: Mapping[str, str]
     ) -> None:
         self.pyte_screen = ClusterScreen(columns, rows)
-        self.stream = pyte.ByteStream(self.pyte_screen)
+        self.stream = ImageStream(self.pyte_screen)
         self.raw = b""
         self._above: list[str] = []
         self.ended = False
