@@ -313,6 +313,12 @@ MAX_RUNNING_IMAGES: Final = 2
 MAX_WAITING_IMAGES: Final = 16
 """Images that wait to be decoded; the next is not shown."""
 
+MAX_RESULT_IMAGES: Final = 4
+"""Images of one tool result that a room shows; `/attachment` shows the others."""
+
+MAX_ROOM_PICTURE_ROWS: Final = 12
+"""Rows of a picture below a tool result: half of a small terminal."""
+
 MAX_PICTURE_ROWS: Final = 32
 """Rows of a picture that `/attachment` shows; fewer, if the terminal is lower."""
 

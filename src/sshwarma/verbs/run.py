@@ -144,7 +144,9 @@ async def attachment(
     {MAX_ROOM_ATTACHMENT_BYTES} of each room. In JSON they are base64.
 
     For people:
-        A terminal cannot show them: `ssh HOST attachment 54 > FILE` writes the bytes themselves.
+        `ssh HOST attachment 54 > FILE` writes the bytes themselves. After `/set images on` a
+        terminal shows images (PNG, JPEG, GIF, WebP) as pictures: here, and below the results of
+        tools as they come.
 
     Args:
         row: row number of the tool result (default: the newest that has an attachment).

@@ -35,6 +35,10 @@ USER_SETTINGS: Final[Mapping[str, UserSetting]] = {
     "markdown": UserSetting(
         ("on", "off"), "answers of models with headings, lists and code drawn; off: as written"
     ),
+    "images": UserSetting(
+        ("off", "on", "kitty", "iterm", "blocks"),
+        "images of tools as pictures: as the terminal can, or in one way; off: their size only",
+    ),
     "tools": UserSetting(
         ("folded", "full", "hidden"), "calls of tools: a line each, with results, only failures"
     ),

@@ -15,6 +15,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.ssh.door.line_channel import LineService
 from sshwarma.ssh.door.live_answers import LiveAnswerFeed
 from sshwarma.ssh.door.login import WorldAuthenticator
+from sshwarma.ssh.door.pictures import PictureFeed
 from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.render import render_plain
@@ -55,6 +56,7 @@ class SshContext:
     line_rate: LineRateLimiter
     status_lines: StatusLines = field(init=False)
     live_answers: LiveAnswerFeed = field(init=False)
+    pictures: PictureFeed = field(init=False)
     channels: dict[str, LineService] = field(default_factory=dict)
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
     on_stop: set[Callable[[str], None]] = field(default_factory=set)
@@ -65,6 +67,7 @@ class SshContext:
     def __post_init__(self) -> None:
         self.status_lines = StatusLines(self.world, self.background.spawn)
         self.live_answers = LiveAnswerFeed(self.world, self.background.spawn)
+        self.pictures = PictureFeed(self.world, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Queue a typed line for its agent's input history, unless it seems to hold a secret.
@@ -97,7 +100,8 @@ class SshContext:
         return await self.world.store.read(lambda conn: read_input_history(conn, agent_id))
 
     async def flush(self) -> None:
-        """Store queued input and wait for all background tasks."""
+        """Store queued input, end decoders, and wait for all background tasks."""
+        await self.pictures.close()
         self._store_input()
         await self.background.join()
 

@@ -159,8 +159,17 @@ class RoomView(AnswerWatcher, StatusWatcher):
         assert isinstance(view, Block)  # noqa: S101 - only this method puts something there
         if view.lines:
             self._terminal.print(view)
+            if row.meta.get("attachments") and self._terminal.look.image_mode != "off":
+                self._context.background.spawn(self._print_pictures(row))
         if self._has_bell and (is_mention or (row.kind == "tell" and not is_own)):
             self._terminal.bell()
+
+    async def _print_pictures(self, row: Row) -> None:
+        """Print the images of a tool result, unless the person leaves the room meanwhile."""
+        entry = self._entries
+        pictures = await self._context.pictures.draw_row(row, self._terminal.look)
+        if pictures.lines and not self._closed and entry == self._entries:
+            self._terminal.print(pictures)
 
     def _is_mentioned(self, text: str) -> bool:
         if not mentions.extract_mentions(text):

@@ -20,10 +20,11 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
+from sshwarma.ssh.door.terminal_options import ClientTerminal
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
-from sshwarma.terminal.terminal import Terminal, TerminalCallbacks, TerminalOptions
+from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
@@ -31,6 +32,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import read_room_details
 from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.quit import Goodbye
+from sshwarma.verbs.run import AttachmentData
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
@@ -78,10 +80,8 @@ class ShellHandler(ChannelHandler):
         self._is_drawn = asyncio.Event()  # set when the terminal takes keys
         self._ended = False
         env = dict(channel.env)
-        prefs = context.require_agent(agent_id).prefs
+        self._client_terminal = ClientTerminal(channel.term, env, context.utf8(env))
         columns, rows = channel.size
-        self._dumb = channel.term in ("", "dumb")
-        self._no_colour = "NO_COLOR" in env
         self.terminal = Terminal(
             channel.write,
             TerminalCallbacks(
@@ -91,12 +91,7 @@ class ShellHandler(ChannelHandler):
                 complete=self._complete,
                 echo=_is_echoed,
             ),
-            TerminalOptions(
-                theme=self._choose_theme(prefs),
-                utf8=context.utf8(env),
-                plain=self._dumb or _is_setting_on(prefs, "plain"),
-                vi=_is_setting_on(prefs, "vi"),
-            ),
+            self._client_terminal.choose_options(context.require_agent(agent_id).prefs),
             columns=columns,
             rows=rows,
             history=self._history,
@@ -296,13 +291,16 @@ class ShellHandler(ChannelHandler):
                 view = block(*sender_note_lines(result))
             else:
                 view = draw_result(result)
+                if isinstance(result, AttachmentData):
+                    view = await self._context.pictures.draw_attachment(result, view, self.terminal)
                 await self._render_ahead(view)
             self._print(view)
             self.terminal.frame()  # a result does not wait for the frame clock
 
     async def _render_ahead(self, view: Block) -> None:
-        """Render a long view in a thread: a text of a megabyte takes seconds."""
-        if len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS:
+        """Render a long view, or a picture, in a thread: a text of a megabyte takes seconds."""
+        is_long = len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS
+        if is_long or view.has_picture():
             await asyncio.to_thread(render_block, view, self.terminal.look)
 
     # World events
@@ -331,7 +329,7 @@ class ShellHandler(ChannelHandler):
         """Show a question to this agent alone."""
         self._print(draw_question(event))
         agent = self._world.agents.get(self._agent_id)
-        if agent is not None and _is_setting_on(agent.prefs, "bell"):
+        if agent is not None and read_user_setting(agent.prefs, "bell") == "on":
             self.terminal.bell()
 
     async def _on_moved_out(self, reason: str) -> None:
@@ -344,10 +342,9 @@ class ShellHandler(ChannelHandler):
         if agent is None or self._ended:
             return
         self._room_view.configure()
+        options = self._client_terminal.choose_options(agent.prefs)
         self.terminal.configure(
-            theme=self._choose_theme(agent.prefs),
-            plain=self._dumb or _is_setting_on(agent.prefs, "plain"),
-            vi=_is_setting_on(agent.prefs, "vi"),
+            theme=options.theme, plain=options.plain, vi=options.vi, images=options.images
         )
 
     # Ending.
@@ -386,13 +383,6 @@ class ShellHandler(ChannelHandler):
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
             self.terminal.print(drawn)
-
-    def _choose_theme(self, prefs: dict[str, Any]) -> str:
-        return "mono" if self._no_colour else read_user_setting(prefs, "theme")
-
-
-def _is_setting_on(prefs: dict[str, Any], name: str) -> bool:
-    return read_user_setting(prefs, name) == "on"
 
 
 def _is_echoed(typed: str) -> bool:

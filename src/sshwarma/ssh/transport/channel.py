@@ -18,7 +18,12 @@ from sshwarma.ssh.transport.admission import AdmissionLimits
 if TYPE_CHECKING:
     from sshwarma.ssh.transport.interfaces import Channel
 
-ALLOWED_ENV_NAMES = frozenset({b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"})
+ALLOWED_ENV_NAMES = frozenset(
+    {
+        *(b"LANG", b"LC_ALL", b"LC_CTYPE", b"NO_COLOR", b"COLORTERM", b"TERM"),
+        *(b"LC_TERMINAL", b"TERM_PROGRAM"),
+    }
+)
 ALLOWED_CHANNEL_REQUESTS = frozenset(
     {
         *(b"pty-req", b"env", b"shell", b"exec", b"subsystem"),

@@ -105,7 +105,10 @@ class Channel(Protocol):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The client's LANG, LC_ALL, LC_CTYPE, NO_COLOR, COLORTERM and TERM, where sent."""
+        """The variables of the client's environment that it sent and that are kept.
+
+        They are LANG, LC_ALL, LC_CTYPE, NO_COLOR, COLORTERM, TERM, LC_TERMINAL and TERM_PROGRAM.
+        """
 
     @property
     def has_pty(self) -> bool:
