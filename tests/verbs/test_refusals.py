@@ -84,6 +84,7 @@ REFUSALS = """
 /mcp nonsense
 /mcp add
 /mcp add holler
+/mcp add holler example.org
 /mcp list --sse
 /mcp show
 /mcp show holler
@@ -266,3 +267,9 @@ def test_every_verb_has_a_refusal_test() -> None:
 async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None:
     refusal = await refused(alice, f"/link page https://example.org/{'x' * 2_000}")
     assert refusal.message == "uri: must have at most 2000 characters (got 2020)."
+
+
+async def test_command_of_a_server_without_its_mark_is_told_the_form(alice: Someone) -> None:
+    error = await refused(alice, "/mcp add files '/usr/bin/python3 server.py'")
+    assert "/usr/bin/python3 server.py is neither a URL nor -- and a command." in str(error)
+    assert "/mcp add files -- COMMAND" in str(error)

@@ -19,6 +19,7 @@ from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.world import names
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import TextByReader
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
 SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
@@ -52,6 +53,14 @@ def make_server_settings(
         values["command"] = tuple(_split_command(target.removeprefix("--")))
         if not values["command"]:
             raise Invalid("The -- needs a command after it.")
+    elif "://" not in target:
+        raise Invalid(
+            f"{shorten_name(target)} is neither a URL nor -- and a command.",
+            hint=TextByReader(
+                f"A command comes after --, without quotes: /mcp add {name} -- COMMAND",
+                'A command is given as target: "-- COMMAND".',
+            ),
+        )
     else:
         values["url"] = check_url(target).geturl()
     if "headers" in values:
