@@ -269,7 +269,7 @@ async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None
     assert refusal.message == "uri: must have at most 2000 characters (got 2020)."
 
 
-async def test_command_of_a_server_without_its_mark_is_told_the_form(alice: Someone) -> None:
+async def test_command_of_a_server_without_two_dashes_shows_the_form(alice: Someone) -> None:
     error = await refused(alice, "/mcp add files '/usr/bin/python3 server.py'")
     assert "/usr/bin/python3 server.py is neither a URL nor -- and a command." in str(error)
     assert "/mcp add files -- COMMAND" in str(error)
