@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sshwarma.common.limits import MAX_ANSWER_CHARACTERS, MAX_CHARACTERS_PER_OUTPUT_TOKEN
 from sshwarma.models.backend import ReasoningDelta, TextDelta
 from sshwarma.models.live_answer import LiveAnswer
+from sshwarma.models.profiles import find_max_characters
 from sshwarma.models.repetition import RepetitionDetector, trim_repetition
 
 
@@ -20,8 +20,7 @@ class AnswerGuard:
     def __init__(self, live_answer: LiveAnswer, output_tokens: int | None) -> None:
         self._live_answer = live_answer
         self._output_tokens = output_tokens
-        tokens = output_tokens or MAX_ANSWER_CHARACTERS
-        self._left = min(MAX_ANSWER_CHARACTERS, tokens * MAX_CHARACTERS_PER_OUTPUT_TOKEN)
+        self._left = find_max_characters(output_tokens)
         self._text = RepetitionDetector()
         self._reasoning = RepetitionDetector()
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sshwarma.common.limits import DEFAULT_FULL_OUTPUT_TOKENS, DEFAULT_SMALL_OUTPUT_TOKENS
+from sshwarma.common.limits import (
+    DEFAULT_FULL_OUTPUT_TOKENS,
+    DEFAULT_SMALL_OUTPUT_TOKENS,
+    MAX_ANSWER_CHARACTERS,
+    MAX_CHARACTERS_PER_OUTPUT_TOKEN,
+)
 from sshwarma.models.local_files import PACKAGED_MODEL
 from sshwarma.settings import ModelSettings, OfferedTools, ProfileName
 from sshwarma.wrap.compose import ANSWER_FRACTION
@@ -74,3 +79,9 @@ def find_output_tokens(settings: ModelSettings, context_tokens: int) -> int:
     is_small = find_profile(settings, context_tokens).name == "small"
     default = DEFAULT_SMALL_OUTPUT_TOKENS if is_small else DEFAULT_FULL_OUTPUT_TOKENS
     return min(default, round(context_tokens * ANSWER_FRACTION))
+
+
+def find_max_characters(output_tokens: int | None) -> int:
+    """Return the most characters of one step: text, reasoning and arguments of tool calls."""
+    tokens = output_tokens or MAX_ANSWER_CHARACTERS
+    return min(MAX_ANSWER_CHARACTERS, tokens * MAX_CHARACTERS_PER_OUTPUT_TOKEN)

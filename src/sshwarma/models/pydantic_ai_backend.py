@@ -42,13 +42,14 @@ from sshwarma.models.prices import add_cost
 from sshwarma.models.profiles import find_output_tokens, find_profile
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind
 from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
+from sshwarma.models.stream_deltas import ArgumentCounter, read_deltas, split_reasoning
 from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.profiles import ContextProfile
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent, ToolCallPart
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.settings import ModelSettings as PydanticAISettings
 
 
@@ -222,7 +223,7 @@ class PydanticAIBackend:
             plain=kind.merges_roles,
             marks_cache=kind.supports_cache,
         )
-        thinking = ThinkTagSplitter()
+        thinking, arguments = ThinkTagSplitter(), ArgumentCounter(self.output_tokens)
         text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
             async with _stall_timeout(self._settings.first_token_seconds, has_begun=False):
@@ -238,7 +239,7 @@ class PydanticAIBackend:
                 events = aiter(stream)
                 event = await anext(events, None)
             while event is not None:
-                for part in _split_reasoning(_deltas_of(event), thinking):
+                for part in split_reasoning(read_deltas(event), thinking):
                     if isinstance(part, ReasoningDelta):
                         yield part
                     else:
@@ -247,12 +248,13 @@ class PydanticAIBackend:
                         if text.strip():
                             yield TextDelta(buffer)
                             buffer = ""
+                if arguments.exceeds_limit(event):
+                    yield AnswerCut()
+                    return
                 async with _stall_timeout(self._settings.stall_seconds, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
-        rest = thinking.end()
-        text += rest
-        if rest and text.strip():
+        if (rest := thinking.end()) and (text := text + rest).strip():
             yield TextDelta(buffer + rest)
         if loaded.reports_finish_reason and not _has_finish_reason(answer):
             raise StreamTruncated
@@ -301,40 +303,6 @@ def _settings_for(
     if request.is_last and request.tools and kind.has_tool_choice:
         return {**loaded.request_settings, "tool_choice": "none"}
     return loaded.request_settings
-
-
-def _split_reasoning(
-    parts: Iterator[TextDelta | ReasoningDelta], thinking: ThinkTagSplitter
-) -> Iterator[TextDelta | ReasoningDelta]:
-    """Yield the parts, with reasoning that is written into the text as reasoning."""
-    for part in parts:
-        if isinstance(part, ReasoningDelta):
-            yield part
-        else:
-            yield from thinking.split(part.delta)
-
-
-def _deltas_of(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:
-    """Yield the text or reasoning that an event adds."""
-    from pydantic_ai.messages import (
-        PartDeltaEvent,
-        PartStartEvent,
-        TextPart,
-        TextPartDelta,
-        ThinkingPart,
-        ThinkingPartDelta,
-    )
-
-    if isinstance(event, PartStartEvent):
-        if isinstance(event.part, TextPart) and event.part.content:
-            yield TextDelta(event.part.content)
-        elif isinstance(event.part, ThinkingPart) and event.part.content:
-            yield ReasoningDelta(event.part.content)
-    elif isinstance(event, PartDeltaEvent):
-        if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
-            yield TextDelta(event.delta.content_delta)
-        elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
-            yield ReasoningDelta(event.delta.content_delta)
 
 
 def _has_finish_reason(answer: ModelResponse) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +75,8 @@ class Server:
         self.script: list[Any] = []
         self.bodies: list[dict[str, Any]] = []
         self.url = ""
+        self.endless: Callable[[int], dict[str, Any]] | None = None
+        self.was_closed = asyncio.Event()  # the client closed an endless answer
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -94,9 +97,13 @@ class Server:
                     data = event if isinstance(event, str) else json.dumps(event)
                     line = f"event: {name}\ndata: {data}\n\n" if name else f"data: {data}\n\n"
                     writer.write(b"%x\r\n%s\r\n" % (len(line), line.encode()))
+            for number in itertools.count() if self.endless else ():
+                line = f"data: {json.dumps(self.endless(number))}\n\n"
+                writer.write(b"%x\r\n%s\r\n" % (len(line), line.encode()))
+                await writer.drain()
             await writer.drain()
         except ConnectionError:
-            pass
+            self.was_closed.set()
         finally:
             writer.close()
 

@@ -1,0 +1,71 @@
+"""What an event of a provider's stream adds: text, reasoning, or arguments of a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sshwarma.models.backend import ReasoningDelta, TextDelta
+from sshwarma.models.profiles import find_max_characters
+from sshwarma.models.think_tags import ThinkTagSplitter
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponseStreamEvent
+
+
+def split_reasoning(
+    parts: Iterator[TextDelta | ReasoningDelta], thinking: ThinkTagSplitter
+) -> Iterator[TextDelta | ReasoningDelta]:
+    """Yield the parts, with reasoning that is written into the text as reasoning."""
+    for part in parts:
+        if isinstance(part, ReasoningDelta):
+            yield part
+        else:
+            yield from thinking.split(part.delta)
+
+
+def read_deltas(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:
+    """Yield the text or reasoning that an event adds."""
+    from pydantic_ai.messages import (
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+        ThinkingPart,
+        ThinkingPartDelta,
+    )
+
+    if isinstance(event, PartStartEvent):
+        if isinstance(event.part, TextPart) and event.part.content:
+            yield TextDelta(event.part.content)
+        elif isinstance(event.part, ThinkingPart) and event.part.content:
+            yield ReasoningDelta(event.part.content)
+    elif isinstance(event, PartDeltaEvent):
+        if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
+            yield TextDelta(event.delta.content_delta)
+        elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
+            yield ReasoningDelta(event.delta.content_delta)
+
+
+class ArgumentCounter:
+    """Counts the characters of the arguments of tool calls, which nobody is shown meanwhile."""
+
+    def __init__(self, output_tokens: int | None) -> None:
+        self._left = find_max_characters(output_tokens)
+
+    def exceeds_limit(self, event: ModelResponseStreamEvent) -> bool:
+        """Count what an event adds; return whether it is more than the limit now."""
+        from pydantic_ai.messages import (
+            PartDeltaEvent,
+            PartStartEvent,
+            ToolCallPart,
+            ToolCallPartDelta,
+        )
+
+        added: object = None
+        if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+            added = event.part.args
+        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
+            added = event.delta.args_delta
+        self._left -= len(added) if isinstance(added, str) else 0
+        return self._left < 0
