@@ -11,8 +11,9 @@ from sshwarma.models.backend import RequestSent, StepRequest, StreamPart, TextDe
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.views import draw_result
-from sshwarma.world.access import set_member
+from sshwarma.world.access import Right, set_member
 from sshwarma.world.errors import Forbidden
+from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.wrap.compose import ModelContext
 from support.house import House
@@ -42,13 +43,15 @@ async def vault(house: House) -> House:
     return house
 
 
-async def results_for(house: House, asker: str) -> dict[str, str]:
+async def results_for(
+    house: House, asker: str, calls: dict[str, dict[str, str]] = CALLS
+) -> dict[str, str]:
     """The results of calls that qwen makes for somebody, by the name of the tool."""
     results: dict[str, str] = {}
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if not request.completed_calls:
-            for name, arguments in CALLS.items():
+            for name, arguments in calls.items():
                 yield ToolCall(name, name.replace("join_room", "join"), dict(arguments))
             return
         results.update((done.call.id, done.text) for done in request.completed_calls)
@@ -99,6 +102,65 @@ async def test_last_request_that_names_a_private_room_is_hidden_from_others(
     context = ModelContext(())
     await vault.says("alice", "@qwen hello")
     assert (await run_line(vault.caller("bob"), "/wrap @qwen last")).body
+
+
+GUEST_CALLS: dict[str, dict[str, str]] = {
+    "sshwarma__look": {},
+    "sshwarma__history": {},
+    "sshwarma__journal": {},
+    "sshwarma__inventory": {},
+    "sshwarma__exits": {},
+    "sshwarma__note": {"text": "seen by qwen"},
+}
+
+
+async def test_model_called_in_a_private_room_has_rights_of_a_visitor(vault: House) -> None:
+    """Only there, only while it answers, and only what the person who asks may do."""
+    world = vault.world
+    room = await world.find_room("vault")
+    alice, qwen = world.agents.find("alice"), world.agents.find("qwen")
+    await world.change(lambda tx: set_member(tx, room.id, qwen.id, created_by=alice.id, role=None))
+    results: dict[str, str] = {}
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if not request.completed_calls:
+            for name, arguments in GUEST_CALLS.items():
+                yield ToolCall(name, name, dict(arguments))
+            return
+        results.update((done.call.id, done.text) for done in request.completed_calls)
+        yield TextDelta("done")
+
+    vault.backend.script = script
+    said = await run_line(vault.caller("alice").with_room(room.id), "@qwen look around")
+    await vault.turns.wait_until_ended(said.turns[0])
+    assert results.keys() == GUEST_CALLS.keys()
+    for name, text in results.items():
+        assert "denied" not in text, name
+    assert "vault" in results["sshwarma__look"]
+    now = now_ms()
+    answering = replace(
+        vault.caller("qwen"),
+        room_id=room.id,
+        called_in_id=room.id,
+        question=Question(alice.id, 8),
+    )
+    private_room = await world.room(room.id)
+    assert answering.rights_in(private_room, now) == {Right.ENTER, Right.TALK}
+    bob = replace(answering, question=Question(world.agents.find("bob").id, 8))
+    for caller in (bob, replace(answering, called_in_id="lobby"), vault.caller("qwen")):
+        assert not caller.rights_in(private_room, now)
+        assert not caller.may_know_of(private_room, now)
+
+
+async def test_join_of_an_answering_model_says_that_it_stays(vault: House) -> None:
+    await run_line(vault.caller("alice"), "/equip room sshwarma:join,look,say")
+    joined = await results_for(vault, "alice", {"sshwarma__join": {"room": "vault"}})
+    assert joined["sshwarma__join"] == (
+        "You may enter vault, but while you answer you and your tools stay in lobby."
+    )
+    assert vault.world.agents.find("qwen").room_id != (await vault.world.find_room("vault")).id
+    here = await results_for(vault, "alice", {"sshwarma__join": {"room": "lobby"}})
+    assert here["sshwarma__join"].startswith("You are in lobby already.")
 
 
 async def found_by_model(house: House, asker: str, room_name: str) -> set[str]:

@@ -277,6 +277,7 @@ class RunningTurn:
             room_id=self.turn.room_id,
             door="model",
             question=self.asked,
+            called_in_id=self.turn.room_id,
         )
 
     # Usage.

@@ -184,7 +184,7 @@ async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
     if thing.kind == "room":
         room = await caller.world.room(thing.id)
         facts = await read_room_facts(caller, room)
-        may_see_inside = Right.ENTER in room.rights_of(caller.agent, now=now_ms())
+        may_see_inside = Right.ENTER in caller.rights_in(room, now_ms())
     agent = caller.world.agents.get(thing.id) if thing.kind == "agent" else None
     if agent is not None:
         facts = await read_agent_facts(caller, agent)

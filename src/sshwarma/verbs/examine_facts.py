@@ -29,7 +29,7 @@ MAX_LISTED_ROOMS: Final = 12
 async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
     """Return what a person wants to know of a room; less if the caller may not enter it."""
     world, now = caller.world, now_ms()
-    rights = room.rights_of(caller.agent, now=now)
+    rights = caller.rights_in(room, now)
     people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
     names = [_describe_present(caller, present) for present in people]
     more = world.presence.count(room.id) - len(people)

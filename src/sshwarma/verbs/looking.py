@@ -196,7 +196,7 @@ async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
     world = caller.world
     room = await world.room(way.to_id)
     here, here_more = _read_people(world, room)
-    may_enter = Right.ENTER in room.rights_of(caller.agent, now=now_ms())
+    may_enter = Right.ENTER in caller.rights_in(room, now_ms())
     exits = await caller.visible_exits(room) if may_enter else ()
     return NextRoom(
         direction=way.direction,

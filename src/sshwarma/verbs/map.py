@@ -208,7 +208,7 @@ async def _find_rooms(caller: Caller, depth: int) -> tuple[list[FoundRoom], bool
     is_cut = False
     while queue:
         room, steps = queue.popleft()
-        may_enter = Right.ENTER in room.rights_of(caller.agent, now=now)
+        may_enter = Right.ENTER in caller.rights_in(room, now)
         exits = await caller.visible_exits(room) if may_enter else ()
         found.append((room, steps, exits))
         for way in exits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sshwarma.lua_tools import creation
@@ -35,18 +35,26 @@ SOURCE_RIGHT: Final = RoomRight("room", Right.ENTER, "in the room that is copied
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """The move of the caller to another room."""
+    """The move of the caller to another room.
+
+    `stays`: whether it is a model that answers, which stays where it was called.
+    """
 
     room: str
     came_from: str
     made: bool = False
+    stays: bool = False
 
 
 @view(MoveResult)
 def draw_move_result(moved: MoveResult) -> Block:
     """Draw the room that the caller has created or entered."""
-    action = "Created" if moved.made else "You are in"
-    return block(line(f"{action} ", ("room", moved.room), "."))
+    if not moved.stays:
+        action = "Created" if moved.made else "You are in"
+        return block(line(f"{action} ", ("room", moved.room), "."))
+    action = "Created" if moved.made else "You may enter"
+    stay = f", but while you answer you and your tools stay in {moved.came_from}."
+    return block(line(f"{action} ", ("room", moved.room), stay, hang=2))
 
 
 @verb(
@@ -150,7 +158,7 @@ async def create(caller: Caller, room: Word) -> MoveResult:
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
     )
     move = await move_to_room(caller, await caller.world.room(new_room.id))
-    return MoveResult(move.room, move.came_from, made=True)
+    return replace(move, made=True)
 
 
 @verb(
@@ -213,7 +221,7 @@ async def copy_room(
 
     new_room = await caller.change(work)
     move = await move_to_room(caller, await caller.world.room(new_room.id))
-    return MoveResult(move.room, move.came_from, made=True)
+    return replace(move, made=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +299,7 @@ async def route(caller: Caller, room: RoomName) -> Route:
     open_rooms = {
         candidate.id
         for candidate in await world.rooms()
-        if Right.ENTER in candidate.rights_of(caller.agent, now=now)
-        and caller.may_know_of(candidate, now)
+        if Right.ENTER in caller.rights_in(candidate, now) and caller.may_know_of(candidate, now)
     }
     path = exits.find_route(
         start.id,
@@ -376,11 +383,14 @@ async def _set_navigation(caller: Caller, state: Literal["on", "off"]) -> Naviga
 
 
 async def move_to_room(caller: Caller, target: Room, direction: str = "") -> MoveResult:
-    """Move the caller to a room that it may enter.
+    """Move the caller to a room that it may enter; an answering model stays where it is.
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
         Conflict: if it is there already.
     """
+    if caller.called_in_id is not None:
+        here = await movement.check_target(caller, target)
+        return MoveResult(target.name, here.name, stays=True)
     origin = await movement.move_caller(caller, target, direction)
     return MoveResult(target.name, origin.name)

@@ -166,7 +166,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             room = await caller.world.room(link.id)
             if not caller.may_know_of(room, now):
                 return False
-            if link is not thing and Right.ENTER not in room.rights_of(caller.agent, now=now):
+            if link is not thing and Right.ENTER not in caller.rights_in(room, now):
                 raise caller.missing_right_error(Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
             return await caller.may_administer()

@@ -158,7 +158,7 @@ class DataRight:
             room: where the right is needed (default: the caller's room).
         """
         room = room or await caller.room()
-        return self.right in room.rights_of(caller.agent, now=now_ms())
+        return self.right in caller.rights_in(room, now_ms())
 
     async def is_met(self, caller: Caller, room: Room | None = None) -> bool:
         """Return whether the agent has the right and its token the scope that the right needs.

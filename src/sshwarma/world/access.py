@@ -72,11 +72,13 @@ _SERVER_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
     "member": frozenset({Right.CREATE}),
     "guest": frozenset(),
 }
-_VISITOR_RIGHTS: Final = frozenset({Right.ENTER, Right.TALK})
+VISITOR_RIGHTS: Final = frozenset({Right.ENTER, Right.TALK})
+"""Rights of everybody in an open room."""
+
 _ROOM_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
-    "owner": _VISITOR_RIGHTS | {Right.BUILD, Right.MODERATE},
-    "builder": _VISITOR_RIGHTS | {Right.BUILD},
-    "member": _VISITOR_RIGHTS,
+    "owner": VISITOR_RIGHTS | {Right.BUILD, Right.MODERATE},
+    "builder": VISITOR_RIGHTS | {Right.BUILD},
+    "member": VISITOR_RIGHTS,
 }
 
 
@@ -102,7 +104,7 @@ def compute_rights(
         return of_server
     in_room = _ROOM_ROLE_RIGHTS.get(member.role or "", frozenset()) if member else frozenset()
     if mode == "open":
-        in_room |= _VISITOR_RIGHTS
+        in_room |= VISITOR_RIGHTS
     if member is not None and (member.muted_until or 0) > now:
         in_room -= {Right.TALK}
     return of_server | in_room

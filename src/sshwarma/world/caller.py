@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
-from sshwarma.world.access import Right, TokenScope, required_scope
+from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
@@ -67,6 +67,7 @@ class Caller:
         verb, line: the request, for the audit.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
+        called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
         wants_json: whether a command over ssh prints all fields of its result, not its view.
         on_progress: shows a few words of progress, where the door can.
@@ -82,6 +83,7 @@ class Caller:
     verb: str = ""
     line: str = ""
     question: Question | None = None
+    called_in_id: str | None = None
     call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
     wants_json: bool = False
@@ -141,7 +143,7 @@ class Caller:
     def readers(self) -> tuple[Agent, ...]:
         """The agents that read what the caller is given.
 
-        The caller alone, or a model and the person whom it answers: it may tell that person
+        The caller first: alone, or a model and the person whom it answers: it may tell that person
         everything. Nobody if that person no longer exists.
         """
         if self.question is None:
@@ -149,10 +151,32 @@ class Caller:
         person = self.world.agents.get(self.question.person_id)
         return () if person is None else (self.agent, person)
 
+    def rights_in(self, room: Room, now: int) -> frozenset[Right]:
+        """Return the caller's rights in a room at the time `now` (ms).
+
+        While a model answers, it may look and talk in the room in which it was called, even if it
+        is no member: as a visitor, and only what the person may who asked. A ban and a mute hold.
+        """
+        rights = room.rights_of(self.agent, now=now)
+        person = self.world.agents.get(self.person_id)
+        if person is None or room.id != self.called_in_id:
+            return rights
+        as_visitor = replace(room, mode="open").rights_of(self.agent, now=now)
+        return rights | (as_visitor & VISITOR_RIGHTS & room.rights_of(person, now=now))
+
+    def _readers_have(self, right: Right, room: Room, now: int) -> bool:
+        """Return whether all readers have a right in a room; no if there are no readers."""
+        readers = self.readers
+        of_others = (room.rights_of(reader, now=now) for reader in readers[1:])
+        return bool(readers) and all(
+            right in rights for rights in (self.rights_in(room, now), *of_others)
+        )
+
     def may_know_of(self, room: Room, now: int) -> bool:
         """Return whether all readers may know that a room exists, at the time `now` (ms)."""
-        readers = self.readers
-        return bool(readers) and all(room.is_listed_for(reader, now) for reader in readers)
+        if room.mode != "private":
+            return bool(self.readers)
+        return self._readers_have(Right.ENTER, room, now)
 
     async def readable_rooms(self) -> list[Room]:
         """Return the rooms that all readers may enter, by name; without bags and exits.
@@ -160,13 +184,12 @@ class Caller:
         What a model is given is shown in its room, so it reads only rooms that everybody in that
         one may enter.
         """
-        now, readers = now_ms(), self.readers
+        now = now_ms()
         here = None if self.question is None else await self.room()
         return [
             room
             for room in await self.world.rooms()
-            if readers
-            and all(Right.ENTER in room.rights_of(reader, now=now) for reader in readers)
+            if self._readers_have(Right.ENTER, room, now)
             and (here is None or room.is_open_to_members_of(here))
         ]
 
@@ -187,10 +210,7 @@ class Caller:
 
     async def may_administer(self) -> bool:
         """Return whether all readers have the admin right in the caller's room."""
-        room, now, readers = await self.room(), now_ms(), self.readers
-        return bool(readers) and all(
-            Right.ADMIN in room.rights_of(reader, now=now) for reader in readers
-        )
+        return self._readers_have(Right.ADMIN, await self.room(), now_ms())
 
     async def known_rooms(self) -> list[Room]:
         """Return the rooms that the caller may know of, by name; without bags and exits."""
@@ -233,7 +253,7 @@ class Caller:
             if thing.kind != "room":
                 return True
             room = rooms.get(thing.id)
-            return room is not None and Right.ENTER in room.rights_of(self.agent, now=now)
+            return room is not None and Right.ENTER in self.rights_in(room, now)
 
         return is_open
 
@@ -257,7 +277,7 @@ class Caller:
         """
         room = room or await self.room()
         now = now_ms()
-        if right not in room.rights_of(self.agent, now=now):
+        if right not in self.rights_in(room, now):
             raise self._explain_missing_right(right, room, now)
         self.require_scope(required_scope(right))
 

@@ -61,6 +61,19 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
     return origin
 
 
+async def check_target(caller: Caller, target: Room) -> Room:
+    """Check a move that is not made; return the room that the caller is in.
+
+    Raises:
+        Forbidden: if the caller may not enter.
+        Conflict: if it is there already.
+    """
+    await caller.require(Right.ENTER, target)
+    if target.id == caller.room_id:
+        raise Conflict(f"You are in {target.name} already.")
+    return await caller.room()
+
+
 def _may_enter(room: Room, agent: Agent, now: int) -> bool:
     return Right.ENTER in room.rights_of(agent, now=now)
 

@@ -70,10 +70,6 @@ class Room:
             return True
         return other.mode != "open" and other.member_ids <= self.member_ids
 
-    def is_listed_for(self, agent: Agent, now: int) -> bool:
-        """Return whether the agent may know that the room exists."""
-        return self.mode != "private" or Right.ENTER in self.rights_of(agent, now=now)
-
 
 def read_room(conn: Connection, room_id: str) -> Room:
     """Return a live room by id.
