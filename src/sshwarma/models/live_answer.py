@@ -56,6 +56,12 @@ class LiveAnswer:
         self.reasoning = (self.reasoning + delta)[:MAX_ANSWER_CHARACTERS]
         self._count_characters(delta)
 
+    def fold_text(self) -> None:
+        """Make the text so far reasoning."""
+        self.reasoning = (self.reasoning + self.text)[:MAX_ANSWER_CHARACTERS]
+        self.text = ""
+        self._schedule_publish()
+
     def set_wait_reason(self, reason: str) -> None:
         """Show the reason of a wait; an empty text clears it."""
         if reason != self._wait_reason:

@@ -20,12 +20,12 @@ from sshwarma.models.backend import (
     AnswerCut,
     BackendError,
     FailureRecord,
-    ReasoningDelta,
     RequestSent,
     RetryDelay,
     StepRequest,
     StreamPart,
     TextDelta,
+    TextFold,
     ToolCall,
 )
 from sshwarma.models.errors import (
@@ -214,8 +214,7 @@ class PydanticAIBackend:
         """Send the request once."""
         from pydantic_ai.direct import model_request_stream
 
-        system = request.system or self._settings.prompt
-        kind = PROVIDER_KINDS[self._settings.kind]
+        system, kind = request.system or self._settings.prompt, PROVIDER_KINDS[self._settings.kind]
         messages = build_messages(
             request,
             system,
@@ -240,7 +239,8 @@ class PydanticAIBackend:
                 event = await anext(events, None)
             while event is not None:
                 for part in split_reasoning(read_deltas(event), thinking):
-                    if isinstance(part, ReasoningDelta):
+                    if not isinstance(part, TextDelta):
+                        text, buffer = ("", "") if isinstance(part, TextFold) else (text, buffer)
                         yield part
                     else:
                         text += part.delta

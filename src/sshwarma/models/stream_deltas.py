@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sshwarma.models.backend import ReasoningDelta, TextDelta
+from sshwarma.models.backend import ReasoningDelta, TextDelta, TextFold
 from sshwarma.models.profiles import find_max_characters
 from sshwarma.models.think_tags import ThinkTagSplitter
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def split_reasoning(
     parts: Iterator[TextDelta | ReasoningDelta], thinking: ThinkTagSplitter
-) -> Iterator[TextDelta | ReasoningDelta]:
+) -> Iterator[TextDelta | ReasoningDelta | TextFold]:
     """Yield the parts, with reasoning that is written into the text as reasoning."""
     for part in parts:
         if isinstance(part, ReasoningDelta):

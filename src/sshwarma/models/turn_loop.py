@@ -26,6 +26,7 @@ from sshwarma.models.backend import (
     RetryDelay,
     StepRequest,
     TextDelta,
+    TextFold,
     ToolCall,
     TurnStep,
 )
@@ -226,6 +227,8 @@ class RunningTurn:
                     if guard.must_end(part):
                         await self._append_reasoning()
                         return []
+                elif isinstance(part, TextFold):
+                    self._live_answer.fold_text()
                 elif isinstance(part, TokenUsage):
                     self._uncounted_step = None
                     await self._record_usage(backend.model, part)
@@ -262,7 +265,9 @@ class RunningTurn:
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
-        for notice in context.notices:
+        last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
+        known = () if last is None else last.notices  # a script fails at each answer
+        for notice in (one for one in context.notices if one not in known):
             await self._world.change(partial(self.rows.append_notice, text=notice))
         self._deps.context_log.record(self.turn.room_id, self.agent.id, context)
         return context

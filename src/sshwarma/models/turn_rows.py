@@ -8,6 +8,7 @@ from sshwarma.models import notes_block
 from sshwarma.world import drafts, notes, rows, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.events import StreamEnded
+from sshwarma.world.mentions import strip_own_name
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -38,8 +39,8 @@ class TurnRows:
 
     def append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
         """Store a reply as a row, and its notes; return None if it has only notes."""
-        reply = notes_block.parse_reply(text)
         turn, agent = self._turn, self._agent
+        reply = notes_block.parse_reply(strip_own_name(text, agent.name))
         drafts.delete_draft(tx, turn.id)
         meta: dict[str, object] = {"cut": True} if cut else {}
         if reply.notes is not None:

@@ -253,15 +253,18 @@ class TurnRunner:
         asked = running_turn.asked
         mentioned = self.find_mentioned_models(row.content, running_turn.agent)
         models: list[Agent] = []
+        refused: dict[str, list[str]] = {}  # names by reason
         for agent in mentioned and self._filter_silent(tx, running_turn, mentioned):
             reason = asked.refuse_reason(agent.id)
             if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
                 reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
             if reason:
-                running_turn.rows.append_notice(tx, f"called {agent.name}, but {reason}")
+                refused.setdefault(reason, []).append(agent.name)
             else:
                 models.append(agent)
                 asked.asked_ids.add(agent.id)
+        for reason, names in refused.items():
+            running_turn.rows.append_notice(tx, f"called {', '.join(names)}, but {reason}")
         new_turns = open_turns(
             tx,
             running_turn.turn.room_id,

@@ -269,9 +269,11 @@ async def set_model(
     )
     note = f". It cannot answer yet: {no_key}." if no_key else ""
     note = note or await _find_note(caller, setting, new_settings)
-    return Confirmation(
-        f"{setting} of {agent.name} is now: {format_value(new_settings, setting)}{note}"
-    )
+    now = format_value(new_settings, setting)
+    backend = roster.get(agent.id)
+    if setting == "context_tokens" and text == "-" and backend is not None:
+        now = f"the default, {backend.context_tokens}"
+    return Confirmation(f"{setting} of {agent.name} is now: {now}{note}")
 
 
 async def _find_note(caller: Caller, setting: str, new_settings: ModelSettings) -> str:

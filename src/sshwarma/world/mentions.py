@@ -20,6 +20,7 @@ _QUOTED_LINE: Final = re.compile(r" {0,3}>")
 _QUOTATION: Final = re.compile(
     r"(`+)[^`]+\1(?!`)|(?<!\w)\"[^\"]+\"|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
 )
+_HTML_CODE: Final = re.compile(r"<(code|pre)\b[^>]*>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 
@@ -60,9 +61,12 @@ def strip_quotations(text: str) -> str:
 
 
 def find_called_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
-    """Return the agents that a model's text calls: a line of it begins with `@name`."""
-    lines = strip_quotations(text[:MAX_MENTION_SCAN_CHARACTERS]).split("\n")
-    calls = [match[0] for line in lines if (match := _MENTION.match(line.lstrip()))]
+    """Return the agents that a model's text calls: a line of it begins with `@name`.
+
+    An indented line and one in `<code>` or `<pre>` call nobody: so are code and other texts quoted.
+    """
+    plain = _HTML_CODE.sub(" ", strip_quotations(text[:MAX_MENTION_SCAN_CHARACTERS]))
+    calls = [match[0] for line in plain.split("\n") if (match := _MENTION.match(line))]
     return find_mentioned_agents("\n".join(calls), agents)
 
 
@@ -87,6 +91,15 @@ def strip_address(text: str, name: str) -> str:
     if match is None or not name.startswith(match[1].lower().rstrip("-_")):
         return text
     return text[match.end() :].lstrip(" ,:\n") or text
+
+
+def strip_own_name(text: str, name: str) -> str:
+    """Return a model's text without its own name as a speaker's: "qwen: hello" as "hello".
+
+    A text that is only the name stays.
+    """
+    own = rf"(?:\*\*)?@?{re.escape(name)}(?:\*\*)?:(?:\*\*)?(?=\s)\s*"
+    return re.sub(rf"\A\s*(?:{own})+", "", text, flags=re.IGNORECASE) or text
 
 
 def has_mention(text: str, name: str) -> bool:

@@ -140,7 +140,11 @@ def _room_snapshot(room: Room) -> dict[str, Any]:
         "description": room.description,
         "vibe": room.vibe,
         "exits": [{"direction": way.direction, "to": way.to_name} for way in room.exits],
-        "floor": [{"name": thing.name, "kind": thing.kind} for thing in room.bag],
+        "floor": [
+            {"name": thing.name, "kind": thing.kind}
+            for thing in room.bag
+            if _is_context_data(thing)
+        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""Streams without end: closed at the longest answer, whatever they consist of."""
+"""Streams without end, closed at the longest answer, and broken ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from sshwarma.models.backend import AnswerCut, ReasoningDelta, RequestSent, TextDelta
 from support.provider_wires import Ask
 
-from .test_provider_faults import CHAT, Server, calling, chat, server
-from .test_providers import question
+from .test_provider_faults import CHAT, END, Server, calling, chat, server
+from .test_providers import heard, question
 
 __all__ = ["server"]
 
@@ -43,3 +43,9 @@ async def test_stream_without_end_is_closed_at_the_limit(
                     assert part == AnswerCut()
         await server.was_closed.wait()
     assert len(server.bodies) == 1
+
+
+async def test_broken_stream_is_called_so(server: Server, backend: Ask) -> None:
+    server.script = ["{broken", END]
+    _, failed = await heard(backend(CHAT, server.url), question("hello"))
+    assert str(failed).startswith("its stream was not valid JSON: Expecting property name")
