@@ -93,6 +93,8 @@ class TurnBudget:
     day_usage: Callable[[], UsageTotal] = UsageTotal
     steps: int = 0
     turn_usage: UsageTotal = field(default_factory=UsageTotal)
+    step_start_tokens: int = 0  # tokens of the turn before the step that has begun
+    last_step_tokens: int = 0  # tokens of the step before it
 
     def begin_step(self) -> None:
         """Count another step.
@@ -104,13 +106,24 @@ class TurnBudget:
             raise self.make_end_error()
         self.check()
         self.steps += 1
+        tokens = self.turn_usage.tokens
+        self.last_step_tokens = tokens - self.step_start_tokens
+        self.step_start_tokens = tokens
 
     @property
     def is_last_step(self) -> bool:
-        """Whether the step that has begun is the last one: the model must answer now."""
-        most_tokens = self.limits.turn_tokens
+        """Whether the step that has begun is the last one: the model must answer now.
+
+        It is if it will use up the tokens of the turn, as it sends at least what the one before it
+        sent.
+        """
+        most_tokens, tokens = self.limits.turn_tokens, self.turn_usage.tokens
         nears_tokens = most_tokens is not None and (
-            self.steps > 1 and self.turn_usage.tokens >= LAST_STEP_FRACTION * most_tokens
+            self.steps > 1
+            and (
+                tokens >= LAST_STEP_FRACTION * most_tokens
+                or tokens + self.last_step_tokens >= most_tokens
+            )
         )
         return self.steps >= self.limits.turn_steps or nears_tokens
 
