@@ -194,3 +194,15 @@ async def test_model_reads_other_logs_only_for_who_may_read_them(vault: House) -
     for agent in (bob, world.agents.find("qwen")):
         await run_line(alice.with_room(den.id), f"/room member {agent.name}")
     assert await found_by_model(vault, "alice", "den") == {"three"}, "bob reads the den too"
+
+
+async def test_tools_are_found_by_the_names_of_the_list(house: House) -> None:
+    calls = {
+        "global__help": {"topic": "sshwarma__look"},
+        "sshwarma__look": {"thing": "sshwarma__look"},
+    }
+    await run_line(house.caller("alice"), "/equip room sshwarma:look")
+    results = await results_for(house, "alice", calls)
+    for name, text in results.items():
+        assert not text.startswith("Unknown"), name
+        assert "look" in text

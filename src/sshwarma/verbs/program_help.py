@@ -97,7 +97,7 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
     if topic is None:
         return _list_tools(reader, list(verbs_by_name.values()))
     name = topic.strip().removeprefix("/").lower()
-    bare = name.replace(":", ".").rpartition(".")[2]
+    bare = name.replace("__", ".").replace(":", ".").rpartition(".")[2]
     tool_verb = verbs_by_name.get(bare)
     if tool_verb is None:
         entry = find_entry(name)

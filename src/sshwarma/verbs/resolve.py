@@ -108,9 +108,11 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         thing = things.find_child(conn, bag, name)
         if thing is not None:
             return thing
-    thing = things.find_by_qualified_name(conn, name)
-    if thing is not None:
-        return thing
+    namespace, _, tool = name.rpartition(".")  # tools have other spellings in lists for programs
+    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
+        thing = things.find_by_qualified_name(conn, candidate)
+        if thing is not None:
+            return thing
     room_id = rooms.find_room_id(conn, name.lower())
     if room_id is not None:
         return things.get_thing(conn, room_id)
