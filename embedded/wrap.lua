@@ -30,6 +30,6 @@ function wrap(s)
   layers.log(list, s.log)
   layers.add(list, "state", "turn", "conversation", parts.state(s), 1500)
   layers.add(list, "now", "volatile", "conversation", parts.now(s))
-  layers.add(list, "request", "volatile", "conversation", parts.request(s), 4000)
+  layers.add(list, "request", "volatile", "conversation", parts.request(s))
   return list
 end

@@ -81,7 +81,7 @@ function M.wrap(s, equipped)
   layers.add(list, "room", "room", "system", M.room(s), 200)
   layers.log(list, s.log)
   layers.messages(list, "examples", "turn", M.examples(s))
-  layers.add(list, "request", "volatile", "conversation", M.request(s), 1000)
+  layers.add(list, "request", "volatile", "conversation", M.request(s))
   return list
 end
 

@@ -1,50 +1,138 @@
-"""Tool results of a turn, cut to their share of the context."""
+"""Requests of a turn fit the context of their model, whatever its tools return."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.models.backend import CompletedCall, ToolCall, TurnStep
-from sshwarma.models.fit_results import fit_results
-
-
-def test_old_results_of_a_long_turn_are_cut_in_large_steps() -> None:
-    steps = tuple(
-        TurnStep(
-            "", (CompletedCall(ToolCall(str(n), "t", {}), str(n) * 5_000, is_error=False, seq=n),)
-        )
-        for n in range(1, 9)
-    )
-    assert fit_results(steps, 40_000) == steps
-    fitted = fit_results(steps, 39_000)
-    sent = [step.done[0].text for step in fitted]
-    assert all(len(text) == 5_000 for text in sent[-3:])
-    assert all(len(text) < 600 and "expand row" in text for text in sent[:-4])
-    assert sum(map(len, sent)) <= 20_000 + 500
-    # The next steps are appended to the very same messages.
-    for _ in range(3):
-        fitted += steps[-1:]
-        assert fit_results(fitted, 39_000) == fitted
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 9_000), min_size=1, max_size=8), max_size=8),
-    st.integers(0, 30_000),
+from sshwarma.models.backend import (
+    CompletedCall,
+    StepRequest,
+    StreamPart,
+    TextDelta,
+    ToolCall,
+    TurnStep,
 )
-def test_results_fit_their_budget(lengths: list[list[int]], budget: int) -> None:
-    steps = tuple(
+from sshwarma.models.fit_results import ResultFitter
+from sshwarma.models.offered_tools import write_offers
+from sshwarma.models.request_size import count_request_tokens
+from sshwarma.tools.provider import ToolResult
+from sshwarma.world.caller import Caller
+from sshwarma.wrap.compose import ContextComposer
+from sshwarma.wrap.host import LuaHost
+from support.house import House
+from support.services import ProviderBase
+
+PROSE = "The server failed during the night, and two engineers read its log files. "
+LOG = "2026-11-22 17:43:13.204 INFO [worker-4] id=9f3a77c1 took 4515 ms path=/api/v1/items/31 "
+JSON = json.dumps({"id": 4815162342, "user": {"name": "bob", "at": "2026-11-22T17:43:13Z"}}) + ","
+CHINESE = "服务器在昨天晚上出现了故障，工程师们正在检查日志文件以便找到问题的原因。"
+
+WINDOW = 8_000
+
+
+def count_tokens(request: StepRequest, characters_per_token: float) -> float:
+    """Tokens of a request by o200k if tiktoken has its vocabulary, else by the rate of its text."""
+    texts = [request.system, write_offers(request.tools)]
+    texts += [message.text for message in request.conversation]
+    results = [done.text for done in request.completed_calls]
+    if importlib.util.find_spec("tiktoken") is None or "TIKTOKEN_CACHE_DIR" not in os.environ:
+        return sum(map(len, texts)) / 3.5 + sum(map(len, results)) / characters_per_token
+    tiktoken: Any = importlib.import_module("tiktoken")
+    return sum(map(len, tiktoken.get_encoding("o200k_base").encode_batch([*texts, *results])))
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [(PROSE, 4), (LOG, 2.2), (JSON, 2.2), (CHINESE, 1.2)],
+    ids=["prose", "log", "json", "chinese"],
+)  # fmt: skip
+async def test_every_request_of_a_turn_fits_the_context(
+    house: House, text: str, rate: float
+) -> None:
+    class Long(ProviderBase):
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
+            return ToolResult((text * 1_000)[:30_000])
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        for number in range(8 if len(request.steps) < 3 else 0):
+            yield ToolCall(f"{len(request.steps)}.{number}", "sshwarma__who", {})
+        yield TextDelta("I looked.")
+
+    house.providers["internal"] = Long()
+    house.tools._providers = house.providers
+    house.backend.script = script
+    house.backend.context_tokens, house.backend.output_tokens = WINDOW, 1_200
+    question = "@qwen what failed? " + "Look everywhere. " * 200
+    host = await LuaHost.start()
+    house.turns._deps = replace(house.turns._deps, composer=ContextComposer(host))
+    made = await house.says("alice", question)
+    await host.close()
+    assert made[-1].content == "I looked."
+    assert len(house.backend.asked) == 4
+    for request in house.backend.asked:
+        assert count_tokens(request, rate) < WINDOW - 512
+        assert "Look everywhere. " * 199 in request.conversation[-1].text
+    for done in house.backend.asked[-1].completed_calls:
+        shown = done.text.index("…")
+        assert f"({30_000 - shown:,} more characters: expand row" in done.text
+
+
+def make_steps(*lengths: list[int]) -> tuple[TurnStep, ...]:
+    return tuple(
         TurnStep(
             "",
             tuple(
-                CompletedCall(ToolCall(str(n), "t", {}), "x" * length, is_error=False, seq=n)
+                CompletedCall(ToolCall(str(n), "t", {}), "word " * length, is_error=False, seq=n)
                 for n, length in enumerate(step)
             ),
         )
         for step in lengths
     )
-    fitted = fit_results(steps, budget)
-    count = sum(map(len, lengths))
-    size = sum(len(result.text) for step in fitted for result in step.done)
-    assert size <= budget + count * 600  # what is kept of each, with the hint how to read on
-    assert [len(step.done) for step in fitted] == [len(step.done) for step in steps]
+
+
+def fit(fitter: ResultFitter, steps: tuple[TurnStep, ...], budget: int) -> list[str]:
+    request = StepRequest("lobby", "alice", "?", (), steps)
+    return [done.text for done in fitter.fit(request, budget).completed_calls]
+
+
+def test_results_are_cut_rarely_and_the_mark_counts_what_the_tool_returned() -> None:
+    fitter, steps, sent = ResultFitter(), make_steps(), []
+    for _ in range(30):
+        steps += make_steps([1_000])
+        sent.append(fit(fitter, steps, 8_000))
+    assert sent[6] == ["word " * 1_000] * 7  # they fit
+    changes = sum(later[: len(former)] != former for former, later in pairwise(sent))
+    assert 1 <= changes <= 8
+    assert sent[-1][0].endswith(
+        f"… ({5_000 - sent[-1][0].index('…'):,} more characters: expand row 0 start"
+        f" {sent[-1][0].index('…')})"
+    )
+
+
+def test_remainder_is_that_of_the_row() -> None:
+    done = CompletedCall(ToolCall("a", "t", {}), "x" * 60_000, False, 6, 90_000)
+    (text,) = fit(ResultFitter(), (TurnStep("", (done,)),), 300)
+    shown = text.index("…")
+    assert f"({90_000 - shown:,} more characters: expand row 6 start {shown})" in text
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 900), min_size=1, max_size=4), min_size=1, max_size=5),
+    st.integers(1_500, 9_000),
+)
+def test_results_fit_their_budget(lengths: list[list[int]], budget: int) -> None:
+    fitter, steps = ResultFitter(), make_steps(*lengths)
+    for count in range(1, len(steps) + 1):
+        request = StepRequest("lobby", "alice", "?", (), steps[:count])
+        fitted = fitter.fit(request, budget)
+        assert count_request_tokens(fitted) <= budget
+        assert [len(step.done) for step in fitted.steps] == [len(s.done) for s in request.steps]

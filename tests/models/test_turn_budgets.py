@@ -131,7 +131,7 @@ async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -
     class Counting:
         async def compose(self, caller: Caller, *_: Any, budget: int, **__: Any) -> ModelContext:
             received.append(budget)
-            layer = Layer("x", "turn", "system", text="x" * 3600)
+            layer = Layer("x", "turn", "system", text="word " * 1000)
             return ModelContext((layer,))
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:

@@ -289,7 +289,7 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
     )
     line = (await setting.received()).messages[0]
     assert len(line.text) < 800
-    assert "4400 more characters: expand row 1 start 600" in line.text
+    assert "4,400 more characters: expand row 1 start 600" in line.text
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -184,8 +184,8 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
     ("leave", "expected"),
     [
         ({"leave_out": "KEEP"}, ["called", "x" * 3000]),
-        ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2990 more"]),
-        ({}, ["called", "x" * 600 + "… (2400 more characters: expand row 2 start 600)"]),
+        ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2,990 more"]),
+        ({}, ["called", "x" * 600 + "… (2,400 more characters: expand row 2 start 600)"]),
         ({"leave_out": "PARAMS_ONLY"}, ["called", "returned to (gone)] 3000 characters: row 2"]),
         ({"leave_out": "OMIT"}, []),
     ],
@@ -206,7 +206,7 @@ def test_clip_text_cuts_between_characters_with_an_expand_hint(text: str, most: 
     if cut != text:
         kept, _, mark = cut.rpartition("… (")
         assert kept == text[:most]
-        assert mark == f"{len(text) - most} more characters: expand row 7 start {most})"
+        assert mark == f"{len(text) - most:,} more characters: expand row 7 start {most})"
 
 
 logs = st.lists(

@@ -410,12 +410,6 @@ MAX_KEY_FILE_BYTES: Final = 4096
 MAX_RESULT_CHARACTERS: Final = 60_000
 """Characters of one tool result that a model is sent, if its context has room for them."""
 
-MIN_RESULT_CHARACTERS: Final = 400
-"""Characters of a tool result that a model is sent in any case."""
-
-MAX_OLD_RESULT_CHARACTERS: Final = 500
-"""Characters of a result that was shortened."""
-
 MODEL_TEST_TIMEOUT_SECONDS: Final = 60.0
 """Seconds that `/model test` waits."""
 

@@ -24,13 +24,16 @@ class OfferedTool:
 class CompletedCall:
     """A tool call of an earlier step or turn, with its result.
 
-    `seq` is the number of the row that holds the whole result, or 0 without one.
+    Attributes:
+        seq: number of the row that holds the whole result, or 0 without one.
+        length: characters of the whole result, if `text` has only its start.
     """
 
     call: ToolCall
     text: str
     is_error: bool
     seq: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)

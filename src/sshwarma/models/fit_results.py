@@ -1,64 +1,108 @@
-"""Tool results of a turn, cut to the share of the context that its model gives them."""
+"""Tool results of a turn, cut to what the rest of the request leaves of the context window."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sshwarma.common.limits import MAX_OLD_RESULT_CHARACTERS, MIN_RESULT_CHARACTERS
-from sshwarma.models.backend import CompletedCall, TurnStep
-from sshwarma.wrap.tokens import CHARACTERS_PER_TOKEN
+from sshwarma.models.backend import CompletedCall, StepRequest, TurnStep
+from sshwarma.models.request_size import count_request_tokens
+from sshwarma.wrap.tokens import count_fitting_characters, estimate_tokens
 from sshwarma.wrap.transcript import clip_text
 
 CUT_TO_FRACTION: Final = 0.5
-"""Fraction of the budget that is left after a cut. A cut changes what the provider has in its
+"""Fraction of the free tokens that results are cut to. A cut changes what the provider has in its
 cache, so it is large, and the next ones are rare."""
 
+OLD_RESULT_TOKENS: Final = (150, 40, 0)
+"""Tokens of a result of an earlier step, tried in order when a new result has too little room."""
 
-def count_result_characters(tokens: int) -> int:
-    """Return about how many characters a budget of tokens holds."""
-    return max(MIN_RESULT_CHARACTERS, int(tokens * CHARACTERS_PER_TOKEN))
+MARK_TOKENS: Final = 20
+"""Tokens of the mark at a cut: how much is left out, and how to read it."""
 
 
-def fit_results(steps: Sequence[TurnStep], budget: int) -> tuple[TurnStep, ...]:
-    """Return the steps with at most about `budget` characters of results.
+class ResultFitter:
+    """Cuts the results of one turn, each from its original, so that all requests fit.
 
-    Nothing is cut while they fit. Then old results are cut to MAX_OLD_RESULT_CHARACTERS, the oldest
-    first, until CUT_TO_FRACTION of the budget is left. Results of the last step are cut only if
-    they alone do not fit: the long ones, to the same length.
+    A result that was cut stays as it is as long as possible: the next request then begins like the
+    one before it.
     """
-    if not steps or _count_characters(steps) <= budget:
-        return tuple(steps)
-    *old_steps, last_step = steps
-    cut_last = _cut_step(last_step, _fair_length([len(one.text) for one in last_step.done], budget))
-    excess = _count_characters([*old_steps, cut_last]) - int(budget * CUT_TO_FRACTION)
-    fitted: list[TurnStep] = []
-    for step in old_steps:
-        cut = _cut_step(step, MAX_OLD_RESULT_CHARACTERS) if excess > 0 else step
-        excess -= _count_characters([step]) - _count_characters([cut])
-        fitted.append(cut)
-    return (*fitted, cut_last)
+
+    def __init__(self) -> None:
+        self._limits: list[int | None] = []  # by step, most tokens of each of its results
+
+    def fit(self, request: StepRequest, budget: int) -> StepRequest:
+        """Return a request with its results cut so that it has about `budget` tokens at most.
+
+        Args:
+            request: The request, with all results as the tools returned them.
+            budget: Tokens of the whole request.
+        """
+        if not request.steps:
+            return request
+        self._limits += [None] * (len(request.steps) - len(self._limits))
+        bare = tuple(_cut_step(step, 0) for step in request.steps)
+        free = budget - count_request_tokens(replace(request, steps=bare))
+        sizes = [[_count_cuttable(one) for one in step.done] for step in request.steps]
+        self._choose_limits(sizes, free)
+        steps = tuple(map(_cut_step, request.steps, self._limits))
+        return replace(request, steps=steps)
+
+    def _choose_limits(self, sizes: Sequence[Sequence[int]], free: int) -> None:
+        """Lower limits until results of these sizes have `free` tokens, without their marks."""
+        limits = self._limits
+        if _count_limited(sizes, limits) <= free:
+            return
+        last = len(sizes) - 1
+        target = free * CUT_TO_FRACTION
+        for limit in (None, *OLD_RESULT_TOKENS):
+            for step in range(last if limit is not None else 0):
+                if _count_limited(sizes[:last], limits) <= target:
+                    break
+                old = limits[step]
+                limits[step] = limit if old is None or limit is None else min(old, limit)
+            left = free - _count_limited(sizes[:last], limits)
+            share = _share_fairly(sizes[last], left)
+            if sum(sizes[last]) > left:
+                share = _share_fairly(sizes[last], int(left * CUT_TO_FRACTION))
+            if share >= min(OLD_RESULT_TOKENS[0], max(sizes[last], default=0)):
+                break
+        limits[last] = share if limits[last] is None else min(share, limits[last] or 0)
 
 
-def _count_characters(steps: Sequence[TurnStep]) -> int:
-    return sum(len(result.text) for step in steps for result in step.done)
+def _count_limited(sizes: Sequence[Sequence[int]], limits: Iterable[int | None]) -> int:
+    return sum(
+        size if limit is None else min(size, limit)
+        for step, limit in zip(sizes, limits, strict=False)
+        for size in step
+    )
 
 
-def _fair_length(lengths: Sequence[int], budget: int) -> int:
-    """Return the greatest length such that texts cut to it fit the budget together."""
-    left = budget
-    for place, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - place)
-        if length > share:
-            return max(share, MIN_RESULT_CHARACTERS)
-        left -= length
-    return max(lengths, default=0)
+def _share_fairly(sizes: Sequence[int], budget: int) -> int:
+    """Return the greatest limit such that results with it fit the budget together."""
+    left = max(0, budget)
+    for place, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - place)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)
 
 
-def _cut_step(step: TurnStep, length: int) -> TurnStep:
-    return replace(step, done=tuple(_cut_result(result, length) for result in step.done))
+def _count_cuttable(result: CompletedCall) -> int:
+    """Return the tokens of a result beyond those that stay when it is cut to nothing."""
+    return max(0, estimate_tokens(result.text) - MARK_TOKENS)
 
 
-def _cut_result(result: CompletedCall, length: int) -> CompletedCall:
-    return replace(result, text=clip_text(result.text, length, result.seq))
+def _cut_step(step: TurnStep, limit: int | None) -> TurnStep:
+    if limit is None:
+        return step
+    return replace(step, done=tuple(_cut_result(result, limit) for result in step.done))
+
+
+def _cut_result(result: CompletedCall, limit: int) -> CompletedCall:
+    if _count_cuttable(result) <= limit:
+        return result
+    characters = count_fitting_characters(result.text, limit)
+    return replace(result, text=clip_text(result.text, characters, result.seq, result.length))

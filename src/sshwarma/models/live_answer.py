@@ -13,7 +13,7 @@ from sshwarma.models.surrogates import SurrogateJoiner
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
-from sshwarma.wrap.tokens import CHARACTERS_PER_TOKEN
+from sshwarma.wrap.tokens import estimate_tokens
 
 PUBLISH_INTERVAL_SECONDS: Final = 1 / 30
 
@@ -32,7 +32,7 @@ class LiveAnswer:
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)
         self._text_joiner, self._reasoning_joiner = SurrogateJoiner(), SurrogateJoiner()
-        self._written = 0  # characters in total, reasoning included
+        self._written = 0  # estimated tokens in total, reasoning included
         self._running_tools: tuple[str, ...] = ()
         self._wait_reason = ""  # reason of a wait other than for tools
         self._started_at = time.monotonic()
@@ -48,13 +48,13 @@ class LiveAnswer:
         """Add text to the answer."""
         delta = self._text_joiner.join(delta)
         self.text = (self.text + delta)[:MAX_ANSWER_CHARACTERS]
-        self._count_characters(delta)
+        self._count_tokens(delta)
 
     def append_reasoning(self, delta: str) -> None:
         """Add text to the reasoning."""
         delta = self._reasoning_joiner.join(delta)
         self.reasoning = (self.reasoning + delta)[:MAX_ANSWER_CHARACTERS]
-        self._count_characters(delta)
+        self._count_tokens(delta)
 
     def fold_text(self) -> None:
         """Make the text so far reasoning."""
@@ -110,14 +110,14 @@ class LiveAnswer:
                 author_id=self._turn.agent_id,
                 text=text,
                 since=self._started_at,
-                tokens=round(self._written / CHARACTERS_PER_TOKEN),
+                tokens=self._written,
                 active_tools=self._running_tools,
                 wait_reason=self._wait_reason,
             )
         )
 
-    def _count_characters(self, delta: str) -> None:
-        self._written += len(delta)
+    def _count_tokens(self, delta: str) -> None:
+        self._written += estimate_tokens(delta)
         self._schedule_publish()
 
     def _schedule_publish(self) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from cachetools import LRUCache
 
 from sshwarma.models.backend import CompletedCall, Message, StepRequest, ToolCall, TurnStep
+from sshwarma.models.request_size import count_call_tokens, count_request_tokens
 from sshwarma.world.usage import TokenUsage
+from sshwarma.wrap.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -19,14 +21,6 @@ if TYPE_CHECKING:
         ModelResponsePart,
     )
     from pydantic_ai.models import ModelRequestParameters
-
-PROSE_CHARACTERS_PER_TOKEN: Final = 3.8
-SCHEMA_CHARACTERS_PER_TOKEN: Final = 4.7
-CHAT_CHARACTERS_PER_TOKEN: Final = 3.1
-"""Characters per token, measured with cl100k on READMEs, tool schemas and chat lines."""
-
-MESSAGE_OVERHEAD_TOKENS: Final = 4
-"""Tokens of a message besides its text."""
 
 LAST_STEP_PROMPT: Final = (
     "[This is the last step of this turn: no more tools can be called. Answer the request now with"
@@ -185,28 +179,6 @@ def estimate_usage(
     request: StepRequest, system: str, text: str, calls: Iterable[ToolCall]
 ) -> TokenUsage:
     """Estimate the token usage of a step that the provider did not count."""
-    prompt = len(system) / PROSE_CHARACTERS_PER_TOKEN
-    for message in (one for _, group in _group_by_speaker(request) for one in group):
-        prompt += len(message.text) / CHAT_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
-        prompt += sum(map(_estimate_result_tokens, message.done))
-    for offer in request.tools:
-        schema = json.dumps(offer.input_schema)
-        prompt += (
-            len(offer.name) + len(offer.description) + len(schema)
-        ) / SCHEMA_CHARACTERS_PER_TOKEN
-    for step in request.steps:
-        prompt += len(step.text) / CHAT_CHARACTERS_PER_TOKEN
-        prompt += sum(map(_estimate_result_tokens, step.done))
-    completion = len(text) / CHAT_CHARACTERS_PER_TOKEN + sum(map(_estimate_call_tokens, calls))
-    return TokenUsage(max(1, round(prompt)), max(1, round(completion)), estimated=True)
-
-
-def _estimate_call_tokens(call: ToolCall) -> float:
-    return (
-        len(call.name) + len(json.dumps(call.arguments))
-    ) / SCHEMA_CHARACTERS_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
-
-
-def _estimate_result_tokens(result: CompletedCall) -> float:
-    text_tokens = len(result.text) / PROSE_CHARACTERS_PER_TOKEN
-    return _estimate_call_tokens(result.call) + text_tokens + MESSAGE_OVERHEAD_TOKENS
+    prompt = count_request_tokens(request, system)
+    completion = estimate_tokens(text) + count_call_tokens(calls)
+    return TokenUsage(max(1, prompt), max(1, completion), estimated=True)

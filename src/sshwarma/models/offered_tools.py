@@ -34,6 +34,9 @@ MAX_FEW_TOOLS: Final = 12
 
 MAX_SHORT_DESCRIPTION_CHARACTERS: Final = 120
 
+_OFFER_FRAME: Final = '{"type":"function","function":{"name":"","description":"","parameters":'
+"""What stands around a tool in a request."""
+
 _FIRST_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
@@ -90,7 +93,10 @@ def _shorten_offer(offer: OfferedTool) -> OfferedTool:
 def write_offers(offers: Iterable[OfferedTool]) -> str:
     """Return the tools about as a provider sends them, sorted by name."""
     return "".join(
-        offer.name + offer.description + json.dumps(offer.input_schema, separators=(",", ":"))
+        _OFFER_FRAME
+        + offer.name
+        + offer.description
+        + json.dumps(offer.input_schema, separators=(",", ":"), ensure_ascii=False)
         for offer in sorted(offers, key=lambda offer: offer.name)
     )
 

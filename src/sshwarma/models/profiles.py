@@ -13,8 +13,8 @@ from sshwarma.common.limits import (
 )
 from sshwarma.models.local_files import PACKAGED_MODEL
 from sshwarma.settings import ModelSettings, OfferedTools, ProfileName
-from sshwarma.wrap.compose import ANSWER_FRACTION
 from sshwarma.wrap.profiles import ContextProfile
+from sshwarma.wrap.tokens import ANSWER_FRACTION
 
 MAX_SMALL_BILLIONS: Final = 8.0
 """Billions of parameters of the largest model that is small by default."""

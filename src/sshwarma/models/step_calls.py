@@ -74,4 +74,5 @@ class StepCalls:
         )
         text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
         text = write_names_plainly(text, caller.world.agents)
-        return CompletedCall(call, text, outcome.ending != "result", outcome.seq)
+        is_error = outcome.ending != "result"
+        return CompletedCall(call, text, is_error, outcome.seq, len(outcome.text))

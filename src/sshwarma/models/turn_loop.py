@@ -31,7 +31,7 @@ from sshwarma.models.backend import (
     TurnStep,
 )
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
-from sshwarma.models.fit_results import count_result_characters, fit_results
+from sshwarma.models.fit_results import ResultFitter
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.offered_tools import offer_tools, summarize_tools
 from sshwarma.models.step_calls import StepCalls
@@ -49,9 +49,10 @@ from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
-from sshwarma.wrap.compose import ANSWER_FRACTION, ModelContext
+from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 from sshwarma.wrap.profiles import ContextReader
+from sshwarma.wrap.tokens import count_answer_tokens
 
 log = structlog.get_logger(__name__)
 
@@ -107,6 +108,8 @@ class RunningTurn:
         self._live_answer = LiveAnswer(deps.world, turn)
         self._calls = StepCalls(deps, self._live_answer, turn, question)
         self._budget = TurnBudget()
+        self._results = ResultFitter()
+        self._request_tokens = 0  # most tokens of a request; 0 if the backend reads no context
         # A started step without usage yet.
         self._uncounted_step: tuple[Backend, StepRequest] | None = None
         self._is_started = False  # whether the task has begun to run
@@ -163,7 +166,9 @@ class RunningTurn:
         if backend is None:  # it was removed after the mention
             raise BackendError("the model was removed")
         self._budget.check()
-        context = await self._compose(backend, backend.context_tokens)
+        window = backend.context_tokens
+        self._request_tokens = window - count_answer_tokens(window, backend.output_tokens)
+        context = await self._compose(backend, window)
         steps: tuple[TurnStep, ...] = ()
         while True:
             await self._make_caller().as_present()
@@ -175,8 +180,8 @@ class RunningTurn:
                 if not error.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
+                self._request_tokens //= 2
                 context = await self._compose(backend, (context.tokens or 2) // 2)
-                steps = fit_results(steps, 0)
                 calls = await self._run_step(backend, context, steps, is_last=is_last)
             if not calls:
                 return
@@ -187,11 +192,6 @@ class RunningTurn:
                 raise self._budget.make_end_error()
             self._live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
-            # What the context leaves free is for results, too.
-            free_tokens = round(backend.context_tokens * (1 - ANSWER_FRACTION))
-            free_tokens -= context.tokens + context.tool_tokens
-            budget = count_result_characters(max(backend.result_tokens, free_tokens))
-            steps = fit_results(steps, budget)
             self._live_answer.set_running_tools()
 
     async def _run_step(
@@ -206,6 +206,8 @@ class RunningTurn:
         request = await self._requests.build(
             self._make_caller(), composed, steps, profile=backend.profile, is_last=is_last
         )
+        if self._request_tokens:
+            request = self._results.fit(request, self._request_tokens)
         calls: list[ToolCall] = []
         self._live_answer.cut_reason = ""
         guard = AnswerGuard(self._live_answer, backend.output_tokens)
@@ -261,7 +263,9 @@ class RunningTurn:
                 tools=summarize_tools(offer_tools(by_name, backend.profile)),
                 budget=budget,
                 result_tokens=min(backend.result_tokens, budget // 2),
-                reader=ContextReader(backend.provider_kind, backend.profile.name),
+                reader=ContextReader(
+                    backend.provider_kind, backend.profile.name, backend.output_tokens
+                ),
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error

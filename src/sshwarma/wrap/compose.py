@@ -31,6 +31,7 @@ from sshwarma.wrap.layers import (
     ContextMessage,
     InvalidLayer,
     Layer,
+    fit_layers,
     join_conversation,
     join_system_text,
     parse_layer,
@@ -43,17 +44,14 @@ from sshwarma.wrap.snapshot import (
     build_snapshot,
     unloaded_namespaces,
 )
-from sshwarma.wrap.tokens import estimate_tokens
+from sshwarma.wrap.tokens import count_answer_tokens, estimate_tokens
 from sshwarma.wrap.transcript import RetentionPolicy, Transcript, frame_text
 from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
-ANSWER_FRACTION: Final = 0.15
-"""Fraction of the context window reserved for the answer."""
-
 MIN_LOG_TOKENS: Final = 400
-"""Tokens that the log always gets."""
+"""Tokens that the log gets rather than results of tools."""
 
 MAX_INLINE_ROWS: Final = 200
 
@@ -192,9 +190,10 @@ class ContextComposer:
         transcript = _make_transcript(
             caller, log_window, policies, reader.provider_kind, plain_calls=not tools.names
         )
-        used_tokens = sum(layer.tokens for layer in all_layers) + tool_tokens
-        free_tokens = round(budget * (1 - ANSWER_FRACTION)) - result_tokens - used_tokens
-        log_budget = max(MIN_LOG_TOKENS, free_tokens)
+        free_tokens = budget - count_answer_tokens(budget, reader.output_tokens) - tool_tokens
+        all_layers = fit_layers(all_layers, free_tokens - MIN_LOG_TOKENS)
+        free_tokens -= sum(layer.tokens for layer in all_layers)
+        log_budget = max(free_tokens - result_tokens, min(MIN_LOG_TOKENS, free_tokens), 0)
         layers, summarized_ids = await _fit_log_layers(
             all_layers, log_window.rows, transcript, log_budget
         )

@@ -7,11 +7,15 @@ ordered from the most stable to the most volatile, whatever order they were made
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from sshwarma.wrap.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
+from sshwarma.wrap.tokens import (
+    MESSAGE_OVERHEAD_TOKENS,
+    count_fitting_characters,
+    estimate_tokens,
+)
 
 Stability = Literal["release", "model", "room", "epoch", "log", "turn", "volatile"]
 Side = Literal["system", "conversation"]
@@ -25,6 +29,10 @@ STABILITIES: Final[tuple[Stability, ...]] = (
     "turn",  # from one turn to the next
     "volatile",  # with every request
 )
+
+
+CUT_MARK_TOKENS: Final = 20
+"""Tokens of the mark at the cut of a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,9 @@ class ContextCall:
     @property
     def tokens(self) -> int:
         """An estimate of the tokens of the call and its result."""
-        return estimate_tokens(self.name + json.dumps(self.arguments) + self.result)
+        arguments = json.dumps(self.arguments, ensure_ascii=False)
+        texts = self.name, arguments, self.result
+        return sum(map(estimate_tokens, texts)) + 2 * MESSAGE_OVERHEAD_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,8 @@ class ContextMessage:
     @property
     def tokens(self) -> int:
         """An estimate of the message's tokens."""
-        return estimate_tokens(self.text) + sum(call.tokens for call in self.calls)
+        calls = sum(call.tokens for call in self.calls)
+        return estimate_tokens(self.text) + MESSAGE_OVERHEAD_TOKENS + calls
 
     def describe(self) -> str:
         """Return the message as text, for people."""
@@ -116,11 +127,42 @@ def cut_to_budget(layer: Layer) -> Layer:
     """Return the layer cut to its own budget, with a mark at the cut. Never within a code point."""
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
-    character_limit = int(layer.budget * CHARACTERS_PER_TOKEN)
+    character_limit = count_fitting_characters(layer.text, layer.budget)
     omitted_count = len(layer.text) - character_limit
     mark = f"[{omitted_count} more characters of {layer.name} are not shown]"
     text = f"{layer.text[:character_limit]}\n{mark}"
     return replace(layer, text=text, note=f"cut by {omitted_count} characters")
+
+
+def fit_layers(layers: Sequence[Layer], tokens: int) -> list[Layer]:
+    """Return layers with at most about `tokens` tokens: the longest are cut, to the same length.
+
+    A layer without a budget of its own, such as the question, is never cut.
+    """
+    excess = sum(layer.tokens for layer in layers) - tokens
+    sizes = sorted(layer.tokens for layer in layers if layer.budget)
+    while excess > 0 and sizes:  # lower the longest ones to the next one, together
+        longest, others = sizes[-1], [size for size in sizes if size < sizes[-1]]
+        count = len(sizes) - len(others)
+        lower = max(others[-1] if others else 0, longest - -(-excess // count))
+        excess -= (longest - lower) * count
+        sizes = [*others, *[lower] * count]
+        if lower == 0:
+            break
+    limit = max(1, sizes[-1]) if sizes else 0
+    return [_cut_layer(layer, limit) if layer.tokens > limit else layer for layer in layers]
+
+
+def _cut_layer(layer: Layer, limit: int) -> Layer:
+    """Return a layer with a budget cut to at most `limit` tokens, the mark included."""
+    if not layer.budget or layer.rows is not None or len(layer.lines) > 1:
+        return layer
+    text = layer.lines[0].text if layer.lines else layer.text
+    budget = max(1, limit - CUT_MARK_TOKENS)
+    cut = cut_to_budget(replace(layer, text=text, lines=(), budget=budget))
+    if not layer.lines:
+        return cut
+    return replace(cut, text="", lines=(ContextMessage("user", cut.text),))
 
 
 def join_system_text(layers: Iterable[Layer]) -> str:

@@ -32,10 +32,12 @@ class ContextReader:
         provider_kind: Its kind of provider. Own calls of turns that another kind answered are sent
             as text.
         profile: Its profile.
+        output_tokens: Most tokens of an answer of one step; None without a limit of its own.
     """
 
     provider_kind: str = ""
     profile: ProfileName = "full"
+    output_tokens: int | None = None
 
 
 UNKNOWN_READER: Final = ContextReader()

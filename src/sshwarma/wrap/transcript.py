@@ -253,16 +253,16 @@ def parse_rows(text: str) -> list[tuple[str, str]]:
     return parsed
 
 
-def clip_text(text: str, characters: int, seq: int) -> str:
+def clip_text(text: str, characters: int, seq: int, length: int = 0) -> str:
     """Return the start of a text that is too long, with the row and position to read on.
 
-    Never cut within a code point.
+    Never cut within a code point. `length` is that of the whole text, if `text` is only its start.
     """
-    omitted_count = len(text) - characters
-    if omitted_count <= 0:
+    if len(text) <= characters:
         return text
+    omitted_count = max(length, len(text)) - characters
     call = f"expand row {seq} start {characters}"
-    return f"{text[:characters]}… ({omitted_count} more characters: {call})"
+    return f"{text[:characters]}… ({omitted_count:,} more characters: {call})"
 
 
 def _tool_of(row: Row) -> str:
