@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from cachetools import LRUCache
 
 from sshwarma.models.backend import CompletedCall, Message, StepRequest, ToolCall, TurnStep
+from sshwarma.models.control_tokens import break_control_tokens
 from sshwarma.models.request_size import count_call_tokens, count_request_tokens
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.tokens import estimate_tokens
@@ -79,7 +80,7 @@ def build_messages(
         UserPromptPart,
     )
 
-    instructions = system or None
+    instructions = break_control_tokens(system) or None
     messages: list[ModelMessage] = []
     received: list[ModelRequestPart] = []  # what the model was given since its last message
 
@@ -92,7 +93,7 @@ def build_messages(
     log_ended = False
     for role, group in _group_by_speaker(request):
         shown = [one for one in group if one.text.strip()]
-        texts = [one.text for one in shown]
+        texts = [break_control_tokens(one.text) for one in shown]
         texts = ["\n".join(texts)] if plain and texts else texts
         if role == "user":
             for text, one in zip(texts, shown, strict=False):
@@ -142,7 +143,7 @@ def _tool_return(result: CompletedCall) -> ModelRequestPart:
 
     return ToolReturnPart(
         tool_name=result.call.name,
-        content=result.text,
+        content=break_control_tokens(result.text),
         tool_call_id=result.call.id,
         outcome="failed" if result.is_error else "success",
     )

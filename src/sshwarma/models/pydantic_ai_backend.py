@@ -28,6 +28,7 @@ from sshwarma.models.backend import (
     TextFold,
     ToolCall,
 )
+from sshwarma.models.control_tokens import restore_control_tokens
 from sshwarma.models.errors import (
     EmptyAnswer,
     ModelFailure,
@@ -323,7 +324,7 @@ def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
         detail = shorten_text(" ".join(str(error).split()))
         detail = f"the arguments must be a JSON object: {detail}"
         return ToolCall(part.tool_call_id, name, {}, detail)
-    return ToolCall(part.tool_call_id, name, arguments)
+    return ToolCall(part.tool_call_id, name, restore_control_tokens(arguments))
 
 
 def collapse_repeated_name(name: str, names: set[str]) -> str:
