@@ -26,6 +26,8 @@ BLOCK = "---STATE---\nGoal: a\n---END STATE---"
         ("The ---STATE--- marker", "The ---STATE--- marker", None),  # within a line
         ("--- state ---\nGoal: a\n--- end state ---", "", "Goal: a"),
         ("---STATE---\n---END STATE---", "", ""),
+        ("Hi\n---STATE---\nGoal: <one line>\nContext: <facts>\n---END STATE---", "Hi", None),
+        ("---STATE---\nGoal: a\nResolved: <points>\n---END STATE---", "", "Goal: a"),
     ],
 )
 def test_reply_is_split_into_text_and_notes(reply: str, text: str, state: str | None) -> None:

@@ -3,7 +3,8 @@
 A reply may hold a block between `---STATE---` and `---END STATE---`, or after a heading
 `### STATE` up to the next heading. A block without an end extends to the end of the reply. The last
 of several blocks counts. A block in a code fence is a quotation and does not count. A reply without
-a block leaves the notes unchanged.
+a block leaves the notes unchanged, and so does one that only copies the template; a copied line of
+it is left out.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
+from sshwarma.models.control_tokens import restore_control_tokens
 
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _BEGIN: Final = re.compile(r"\s{0,3}-{3}\s*STATE\s*-{3}\s*", re.IGNORECASE)
 _END: Final = re.compile(r"\s{0,3}-{3}\s*END[ _]STATE\s*-{3}\s*", re.IGNORECASE)
 _HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s*STATE\s*:?\s*", re.IGNORECASE)
 _ANY_HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s+\S.*")
+
+# A line of the template that a model was sent, copied as it is.
+_PLACEHOLDER: Final = re.compile(
+    r"\s*(Goal: <one line>|Context: <facts>|Resolved: <points>"
+    r"|Technical Anchors: <names, paths, numbers, commands>)\s*",
+    re.IGNORECASE,
+)
 
 # Prefixes of a line that may become the beginning of a block while the line streams.
 _MAY_BEGIN: Final = re.compile(
@@ -44,10 +53,13 @@ class ParsedReply:
 
 def parse_reply(reply: str) -> ParsedReply:
     """Split a whole reply into visible text and notes."""
-    text, blocks, _ = _split_blocks(reply)
+    text, blocks, _ = _split_blocks(restore_control_tokens(reply))
     if not blocks:
-        return ParsedReply(reply.strip())
-    state = blocks[-1].strip()
+        return ParsedReply(text.strip())
+    lines = blocks[-1].strip().split("\n")
+    state = "\n".join(line for line in lines if not _PLACEHOLDER.fullmatch(line)).strip()
+    if not state and any(map(_PLACEHOLDER.fullmatch, lines)):
+        return ParsedReply(text.strip())
     return ParsedReply(
         text.strip(), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
     )
