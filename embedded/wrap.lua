@@ -29,6 +29,7 @@ function wrap(s)
   layers.add(list, "journal", "epoch", "conversation", parts.journal(s), 1500)
   layers.log(list, s.log)
   layers.add(list, "state", "turn", "conversation", parts.state(s), 1500)
+  layers.add(list, "answering", "volatile", "conversation", parts.answering(s), 500)
   layers.add(list, "now", "volatile", "conversation", parts.now(s))
   layers.add(list, "request", "volatile", "conversation", parts.request(s))
   return list

@@ -76,6 +76,16 @@ function M.now(s)
   return "[Here now: " .. here .. ". It is " .. s.clock .. "." .. models .. "]"
 end
 
+-- Questions that other turns are answering at this moment.
+function M.answering(s)
+  if #s.answering == 0 then return nil end
+  return lines(s.answering, function(q)
+    local by = q.by == "you" and "You are answering this now, in another turn"
+      or q.by .. " is answering this now"
+    return block(by .. "; it is not your request", "<" .. q.asker .. "> " .. one_line(q.text))
+  end)
+end
+
 function M.request(s)
   return block("Request of " .. s.asker .. ", to be answered now", s.question)
 end

@@ -33,6 +33,9 @@ LOAD_TOOL: Final = "global:load_room"
 MAX_JOURNAL_ENTRY_CHARACTERS: Final = 300
 """Characters of an entry of the journal that is older than the log shown."""
 
+MAX_OPEN_QUESTION_CHARACTERS: Final = 200
+"""Characters of a question that another turn is answering; the log has the whole."""
+
 
 def build_snapshot(
     caller: Caller,
@@ -71,6 +74,7 @@ def build_snapshot(
         "earlier_turns": shown.earlier_turns,
         "journal": [_journal_entry(world.agents, row) for row in shown.journal],
         "models": _other_models(world.agents, agent, room),
+        "answering": _open_questions(world.agents, agent, shown),
         "here": sorted(agent_names | {asker} - {agent.name}),
         "clock": time.strftime("%Y-%m-%d %H:%M %Z"),
         "asker": asker,
@@ -123,6 +127,24 @@ def _other_models(agents: AgentDirectory, own: Agent, room: Room) -> list[str]:
     if len(names) > MAX_CONTEXT_MODELS:
         names[MAX_CONTEXT_MODELS:] = [f"{len(names) - MAX_CONTEXT_MODELS} more"]
     return names
+
+
+def _open_questions(agents: AgentDirectory, own: Agent, shown: Window) -> list[dict[str, str]]:
+    """Return the questions of the window that other turns are answering now."""
+    rows = {row.id: row for row in shown.rows}
+    questions = []
+    for turn in shown.turns:
+        row = rows.get(turn.request_row_id or "")
+        if turn.status == "open" and row is not None:
+            text = " ".join(row.content.split())[:MAX_OPEN_QUESTION_CHARACTERS]
+            questions.append(
+                {
+                    "by": "you" if turn.agent_id == own.id else agents.name_of(turn.agent_id),
+                    "asker": agents.name_of(row.author_id),
+                    "text": write_names_plainly(text, agents),
+                }
+            )
+    return questions
 
 
 def _journal_entry(agents: AgentDirectory, row: Row) -> dict[str, str]:
