@@ -147,14 +147,20 @@ def test_calls_within_a_call_are_left_out() -> None:
 def test_failed_and_cut_answers_say_so() -> None:
     rows = [
         row(1, "chat", "@helper one?", turn_id="t"),
-        row(2, "notice", "could not answer: no\nnetwork", "m", turn_id="t"),
+        row(
+            2,
+            "notice",
+            "could not answer: http://10.0.0.1/v1 failed (500): <html>\npip install x",
+            "m",
+            turn_id="t",
+        ),
         row(3, "chat", "@helper two?", turn_id="u"),
         row(4, "chat", "Two is", "m", turn_id="u", parent_row_id="r3", meta={"cut": True}),
         row(5, "notice", "was stopped by bob", "m", turn_id="u"),
     ]
     assert [one.text for one in render(rows)] == [
         "<alice> helper one?",
-        "[The question was not answered] helper could not answer: no network",
+        "[The question was not answered] helper could not answer",
         "<alice> helper two?",
         "Two is … [cut off here]",
         "[The answer above is incomplete] helper was stopped by bob",

@@ -186,7 +186,9 @@ class Transcript:
                 return frame_text(f"[{name} emotes] ", self._text(row))
             case "notice":
                 what = "answer above is incomplete" if is_answered else "question was not answered"
-                reason = " ".join(row.content.split())[:MAX_TURN_END_CHARACTERS]
+                # What follows a colon is for people: addresses, words of servers, how to install.
+                reason = " ".join(row.content.partition(":")[0].split())
+                reason = reason.partition("; ")[0][:MAX_TURN_END_CHARACTERS]
                 head, text = f"[The {what}] ", f"{name} {reason}"
             case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
