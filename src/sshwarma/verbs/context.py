@@ -84,7 +84,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     agent = await find_model(caller, model) if model else await find_default_model(caller)
     if agent is None:
         size = _window_of(room)
-        return ContextDetails(room.name, size, _describe_window(size), (), None)
+        return ContextDetails(room.name, size, _describe_room_window(room), (), None)
     details, composed = await compose_for(caller, agent)
     names = caller.world.agents
     turn_views = tuple(
@@ -97,7 +97,7 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
         for turn in composed.turns
     )
     return ContextDetails(
-        room.name, composed.window_size, _describe_window(composed.window_size), turn_views, details
+        room.name, composed.window_size, _describe_room_window(room), turn_views, details
     )
 
 
@@ -118,7 +118,7 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
     if size is None:
         current_size = _window_of(room)
         return Confirmation(
-            f"The window of {room.name} is {current_size}: {_describe_window(current_size)}."
+            f"The window of {room.name} is {current_size}: {_describe_room_window(room)}."
         )
     await caller.change(
         lambda tx: things.set_metadata(tx, room.id, context_size=size),
@@ -131,12 +131,21 @@ def _window_of(room: Room) -> int:
     return DEFAULT_WINDOW_TURNS if room.context_size is None else room.context_size
 
 
-def _describe_window(size: int) -> str:
+def _describe_room_window(room: Room) -> str:
+    return _describe_window(_window_of(room), is_default=room.context_size is None)
+
+
+def _describe_window(size: int, *, is_default: bool = False) -> str:
     if size == 0:
         return "all turns are sent"
     if size < 0:
         return "no turn is sent"
-    return "the last turn is sent" if size == 1 else f"the last {size} turns are sent"
+    if is_default:
+        return (
+            f"the last {size} to {2 * size - 1} questions are sent with all their turns, and turns"
+            " without an answer between them"
+        )
+    return "the last question is sent" if size == 1 else f"the last {size} questions are sent"
 
 
 @context.verb(
