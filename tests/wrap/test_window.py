@@ -248,6 +248,17 @@ def test_growing_log_is_cut_in_large_steps() -> None:
     assert 2 <= changes <= 20
 
 
+def test_talk_is_summarized_in_part_and_the_journal_stays() -> None:
+    made = [row(1, "DECISION-B", "journal.decision")]
+    made += [row(n, f"line {n} " + "words " * 100) for n in range(2, 50)]
+    made.append(row(50, "and now?"))
+    fitted = compact_log(made, teller(), 4_000)
+    assert "DECISION-B" in fitted.lines[0].text
+    assert sum(message.tokens for message in fitted.lines) > 4_000 * 0.4
+    assert 15 < len(fitted.lines) < 45
+    assert "messages by" in fitted.summary
+
+
 def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     made = [row(1, "question", turn="a")] + [
         row(n, "y" * 4_000, "tool.result", "a", "t") for n in range(2, 30)

@@ -32,10 +32,11 @@ MAX_SUMMARY_LINES: Final = 40
 MAX_SUMMARY_NAMES: Final = 8
 """Most speakers named in such a line."""
 
-TALK_UNIT_ROWS: Final = 50
+TALK_UNIT_ROWS: Final = 10
 """Rows of a piece of talk that is cut as a whole, as a turn is."""
 
 _TALK: Final = "talk:"
+_JOURNAL: Final = "journal"
 
 MAX_ROW_SUMMARY_CHARACTERS: Final = 120
 """Characters of a question or an answer in such a line."""
@@ -85,7 +86,12 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
 
 
 def _unit_of(row: Row) -> str:
-    """Return the unit that a row is cut with: its turn, or some talk of no turn."""
+    """Return the unit that a row is cut with: its turn, or some talk of no turn.
+
+    Entries of the journal are kept longer than talk: their unit is never summarized.
+    """
+    if row.turn_id is None and row.kind.startswith("journal."):
+        return _JOURNAL
     return row.turn_id or f"{_TALK}{row.seq // TALK_UNIT_ROWS}"
 
 
@@ -96,7 +102,7 @@ def _choose_cut_units(entries: Sequence[TranscriptEntry], tokens: float) -> froz
         unit = _unit_of(entry.row)
         costs[unit] = costs.pop(unit, 0) + entry.message.tokens  # ordered by their last row
     chosen: set[str] = set()
-    for unit in list(costs)[:-1]:
+    for unit in [unit for unit in costs if unit != _JOURNAL][:-1]:
         if tokens <= 0:
             break
         chosen.add(unit)
