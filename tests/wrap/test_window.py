@@ -20,6 +20,7 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import compact_log
+from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import RetentionPolicy, Transcript, clip_text
 
 
@@ -257,6 +258,8 @@ def test_talk_is_summarized_in_part_and_the_journal_stays() -> None:
     assert sum(message.tokens for message in fitted.lines) > 4_000 * 0.4
     assert 15 < len(fitted.lines) < 45
     assert "messages by" in fitted.summary
+    size = sum(message.tokens for message in fitted.lines)
+    assert size + estimate_tokens(fitted.summary) <= 4_000
 
 
 def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:

@@ -15,10 +15,14 @@ from sshwarma.tools.names import model_tool_name
 from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextMessage
+from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
 
 CUT_FRACTION: Final = 0.3
 """Fraction of the budget that is cut at once, if anything must be cut."""
+
+SUMMARY_FRACTION: Final = 0.2
+"""Fraction of the budget for the summary, if anything is summarized."""
 
 CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
 """Most characters of results and of texts: tried in order when a single turn is too long.
@@ -63,6 +67,8 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
     total = _count_tokens(entries)
     if total <= budget:
         return CompactedLog(tuple(entry.message for entry in entries))
+    summary_tokens = int(budget * SUMMARY_FRACTION)
+    budget -= summary_tokens
     step_tokens = max(1, budget * CUT_FRACTION)
     cut_units = _choose_cut_units(entries, math.ceil((total - budget) / step_tokens) * step_tokens)
     kept_rows = [row for row in rows if _unit_of(row) not in cut_units]
@@ -81,7 +87,11 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
     if _count_tokens(entries) > budget:
         messages, omitted_count = _newest_that_fit(entries, budget)
         notes.append(f"{omitted_count} older lines omitted")
-    summary = _summarize_units(cut_rows, transcript)
+    summary = _summarize_units(cut_rows, transcript, MAX_SUMMARY_LINES)
+    count = MAX_SUMMARY_LINES
+    while count > 1 and estimate_tokens(summary) > summary_tokens:
+        count //= 2
+        summary = _summarize_units(cut_rows, transcript, count)
     return CompactedLog(messages, summary, cut_turn_ids, ", ".join(notes))
 
 
@@ -147,7 +157,7 @@ def _newest_that_fit(
     return (*before, mark, *kept), omitted_count
 
 
-def _summarize_units(rows: Sequence[Row], transcript: Transcript) -> str:
+def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) -> str:
     """Return a line for each unit, in order of their last rows; the oldest are only counted."""
     units: dict[str, list[Row]] = {}
     for row in rows:
@@ -155,7 +165,7 @@ def _summarize_units(rows: Sequence[Row], transcript: Transcript) -> str:
         units[unit] = [*units.pop(unit, []), row]
     if not units:
         return ""
-    shown = list(units.values())[-MAX_SUMMARY_LINES:]
+    shown = list(units.values())[-count:]
     older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
     lines = ["[Earlier messages, summarized; use expand to read a row in full]"]
     if older_rows:
