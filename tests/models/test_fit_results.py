@@ -51,6 +51,7 @@ def count_tokens(request: StepRequest, characters_per_token: float) -> float:
     return sum(map(len, tiktoken.get_encoding("o200k_base").encode_batch([*texts, *results])))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "rate"), [(PROSE, 4), (LOG, 2.2), (JSON, 2.2), (CHINESE, 1.2)],
     ids=["prose", "log", "json", "chinese"],
