@@ -209,7 +209,7 @@ async def test_missing_usage_is_estimated(server: Server, backend: Ask) -> None:
     assert isinstance(usage, TokenUsage)
     assert usage.estimated
     assert usage.cost is not None  # an estimate is priced too: budgets count it
-    assert 20 < usage.prompt_tokens < 120
+    assert 20 < usage.prompt_tokens < 160  # with the JSON around each tool
     assert 3 < usage.completion_tokens < 12
 
 
