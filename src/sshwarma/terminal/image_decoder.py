@@ -11,8 +11,7 @@ import contextlib
 import importlib.util
 import json
 import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from sshwarma.common.limits import (
     MAX_RUNNING_IMAGES,
     MAX_WAITING_IMAGES,
 )
+from sshwarma.common.processes import kill_process, start_isolated
 from sshwarma.common.units import MIB
 from sshwarma.terminal.picture import Picture, Pixels
 
@@ -108,7 +108,7 @@ class ImageDecoder:
         """End the decoders that are still running, and start no other."""
         self._is_closed = True
         for process in list(self._running):
-            _kill_process(process)
+            kill_process(process)
             await process.wait()
 
     async def _run(self, request: bytes) -> bytes:
@@ -118,14 +118,8 @@ class ImageDecoder:
             UnshowableImage: if it cannot start, takes too long, or is stopped.
         """
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGE_ROOT, _pillow_root()),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
+            process = await start_isolated(
+                "-S", "-c", _PROGRAM, _PACKAGE_ROOT, _pillow_root(), stderr=DEVNULL
             )
         except OSError as error:
             log.error("cannot start an image decoder", error=str(error))
@@ -140,7 +134,7 @@ class ImageDecoder:
                 f"its decoding timed out after {IMAGE_TIMEOUT_SECONDS:g} s"
             ) from None
         finally:
-            _kill_process(process)
+            kill_process(process)
             await asyncio.shield(process.wait())
             self._running.discard(process)
         if status in (-signal.SIGALRM, -signal.SIGXCPU):
@@ -177,11 +171,6 @@ async def _exchange(process: Process, request: bytes) -> bytes:
         if len(answer) > MAX_ANSWER_BYTES:
             raise UnshowableImage("its decoder failed")
     return bytes(answer)
-
-
-def _kill_process(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
 
 
 def _parse_answer(answer: bytes, rows: int) -> Picture:

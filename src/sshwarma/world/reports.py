@@ -6,12 +6,10 @@ So no query can change anything, read what its asker may not (`report_access`), 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +27,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
+from sshwarma.common.processes import kill_process, start_isolated
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.world import report_access, report_worker
@@ -146,20 +145,12 @@ class Reports:
     async def close(self) -> None:
         """End the questions that are still running."""
         for process in list(self._running):
-            _kill_process(process)
+            kill_process(process)
             await process.wait()
 
     async def _run(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(_SOURCE_ROOT)),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+            process = await start_isolated("-S", "-c", _PROGRAM, str(_SOURCE_ROOT))
         except OSError as error:
             log.error("cannot start a report process", error=str(error))
             return {"failure": "broken"}
@@ -170,7 +161,7 @@ class Reports:
         except TimeoutError:
             return {"failure": "time"}
         finally:
-            _kill_process(process)
+            kill_process(process)
             await asyncio.shield(process.wait())
             self._running.discard(process)
         if process.returncode == 0:
@@ -184,11 +175,6 @@ class Reports:
             return {"failure": "killed"}
         log.error("a report failed", status=process.returncode, stderr=stderr[-2000:].decode())
         return {"failure": "broken"}
-
-
-def _kill_process(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
 
 
 def _check_statement(sql: str) -> None:

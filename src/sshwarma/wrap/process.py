@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from sshwarma.common.processes import kill_process, start_isolated
 from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
@@ -61,16 +60,7 @@ class WorkerProcess:
             LuaWorkerError: if it cannot start, or was not ready in 10 s.
         """
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-c", BOOT_CODE, PACKAGE_ROOT),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env={},
-                cwd="/",
-                close_fds=True,
-                start_new_session=True,
-            )
+            process = await start_isolated("-c", BOOT_CODE, PACKAGE_ROOT)
         except OSError as error:
             raise LuaWorkerError(f"The Lua worker cannot start: {error.strerror}.") from error
         worker = cls(process, limits)
@@ -121,8 +111,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill the process at once. `wait_closed` waits for it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        kill_process(self._process)
 
     async def wait_closed(self) -> None:
         """Kill the process and wait until it has ended."""

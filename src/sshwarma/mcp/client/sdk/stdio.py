@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,12 +24,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from sshwarma.common import spawn
 from sshwarma.common.limits import (
     MAX_JUNK_LINES,
     MAX_SERVER_MESSAGE_BYTES,
     MAX_SERVER_MESSAGE_QUOTES,
 )
+from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
@@ -50,9 +48,6 @@ EXIT_TIMEOUT_SECONDS: Final = 2.0
 
 LAST_OUTPUT_SECONDS: Final = 1.0
 """Seconds to wait for the last output and the status of a program that exited."""
-
-TERMINATE_TIMEOUT_SECONDS: Final = 4.0
-"""Seconds for the launcher to end its program: twice its GRACE_SECONDS."""
 
 ANSWER_REFUSED_CODE: Final = -32_097
 """Error code of our own for a response that was rejected; not a code of the server's."""
@@ -184,7 +179,7 @@ async def _start_program(
         raise Unavailable(f"The directory {cwd} does not exist.")
     try:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", spawn.__file__, str(os.getpid()), str(memory)),
+            *launcher_command(memory),
             *(program, *command[1:]),
             stdin=PIPE,
             stdout=PIPE,
