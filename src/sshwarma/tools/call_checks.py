@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.terminal.escape import escape_lines
+from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.errors import Unavailable, WorldError
@@ -20,12 +21,10 @@ def find_unequipped_tool(
     conn: Connection, name: str, is_open: Callable[[Thing], bool]
 ) -> str | None:
     """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
-    namespace, _, tool = name.rpartition(".")
-    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
-        thing = things.find_by_qualified_name(conn, candidate)
-        if thing is not None and thing.kind == "tool":
-            return thing.label if all(map(is_open, things.read_ancestors(conn, thing.id))) else None
-    return None
+    tool = next((thing for thing in find_spelled(conn, name) if thing.kind == "tool"), None)
+    if tool is None:
+        return None
+    return tool.label if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
 
 
 def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import (
     MAX_MCP_TOOL_NAME_CHARACTERS,
@@ -28,6 +28,7 @@ from sshwarma.world.loadout import AncestorCache, LoadoutItem
 from sshwarma.world.names import NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 
 _NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -108,6 +109,20 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
             f"{canonical} and {label} would both be shown as {name}.",
             hint="Choose another name.",
         )
+
+
+def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:
+    """Yield the live things with that qualified name, as it is or as a list of tools spells it.
+
+    For things that are in no table: the spellings are `namespace:tool`, `namespace__tool` and
+    `namespace.tool`. A name that was changed for a list is not found.
+    """
+    namespace, _, tool = name.rpartition(".")
+    spellings = (name, name.replace("__", ":", 1), f"{namespace}:{tool}")
+    for spelling in dict.fromkeys(spellings):
+        thing = things.find_by_qualified_name(conn, spelling)
+        if thing is not None:
+            yield thing
 
 
 class NameTable:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.near_names import MAX_COMPARED_NAMES
 from sshwarma.common.shorten import shorten_name
+from sshwarma.tools.names import find_spelled
 from sshwarma.verbs.rights import MAKER_RIGHT
 from sshwarma.world import names, rooms, things
 from sshwarma.world.access import Right, not_maker_error
@@ -108,11 +109,9 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
         thing = things.find_child(conn, bag, name)
         if thing is not None:
             return thing
-    namespace, _, tool = name.rpartition(".")  # tools have other spellings in lists for programs
-    for candidate in (name, name.replace("__", ":", 1), f"{namespace}:{tool}"):
-        thing = things.find_by_qualified_name(conn, candidate)
-        if thing is not None:
-            return thing
+    thing = next(find_spelled(conn, name), None)
+    if thing is not None:
+        return thing
     room_id = rooms.find_room_id(conn, name.lower())
     if room_id is not None:
         return things.get_thing(conn, room_id)
