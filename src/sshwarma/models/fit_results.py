@@ -31,23 +31,27 @@ class ResultFitter:
 
     def __init__(self) -> None:
         self._limits: list[int | None] = []  # by step, most tokens of each of its results
+        self._sizes: list[tuple[int, ...]] = []  # by step, tokens of its results that can be cut
 
     def fit(self, request: StepRequest, budget: int) -> StepRequest:
         """Return a request with its results cut so that it has about `budget` tokens at most.
 
         Args:
-            request: The request, with all results as the tools returned them.
+            request: The request, with all results as the tools returned them. Its steps are those
+                of the request before it, and more.
             budget: Tokens of the whole request.
         """
         if not request.steps:
             return request
-        self._limits += [None] * (len(request.steps) - len(self._limits))
-        bare = tuple(_cut_step(step, 0) for step in request.steps)
+        for step in request.steps[len(self._limits) :]:
+            self._limits.append(None)
+            self._sizes.append(tuple(map(_count_cuttable, step.done)))
+        bare = tuple(_cut_step(*one, 0) for one in zip(request.steps, self._sizes, strict=True))
         free = budget - count_request_tokens(replace(request, steps=bare))
-        sizes = [[_count_cuttable(one) for one in step.done] for step in request.steps]
-        self._choose_limits(sizes, free)
-        steps = tuple(map(_cut_step, request.steps, self._limits))
-        return replace(request, steps=steps)
+        self._choose_limits(self._sizes, free)
+        return replace(
+            request, steps=tuple(map(_cut_step, request.steps, self._sizes, self._limits))
+        )
 
     def _choose_limits(self, sizes: Sequence[Sequence[int]], free: int) -> None:
         """Lower limits until results of these sizes have `free` tokens, without their marks."""
@@ -95,14 +99,19 @@ def _count_cuttable(result: CompletedCall) -> int:
     return max(0, estimate_tokens(result.text) - MARK_TOKENS)
 
 
-def _cut_step(step: TurnStep, limit: int | None) -> TurnStep:
+def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None) -> TurnStep:
+    """Return a step with each of its results, which have these sizes, cut to `limit` tokens."""
     if limit is None:
         return step
-    return replace(step, done=tuple(_cut_result(result, limit) for result in step.done))
+    done = zip(step.done, sizes, strict=True)
+    return replace(
+        step,
+        done=tuple(
+            result if size <= limit else _cut_result(result, limit) for result, size in done
+        ),
+    )
 
 
 def _cut_result(result: CompletedCall, limit: int) -> CompletedCall:
-    if _count_cuttable(result) <= limit:
-        return result
     characters = count_fitting_characters(result.text, limit)
     return replace(result, text=clip_text(result.text, characters, result.seq, result.length))

@@ -207,7 +207,8 @@ class RunningTurn:
             self._make_caller(), composed, steps, profile=backend.profile, is_last=is_last
         )
         if self._request_tokens:
-            request = self._results.fit(request, self._request_tokens)
+            # In a thread: to estimate the tokens of long results takes tens of milliseconds.
+            request = await asyncio.to_thread(self._results.fit, request, self._request_tokens)
         calls: list[ToolCall] = []
         self._live_answer.cut_reason = ""
         guard = AnswerGuard(self._live_answer, backend.output_tokens)
