@@ -18,8 +18,8 @@ cache, so it is large, and the next ones are rare."""
 OLD_RESULT_TOKENS: Final = (150, 40, 0)
 """Tokens of a result of an earlier step, tried in order when a new result has too little room."""
 
-MARK_TOKENS: Final = 20
-"""Tokens of the mark at a cut: how much is left out, and how to read it."""
+POSITION_TOKENS: Final = 5
+"""Tokens of the position at which to read on, in the mark at a cut: one for each digit."""
 
 
 class ResultFitter:
@@ -70,7 +70,7 @@ class ResultFitter:
             share = _share_fairly(sizes[last], left)
             if sum(sizes[last]) > left:
                 share = _share_fairly(sizes[last], int(left * CUT_TO_FRACTION))
-            if share >= min(OLD_RESULT_TOKENS[0], max(sizes[last], default=0)):
+            if left >= 0 and share >= min(OLD_RESULT_TOKENS[0], max(sizes[last], default=0)):
                 break
         limits[last] = share if limits[last] is None else min(share, limits[last] or 0)
 
@@ -96,7 +96,7 @@ def _share_fairly(sizes: Sequence[int], budget: int) -> int:
 
 def _count_cuttable(result: CompletedCall) -> int:
     """Return the tokens of a result beyond those that stay when it is cut to nothing."""
-    return max(0, estimate_tokens(result.text) - MARK_TOKENS)
+    return max(0, estimate_tokens(result.text) - estimate_tokens(_cut_result(result, 0).text))
 
 
 def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None) -> TurnStep:
@@ -113,5 +113,5 @@ def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None) -> TurnSt
 
 
 def _cut_result(result: CompletedCall, limit: int) -> CompletedCall:
-    characters = count_fitting_characters(result.text, limit)
+    characters = count_fitting_characters(result.text, limit - POSITION_TOKENS)
     return replace(result, text=clip_text(result.text, characters, result.seq, result.length))
