@@ -52,7 +52,7 @@ class Page(Terminal):
 
     @property
     def pictures(self) -> list[Block]:
-        return [block for block in self.printed if block.has_picture()]
+        return [block for block in self.printed if block.has_picture]
 
 
 class CountingDecoder(ImageDecoder):
@@ -189,7 +189,7 @@ async def test_image_that_cannot_be_shown_is_a_sentence(
 ) -> None:
     row = await record(world, alice, image(b"bad"), image())
     drawn = await context.pictures.draw_row(row, LOOK)
-    assert drawn.has_picture()
+    assert drawn.has_picture
     first, *_ = drawn.plain().split("\n")
     assert first == f"  This image cannot be shown: it is bad. /attachment {row.seq} 1"
 

@@ -128,8 +128,8 @@ class TerminalOutput:
         While paused at most MAX_QUEUED_BLOCKS are queued; the oldest is dropped first.
         """
         if (
-            block.has_picture()
-            and sum(queued.has_picture() for queued in self._pending) >= MAX_QUEUED_PICTURES
+            block.has_picture
+            and sum(queued.has_picture for queued in self._pending) >= MAX_QUEUED_PICTURES
         ):
             block = block.without_pictures()
         self._pending.append(block)
@@ -258,13 +258,13 @@ class TerminalOutput:
         """Remove the next block and return its rows."""
         block = self._pending.popleft()
         self._recent.append(block)
-        if block.has_picture():
+        if block.has_picture:
             self._forget_old_pictures()
         return render_block(block, self.look)
 
     def _forget_old_pictures(self) -> None:
         """Keep the newest MAX_RECENT_PICTURES of the recent blocks with pictures."""
-        with_picture = [at for at, block in enumerate(self._recent) if block.has_picture()]
+        with_picture = [at for at, block in enumerate(self._recent) if block.has_picture]
         for at in with_picture[:-MAX_RECENT_PICTURES]:
             self._recent[at] = self._recent[at].without_pictures()
 

@@ -107,18 +107,22 @@ class Block:
     """Lines that belong together, shared by all viewers and rendered once per width and theme.
 
     Only the renderer uses `renderings`, its cache.
+
+    Attributes:
+        has_picture: whether a picture is among the lines; each viewer's output asks.
     """
 
     lines: tuple[Line | Table | Picture, ...] = ()
     renderings: dict[object, bytes] = field(default_factory=dict, repr=False)
+    has_picture: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        is_in = any(isinstance(item, Picture) for item in self.lines)
+        object.__setattr__(self, "has_picture", is_in)
 
     def plain(self) -> str:
         """Return the text without styles, unescaped (see `render.render_plain`)."""
         return "\n".join(line.plain() for line in self.lines)
-
-    def has_picture(self) -> bool:
-        """Return whether a picture is among the lines."""
-        return any(isinstance(item, Picture) for item in self.lines)
 
     def without_pictures(self) -> Block:
         """Return the block with words in place of its pictures."""

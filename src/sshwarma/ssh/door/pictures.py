@@ -50,7 +50,7 @@ class PictureFeed:
         """Draw the images of a tool result, rendered for a terminal; no lines without images."""
         key = (row.room_id, row.seq)
         pictures: Block = await self._share(key, lambda: self._read_pictures(row))
-        if pictures.has_picture():
+        if pictures.has_picture:
             await self._share((*key, look), lambda: asyncio.to_thread(render_block, pictures, look))
         return pictures
 

@@ -300,7 +300,7 @@ class ShellHandler(ChannelHandler):
     async def _render_ahead(self, view: Block) -> None:
         """Render a long view, or a picture, in a thread: a text of a megabyte takes seconds."""
         is_long = len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS
-        if is_long or view.has_picture():
+        if is_long or view.has_picture:
             await asyncio.to_thread(render_block, view, self.terminal.look)
 
     # World events
