@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class ExportedRoom:
     Attributes:
         at: the moment of the export, in milliseconds since 1970.
         left_out_texts: number of texts that did not fit.
-        older: the `before` of the export that holds the rows before these; None if there are none.
+        older: value of `before` for an export of the older rows; None if there are none.
     """
 
     name: str
@@ -75,7 +76,7 @@ def draw_exported_room(room: ExportedRoom) -> Block:
     """Draw a room as Markdown: its texts, then its log, the oldest row first."""
     lines: list[Line] = [line(f"# {room.name}"), line()]
     if room.description:
-        lines += [*_draw_text(room.description), line()]
+        lines += [*text_lines(room.description, ""), line()]
     if room.vibe:
         lines += [line(f"Vibe: {room.vibe}"), line()]
     lines += [line(f"Access: {room.access}. Exported {_format_time(room.at)}."), line()]
@@ -101,28 +102,13 @@ def draw_exported_room(room: ExportedRoom) -> Block:
     return block(*lines)
 
 
-def _draw_text(text: str) -> Iterator[Line]:
-    yield from text_lines(text, "")
-
-
 def _draw_fence(text: str) -> Iterator[Line]:
     """Yield a text between fences that are longer than any row of backticks in it."""
-    longest = max((len(run) for run in _backtick_runs(text)), default=0)
+    longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield line(fence)
     yield from text_lines(text, "")
     yield line(fence)
-
-
-def _backtick_runs(text: str) -> Iterator[str]:
-    run = ""
-    for character in text:
-        if character == "`":
-            run += character
-        elif run:
-            yield run
-            run = ""
-    yield run
 
 
 def _format_time(at_ms: int) -> str:

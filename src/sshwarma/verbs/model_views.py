@@ -9,7 +9,7 @@ from typing import Final
 
 from sshwarma.models.backend import BackendError
 from sshwarma.models.budget import UsageTotal
-from sshwarma.models.local_process import default_threads
+from sshwarma.models.local_process import BASE_MEMORY_MIB, default_threads
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
 from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location, read_key
@@ -336,7 +336,7 @@ def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
         "rooms": "every room",
         "seed": "another each time",
         "threads": str(default_threads()) if settings.kind == "local" else "for kind local only",
-        "memory_mib": "4096 and twice its file"
+        "memory_mib": f"{BASE_MEMORY_MIB} and twice its file"
         if settings.kind == "local"
         else "for kind local only",
         "price_in": price,

@@ -351,7 +351,8 @@ def read_texts(
         if total > max_characters:
             break
         ids.append(thing_id)
-    return [get_live_thing(conn, thing_id) for thing_id in ids], count - len(ids)
+    found = get_things(conn, ids)
+    return [found[thing_id] for thing_id in ids], count - len(ids)
 
 
 def read_deleted_names(conn: Connection, parent_ids: Sequence[str], limit: int) -> list[str]:
