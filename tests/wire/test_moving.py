@@ -145,7 +145,12 @@ def test_go_takes_short_long_and_custom_directions(
 ) -> None:
     assert alice.does(f"portal {typed} lobby") == f"Created exit: {full} → lobby\n"
     assert alice.json("exits")["exits"] == [[full, "lobby"]]
-    assert alice.json(f"go {full}") == {"room": "lobby", "came_from": room, "made": False}
+    assert alice.json(f"go {full}") == {
+        "room": "lobby",
+        "came_from": room,
+        "made": False,
+        "stays": False,
+    }
     alice.does(f"join {room}")
     assert alice.json(f"go {typed}")["room"] == "lobby"
 
