@@ -254,6 +254,22 @@ async def test_reads_over_their_pace_wait_and_are_not_refused() -> None:
         await rate.admit("alice", is_read=False)
 
 
+async def test_read_after_the_burst_waits_for_a_share_of_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many clients give up after 5 seconds, so no request may wait for a whole window."""
+    waits: list[float] = []
+
+    async def record(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", record)
+    rate = LineRateLimiter(1, reads=400, clock=Clock().monotonic)
+    for _ in range(402):
+        await rate.admit("alice", is_read=True)
+    assert waits == pytest.approx([1 / 40, 2 / 40])
+
+
 def test_only_lines_that_just_show_something_are_reads() -> None:
     for line in ("/look", "/history 5", "/inv all", "/mcp list", "/help say"):
         assert is_read_line(line, ())

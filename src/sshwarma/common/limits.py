@@ -78,7 +78,7 @@ RATE_WINDOW_SECONDS: Final = 10.0
 """Seconds over which lines and requests are counted: `limits.lines_per_10_seconds`."""
 
 MAX_READS_PER_WINDOW: Final = 400
-"""Commands in ten seconds that only show something; the next ones are held back, not refused."""
+"""Commands at once that only show something. Each ten seconds permit as many again; more wait."""
 
 MAX_TYPED_AHEAD_LINES: Final = 50
 """Lines typed ahead of a running command."""

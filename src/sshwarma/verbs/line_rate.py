@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+from cachetools import LRUCache
+
 from sshwarma.common.limits import MAX_READS_PER_WINDOW, RATE_WINDOW_SECONDS
-from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.common.rate_limit import SlidingWindow, TokenBucket
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.verb import Verb
 from sshwarma.world.access import TokenScope
@@ -43,7 +45,9 @@ class LineRateLimiter:
         self._unit = unit
         self._after = after
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
-        self._reads = SlidingWindow(reads, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
+        self._read_burst = reads
+        self._reads: LRUCache[str, TokenBucket] = LRUCache(max_agents)
+        self._clock = clock
 
     def __len__(self) -> int:
         return len(self._window)
@@ -70,18 +74,26 @@ class LineRateLimiter:
             RateLimited: if it is a line, and the agent has sent too many.
         """
         if is_read:
-            await _wait_for(self._reads, agent_id)
+            await self._pace_read(agent_id)
         else:
             self.check(agent_id, after)
 
     async def hold_back(self, agent_id: str, *, is_read: bool) -> None:
         """Count one line or one read of a pipe; wait while there are too many."""
-        await _wait_for(self._reads if is_read else self._window, agent_id)
+        if is_read:
+            await self._pace_read(agent_id)
+            return
+        while (wait := self._window.hit(agent_id)) > 0:  # noqa: ASYNC110 - nothing announces the time
+            await asyncio.sleep(wait)
 
-
-async def _wait_for(window: SlidingWindow, agent_id: str) -> None:
-    while (wait := window.hit(agent_id)) > 0:  # noqa: ASYNC110 - nothing announces the time
-        await asyncio.sleep(wait)
+    async def _pace_read(self, agent_id: str) -> None:
+        """Wait for the turn of a read. After the burst each waits a little, none for seconds."""
+        bucket = self._reads.get(agent_id)
+        if bucket is None:
+            rate = self._read_burst / RATE_WINDOW_SECONDS
+            bucket = self._reads[agent_id] = TokenBucket(rate, self._read_burst, self._clock)
+        if (wait := bucket.take()) > 0:
+            await asyncio.sleep(wait)
 
 
 def is_read_verb(verb: Verb) -> bool:
