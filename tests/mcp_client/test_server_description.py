@@ -29,6 +29,12 @@ def test_instructions_describe_a_server_before_its_tools_do() -> None:
     assert describe_server("graph 1", "", []) == "Tools of graph 1"
 
 
+def test_markdown_frame_of_instructions_is_left_out() -> None:
+    said = "# Shop – Server Instructions\n\n---\n\n- **Orders** and `refunds`. \n* Stock, 2 * 3\n"
+    assert describe_server("shop 1", said, []) == "Orders and refunds. Stock, 2 * 3"
+    assert describe_server("shop 1", "# Shop\n\n## Tools", [("refund", "")]) == "refund"
+
+
 def test_long_description_ends_after_a_sentence_or_a_word() -> None:
     sentences = describe_server("x", "One sentence about it. " * 40, [])
     assert sentences.endswith("about it.")

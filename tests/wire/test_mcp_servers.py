@@ -325,6 +325,9 @@ def test_mcp_verbs_check_rights(serve: Callable[..., Server]) -> None:
     assert (
         "11 refused, 8 repaired. /mcp show evil says why. /equip room evil:* equips them." in added
     )
+    tools = owner.does("namespace show evil")
+    assert "Takes anything.…" in tools
+    assert "^J" not in tools
     assert "/srv/secrets" in admin.does("mcp show evil")
     for seen in (member.does("mcp show evil"), member.does("mcp")):
         assert "/srv/secrets" not in seen

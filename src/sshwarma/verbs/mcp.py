@@ -41,7 +41,7 @@ from sshwarma.verbs.mcp_views import (
     format_reason,
 )
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import Confirmation
+from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -349,7 +349,7 @@ async def _describe_connection(caller: Caller, hub: Hub, name: str) -> Confirmat
         "waiting for approval": sum("pending" in tool.metadata for tool in tools),
     }
     problems = ", ".join(f"{count} {label}" for label, count in counts.items() if count)
-    summary = f"{name} is up with {len(tools)} tools."
+    summary = f"{name} is up with {format_count(len(tools), 'tool')}."
     equip_call = next_call("{} equips them.", "equip", context="room", patterns=f"{name}:*")
     if not problems:
         return Confirmation(summary, equip_call)

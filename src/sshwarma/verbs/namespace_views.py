@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.views import draw_columns, view, view_for_reader
+from sshwarma.verbs.views import cut_to_line, draw_columns, view, view_for_reader
 from sshwarma.world.reader import Reader
 
 
@@ -126,7 +126,11 @@ def draw_namespace_details(namespace: NamespaceDetails) -> Block:
             else []
         ),
         *draw_columns(
-            (("ok", "✓") if tool.on else ("dim", "·"), ("tool", tool.name), tool.description)
+            (
+                ("ok", "✓") if tool.on else ("dim", "·"),
+                ("tool", tool.name),
+                cut_to_line(tool.description),
+            )
             for tool in namespace.tools
         ),
     )

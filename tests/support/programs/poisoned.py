@@ -85,7 +85,7 @@ ODD = [
     "not an object",
     {"description": "no name"},
     tool(7),
-    {"name": "bare", "description": "Takes anything."},
+    {"name": "bare", "description": "Takes anything.\nOn a second line."},
     {"name": "untyped", "inputSchema": {"properties": {"a": {"type": "string"}}}},
     {"name": "listy", "inputSchema": {"type": "array"}},
     {"name": "worded", "inputSchema": "object"},

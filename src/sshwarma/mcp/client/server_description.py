@@ -20,6 +20,14 @@ TOOL_NAME_COUNT: Final = 3
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n")
 
+_MARKDOWN_FRAME: Final = re.compile(
+    r"^[ \t]*(?:#{1,6}(?:[ \t].*)?|[-*_=`~]{3,}.*|>)$"
+    r"|^[ \t]*(?:[-*+>]|\d+\.)[ \t]+"
+    r"|(?<!\S)[*`]+(?=\S)|(?<=\S)[*`]+(?!\w)",
+    re.MULTILINE,
+)
+"""Headings, rules, fences, and the marks of lists, quotes, code and emphasis."""
+
 _COMMON_WORDS: Final = """
     add append apply batch call change check clear close convert copy count create delete describe
     download edit execute export fetch find generate get import insert list load make manage
@@ -45,7 +53,7 @@ def describe_server(name: str, instructions: str, tools: Sequence[tuple[str, str
         instructions: the server's own, or an empty text.
         tools: names and descriptions of its tools.
     """
-    text = " ".join(instructions.split())
+    text = " ".join(_MARKDOWN_FRAME.sub("", instructions).split())
     if not text:
         sentences = (_first_sentence(description) or tool for tool, description in tools)
         text = "; ".join(dict.fromkeys(sentence.rstrip(".") for sentence in sentences if sentence))
