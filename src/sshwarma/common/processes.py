@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
+from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
 from typing import Final
 
@@ -13,6 +15,9 @@ from sshwarma.common import spawn
 
 TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
 """Seconds in which the launcher must have ended its program."""
+
+DISCARD_BYTES: Final = 64 * 1024
+"""Bytes of unread output that are dropped at once."""
 
 
 async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
@@ -45,18 +50,37 @@ def launcher_command(memory: int) -> tuple[str, ...]:
 
 
 def kill_process(process: Process) -> None:
-    """Kill a process at once, if it still runs."""
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    """Kill a process and what it has started in its session, if it still runs."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
-async def end_launched(process: Process) -> None:
-    """End a program through its launcher, and wait for both."""
+async def end_process(process: Process, *unread: StreamReader | None) -> None:
+    """Kill a process and wait for its end.
+
+    `Process.wait` waits for the end of its pipes too, and a pipe whose buffer is full is not read:
+    without `unread` it would wait forever.
+
+    Args:
+        process: one that leads a session, as those of `start_isolated` and behind the launcher do.
+        unread: those of its stdout and stderr that nobody reads now. What they hold is dropped.
+    """
+    kill_process(process)
+    await asyncio.gather(process.wait(), *(_discard(stream) for stream in unread if stream))
+
+
+async def _discard(stream: StreamReader) -> None:
+    while await stream.read(DISCARD_BYTES):
+        pass
+
+
+async def end_launched(process: Process, *unread: StreamReader | None) -> None:
+    """End a program through its launcher, and wait for both. `unread` as for `end_process`."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
         async with asyncio.timeout(TERMINATE_TIMEOUT_SECONDS):
-            await process.wait()
+            await asyncio.gather(process.wait(), *(_discard(stream) for stream in unread if stream))
     except TimeoutError:
-        kill_process(process)
-        await process.wait()
+        await end_process(process, *unread)

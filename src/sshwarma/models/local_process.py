@@ -179,7 +179,7 @@ async def _end_process(process: Process, log_task: asyncio.Task[None]) -> None:
     """End a process through its launcher, and wait for both."""
     assert process.stdin is not None  # noqa: S101 - for mypy
     process.stdin.close()
-    await end_launched(process)
+    await end_launched(process, process.stdout)
     log_task.cancel()
     await asyncio.gather(log_task, return_exceptions=True)
 

@@ -112,7 +112,7 @@ async def _run_pip(folder: Path) -> None:
     try:
         _, errors = await process.communicate()
     except BaseException:
-        await asyncio.shield(end_launched(process))
+        await asyncio.shield(end_launched(process, process.stderr))
         raise
     if process.returncode:
         lines = errors.decode("utf-8", "replace").strip().splitlines()

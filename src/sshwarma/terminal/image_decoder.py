@@ -29,7 +29,7 @@ from sshwarma.common.limits import (
     MAX_RUNNING_IMAGES,
     MAX_WAITING_IMAGES,
 )
-from sshwarma.common.processes import kill_process, start_isolated
+from sshwarma.common.processes import end_process, kill_process, start_isolated
 from sshwarma.common.units import MIB
 from sshwarma.terminal.picture import Picture, Pixels
 
@@ -134,8 +134,7 @@ class ImageDecoder:
                 f"its decoding timed out after {IMAGE_TIMEOUT_SECONDS:g} s"
             ) from None
         finally:
-            kill_process(process)
-            await asyncio.shield(process.wait())
+            await asyncio.shield(end_process(process, process.stdout))
             self._running.discard(process)
         if status in (-signal.SIGALRM, -signal.SIGXCPU):
             raise UnshowableImage(f"its decoding timed out after {IMAGE_TIMEOUT_SECONDS:g} s")

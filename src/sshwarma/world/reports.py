@@ -27,7 +27,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
-from sshwarma.common.processes import kill_process, start_isolated
+from sshwarma.common.processes import end_process, kill_process, start_isolated
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.world import report_access, report_worker
@@ -161,8 +161,7 @@ class Reports:
         except TimeoutError:
             return {"failure": "time"}
         finally:
-            kill_process(process)
-            await asyncio.shield(process.wait())
+            await asyncio.shield(end_process(process, process.stdout, process.stderr))
             self._running.discard(process)
         if process.returncode == 0:
             answer: dict[str, Any] = json.loads(stdout)

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from sshwarma.common.processes import kill_process, start_isolated
+from sshwarma.common.processes import end_process, kill_process, start_isolated
 from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
@@ -115,8 +115,7 @@ class WorkerProcess:
 
     async def wait_closed(self) -> None:
         """Kill the process and wait until it has ended."""
-        self.kill()
-        await self._process.wait()
+        await end_process(self._process, self._stdout)
         await self._stderr_task
 
     async def _explain_exit(self) -> LuaError:

@@ -1,0 +1,38 @@
+"""Child processes end when they are ended, whatever they wrote and whatever they started."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sshwarma.common.processes import end_process, start_isolated
+from support.ssh_server import until
+
+pytestmark = pytest.mark.process
+
+ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+CHILD_KEEPS_THE_PIPE = """
+import os, time
+if os.fork():
+    print("ready", flush=True)
+time.sleep(99)
+"""
+
+
+async def test_process_with_more_output_than_is_read_can_be_ended() -> None:
+    process = await start_isolated("-c", ENDLESS)
+    assert process.stdout is not None
+    await until(lambda: vars(process.stdout)["_paused"])
+    async with asyncio.timeout(20):
+        await end_process(process, process.stdout, process.stderr)
+    assert process.returncode == -9
+
+
+async def test_process_ends_with_the_children_that_hold_its_pipes() -> None:
+    process = await start_isolated("-c", CHILD_KEEPS_THE_PIPE)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    async with asyncio.timeout(20):
+        await end_process(process, process.stdout, process.stderr)
+    assert process.returncode == -9
