@@ -66,12 +66,13 @@ async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(600)  # fifty starts of a program: a minute or two on a busy machine
-async def test_50_kills_leak_no_tasks_or_files(hubbed: Hubbed) -> None:
+@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.soak)])
+async def test_kills_leak_no_tasks_or_files(hubbed: Hubbed, kills: int) -> None:
     await hubbed.poisoned()
     supervisor = hubbed.hub.pool.running["mcp_evil"]
     await hubbed.call("evil:echo")
     tasks, files = len(asyncio.all_tasks()), _open_files()
-    for _ in range(50):
+    for _ in range(kills):
         (launcher,) = _launchers()
         (program,) = _children_of(launcher)
         os.kill(program, signal.SIGKILL)

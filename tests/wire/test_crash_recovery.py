@@ -21,7 +21,7 @@ SHOWN_BEFORE_THE_KILL = (1, 7, 40, 3, 90, 20)
 
 
 @pytest.mark.parametrize(
-    "rounds", [6, pytest.param(50, marks=(pytest.mark.soak, pytest.mark.timeout(1200)))]
+    "rounds", [3, pytest.param(50, marks=(pytest.mark.soak, pytest.mark.timeout(1200)))]
 )
 def test_displayed_messages_survive_kill_9(serve: Callable[..., Server], rounds: int) -> None:
     server = serve(limits__lines_per_10_seconds=1_000_000)

@@ -128,13 +128,18 @@ async def act_and_compare(alice: Someone, line: str) -> None:
 
 
 @pytest.mark.long
-async def test_results_agree_with_the_loadout_after_every_sequence(alice: Someone) -> None:
+@pytest.mark.parametrize(
+    ("length", "count"), [(2, 30), pytest.param(3, 100, marks=pytest.mark.soak)]
+)
+async def test_results_agree_with_the_loadout_after_every_sequence(
+    alice: Someone, length: int, count: int
+) -> None:
     """Sequences that lead to the same rows are followed once."""
     await make_git(alice)
     start = await read_state(alice)
     ways: dict[State, tuple[str, ...]] = {start: ()}
     newest = [start]
-    for _ in range(3):
+    for _ in range(length):
         reached, newest = newest, []
         for state, line in product(reached, (*ACTS, *OFF_ACTS)):
             await restore_state(alice, state)
@@ -146,7 +151,7 @@ async def test_results_agree_with_the_loadout_after_every_sequence(alice: Someon
             if after not in ways:
                 ways[after] = (*ways[state], line)
                 newest.append(after)
-    assert len(ways) > 100
+    assert len(ways) > count
 
 
 @pytest.mark.parametrize("before", ["", *ACTS, *OFF_ACTS])

@@ -331,12 +331,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)  # only a failure takes long: it is made small before it is shown
-def test_random_operations_keep_the_world_consistent(template: Path) -> None:
+@pytest.mark.parametrize("examples", [10, pytest.param(100, marks=pytest.mark.soak)])
+def test_random_operations_keep_the_world_consistent(template: Path, examples: int) -> None:
     Worlds.template = template
     run_state_machine_as_test(
         Worlds,
         settings=settings(
-            max_examples=30,
+            max_examples=examples,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

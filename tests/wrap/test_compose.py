@@ -350,6 +350,7 @@ async def test_consecutive_requests_share_a_prefix_after_any_event(
         before = after
 
 
+@pytest.mark.soak
 async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
     """Whatever the window. The limit is many times what it takes, for machines that are busy."""
     model = setting.world.agents.find("qwen")
