@@ -318,7 +318,8 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
     )
     line = (await setting.received()).messages[0]
     assert len(line.text) < 800
-    assert "4,400 more characters: expand row 1 start 600" in line.text
+    call = 'global__expand {"row": 1, "start": 600}'
+    assert f"4,400 more characters: {call})" in line.text
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -162,8 +162,8 @@ async def equip(
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
 
     For models:
-        Equip single tools or texts for me, the room or @agent; * stands for any text. For a
-        namespace, load_room is simpler.
+        Equip single tools or texts for me, the room or @agent; * stands for any text. A namespace
+        is loaded instead.
 
     Args:
         context: room, me or @agent.

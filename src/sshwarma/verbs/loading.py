@@ -9,7 +9,6 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.tools.names import tool_name_at
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
@@ -116,7 +115,9 @@ async def load(
     This is the same as equipping the namespace. Refused if it is switched off there.
 
     For models:
-        Load a namespace (room) of tools for me, the room or @agent.
+        Load a namespace (room) of tools.
+
+        context: me, room or @agent
 
     Args:
         room: name of the namespace, such as git.
@@ -155,7 +156,7 @@ async def load(
         context=context,
         loaded=True,
         changed=tuple(sorted(loaded)),
-        tools=tuple(tool_name_at(caller.door, tool.label) for tool in reasons.usable),
+        tools=tuple(caller.reader.name_tool(tool.label) for tool in reasons.usable),
         note=" ".join(notes),
         next=reasons.next,
     )
@@ -242,7 +243,9 @@ async def unload(
     the room or agent all the same, until it is loaded there again.
 
     For models:
-        Take back that a namespace was loaded there.
+        Unload a namespace (room) of tools.
+
+        context: me, room or @agent
 
     Args:
         room: name of the namespace, such as git.
@@ -253,9 +256,7 @@ async def unload(
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
         note = "global is always loaded; its tools stay."
-        return LoadResult(
-            room=space.id, context=context, loaded=True, changed=(), tools=(), note=note
-        )
+        return LoadResult(space.id, context, loaded=True, changed=(), tools=(), note=note)
     context_thing = await find_context(caller, context)
 
     def work(tx: Change) -> tuple[list[Thing], list[Thing]]:

@@ -6,7 +6,7 @@ that people made or changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,8 +49,8 @@ class BuiltinToolSpec:
         description: what people read in lists.
         default: whether new rooms have it equipped.
         model_description: what models read; "" for the description.
-        explains_parameters: whether it also says what the parameters are for, so that lists of
-            tools for models leave their descriptions out.
+        model_arguments: what models read about parameters, by name, in place of the descriptions
+            in the schema; None for these.
         rarely_used: parameters that lists of tools for models leave out.
     """
 
@@ -60,7 +60,7 @@ class BuiltinToolSpec:
     input_schema: dict[str, Any]
     default: bool = False
     model_description: str = ""
-    explains_parameters: bool = False
+    model_arguments: Mapping[str, str] | None = None
     rarely_used: tuple[str, ...] = ()
 
     @property
@@ -73,7 +73,7 @@ class BuiltinToolSpec:
         """The metadata that the program keeps up to date in the tool's thing."""
         texts = {
             "description": self.model_description,
-            "explains_parameters": self.explains_parameters,
+            "arguments": None if self.model_arguments is None else dict(self.model_arguments),
             "rarely_used": list(self.rarely_used),
         }
         return {"input_schema": self.input_schema, MODEL_TEXTS_KEY: texts}

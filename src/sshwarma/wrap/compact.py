@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sshwarma.tools.names import model_tool_name
 from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
+from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.layers import ContextMessage
 from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
@@ -167,7 +168,8 @@ def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) ->
         return ""
     shown = list(units.values())[-count:]
     older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
-    lines = ["[Earlier messages, summarized; use expand to read a row in full]"]
+    hint = next_call("; {} reads a row in full", "expand", row="N").text(transcript.reader)
+    lines = [f"[Earlier messages, summarized{hint}]"]
     if older_rows:
         speakers = _names(older_rows, transcript)
         lines.append(f"{INDENT}- {_range(older_rows)}: {len(older_rows)} rows by {speakers}")

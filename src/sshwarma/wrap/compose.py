@@ -187,9 +187,7 @@ class ContextComposer:
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
         tool_tokens = estimate_tokens(tools.text)
-        transcript = _make_transcript(
-            caller, log_window, policies, reader.provider_kind, plain_calls=not tools.names
-        )
+        transcript = _make_transcript(caller, log_window, policies, reader.provider_kind, tools)
         free_tokens = budget - count_answer_tokens(budget, reader.output_tokens) - tool_tokens
         all_layers = fit_layers(all_layers, free_tokens - MIN_LOG_TOKENS)
         free_tokens -= sum(layer.tokens for layer in all_layers)
@@ -320,8 +318,7 @@ def _make_transcript(
     log_window: Window,
     policies: Mapping[str, RetentionPolicy],
     provider_kind: str,
-    *,
-    plain_calls: bool,
+    tools: ToolSummary,
 ) -> Transcript:
     """Return how the log is formatted for a model and its provider."""
     other_kinds = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
@@ -329,7 +326,8 @@ def _make_transcript(
         caller.agent.id,
         caller.world.agents,
         policies,
-        plain_calls=plain_calls,
+        reader=tools.reader,
+        plain_calls=not tools.names,
         text_turn_ids=frozenset(turn.id for turn in other_kinds),
     )
 
