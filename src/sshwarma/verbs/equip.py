@@ -30,6 +30,8 @@ from sshwarma.verbs.resolve import (
     describe_lost_context,
     find_context,
     list_bag_ids,
+    name_context,
+    open_context,
 )
 from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
@@ -172,6 +174,7 @@ async def equip(
         priority: order among the equipment; a smaller number comes earlier (default 0).
     """
     context_thing = await find_context(caller, context)
+    context_name = name_context(caller, context, context_thing)
     globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
@@ -184,9 +187,10 @@ async def equip(
     def work(tx: Change) -> EquipResult:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_takeable)
         check_equip_role(tx.conn, caller, context_thing, matching)
-        changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
+        target, _ = open_context(tx, caller, context_thing, matching)
+        changed, already = equipment.equip_things(tx, target.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
-        result = _make_equip_result(True, context, changed, already, unmatched)
+        result = _make_equip_result(True, context_name, changed, already, unmatched)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
         note = f"Not all can be called: {reasons.text}." if reasons.text else ""
         return replace(result, note=note, next=reasons.next)
@@ -222,21 +226,23 @@ async def unequip(
         off: switch them off there, whatever else equips them.
     """
     context_thing = await find_context(caller, context)
+    context_name = name_context(caller, context, context_thing)
     globs = equipment.split_patterns(patterns)
 
     def work(tx: Change) -> tuple[EquipResult, list[Thing]]:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller))
-        rows = equipment.read_equipped_rows(tx.conn, [context_thing.id])
+        target, were_on = open_context(tx, caller, context_thing, matching)
+        rows = equipment.read_equipped_rows(tx.conn, [target.id])
         own = {row.thing.id for row in rows if row.equipped}
         wanted = [thing for thing in matching if thing.id in own or not _is_always_on(thing)]
         if not wanted:
             raise Invalid(f"{matching[0].label} is always there and cannot be unequipped.")
-        to_switch_off = (
-            wanted if off else _find_tools_on_through_namespace(tx.conn, context_thing, wanted)
-        )
-        switched_off, _ = equipment.switch_off_things(tx, context_thing.id, to_switch_off)
+        to_switch_off = wanted if off else _find_tools_on_through_namespace(tx.conn, target, wanted)
+        switched_off, _ = equipment.switch_off_things(tx, target.id, to_switch_off)
         rest = [thing for thing in wanted if thing not in to_switch_off]
-        changed, already = equipment.unequip_things(tx, context_thing.id, rest)
+        changed, already = equipment.unequip_things(tx, target.id, rest)
+        changed += [thing for thing in already if thing in were_on]
+        already = [thing for thing in already if thing not in were_on]
         if off:
             already = [thing for thing in wanted if thing not in switched_off]
         # A pattern may match everything: report things that are off already only if they are named.
@@ -246,7 +252,7 @@ async def unequip(
         ]
         notify_room(tx, caller, context_thing, "unequipped", changed)
         notify_room(tx, caller, context_thing, "switched off", switched_off)
-        result = _make_equip_result(False, context, changed, unchanged, unmatched)
+        result = _make_equip_result(False, context_name, changed, unchanged, unmatched)
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)

@@ -270,16 +270,25 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
 
 
 async def _read_agent(caller: Caller, context: Thing) -> _Owner:
-    """Read an agent; of others, the bag is private."""
+    """Read an agent, with what it has for this room alone; of others, the bag is private."""
     world = caller.world
-    load = _without_always(await world.loadout(None, context.id))
+    in_room_id = equipment.agent_in_room_id(context.id, caller.room_id)
+    here, everywhere = await world.loadout(None, in_room_id), await world.loadout(None, context.id)
+    load = _join_loadouts(_without_always(here), _without_always(everywhere))
     if context.id == caller.agent.id:
         bag = await world.memoized(
             ("bag", context.id), lambda conn: things.read_children(conn, context.id)
         )
-        return _Owner(context.name, load, bag, "Your bag", "yours", (context.id,))
+        return _Owner(context.name, load, bag, "Your bag", "yours", (in_room_id, context.id))
     title, whose = f"{context.name}'s bag", f"{context.name}'s"
-    return _Owner(context.name, load, [], title, whose, (context.id,))
+    return _Owner(context.name, load, [], title, whose, (in_room_id, context.id))
+
+
+def _join_loadouts(first: Loadout, second: Loadout) -> Loadout:
+    """Return the things of two loadouts, each once."""
+    tools = {item.thing.id: item for item in (*second.tools, *first.tools)}
+    data = {item.thing.id: item for item in (*second.data, *first.data)}
+    return Loadout(tuple(tools.values()), tuple(data.values()))
 
 
 def _without_always(load: Loadout) -> Loadout:

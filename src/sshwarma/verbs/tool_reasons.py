@@ -119,7 +119,8 @@ async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Th
     load = await caller.world.loadout(room_id, agent_id)
 
     def read(conn: Connection) -> tuple[set[str], set[str]]:
-        rows = equipment.read_equipped_rows(conn, [room_id, agent_id])
+        in_room_id = equipment.agent_in_room_id(agent_id, room_id)
+        rows = equipment.read_equipped_rows(conn, [room_id, in_room_id, agent_id])
         single = {row.thing.id for row in rows if row.equipped}
         return single, {tool.id for tool in read_tools_of(conn, changed)}
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
+from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
@@ -21,12 +22,13 @@ from sshwarma.world.things import Thing, ThingKind
 
 CONTAINERS: Final = (
     "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
-    "defaults", "directs",
+    "defaults", "directs", AGENTS_IN_ROOMS,
 )  # fmt: skip
 """Children of `world`.
 
 `global` is the namespace that is loaded everywhere; `directs` holds the logs of private
-conversations, one container for each pair.
+conversations, one container for each pair; `agents-in-rooms` holds a context for each agent that is
+equipped for one room alone.
 """
 
 _BUILTIN_NAMESPACES: Final = {
