@@ -24,6 +24,7 @@ from sshwarma.verbs.arguments import (
     bag_options,
 )
 from sshwarma.verbs.inventory import list_equippable_tools
+from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     describe_context,
@@ -101,6 +102,7 @@ class EquipResult:
         already: labels of the things that needed no change.
         unmatched: patterns that match nothing.
         switched_off: labels of the things that are off now, although something else turns them on.
+        broken: which layer scripts will not run, and why.
         note: what cannot be called although it was equipped, or can although it was unequipped.
     """
 
@@ -111,6 +113,7 @@ class EquipResult:
     unmatched: tuple[str, ...]
     switched_off: tuple[str, ...] = ()
     note: str = ""
+    broken: str = ""
     next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
@@ -138,6 +141,8 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
         )
     if not lines:
         lines.append(line(("dim", "Nothing of that is equipped there.")))
+    if result.broken:
+        lines.append(line(("warn", result.broken), hang=2))
     if result.note:
         lines.append(line(("warn", add_next_call(result.note, result.next, reader)), hang=2))
     return block(*lines)
@@ -184,7 +189,7 @@ async def equip(
             thing.kind != "agent" or thing.id in (caller.agent.id, context_thing.id)
         )
 
-    def work(tx: Change) -> EquipResult:
+    def work(tx: Change) -> tuple[EquipResult, list[Thing]]:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_takeable)
         check_equip_role(tx.conn, caller, context_thing, matching)
         target, _ = open_context(tx, caller, context_thing, matching)
@@ -193,9 +198,11 @@ async def equip(
         result = _make_equip_result(True, context_name, changed, already, unmatched)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
         note = f"Not all can be called: {reasons.text}." if reasons.text else ""
-        return replace(result, note=note, next=reasons.next)
+        return replace(result, note=note, next=reasons.next), matching
 
-    return await caller.change(work)
+    result, equipped = await caller.change(work)
+    texts = [(thing.name, thing.content or "") for thing in equipped if thing.kind == "data"]
+    return replace(result, broken=await describe_broken_scripts(caller, texts))
 
 
 @verb(

@@ -39,9 +39,9 @@ from sshwarma.wrap.layers import (
 )
 from sshwarma.wrap.profiles import NO_TOOLS, UNKNOWN_READER, ContextReader, ToolSummary
 from sshwarma.wrap.snapshot import (
-    HOOK_NAME,
     WRAP_SCRIPT_NAME,
     build_snapshot,
+    is_layer_script,
     unloaded_namespaces,
 )
 from sshwarma.wrap.tokens import count_answer_tokens, estimate_tokens
@@ -266,10 +266,9 @@ class ContextComposer:
         results: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
-            if (
-                not (thing.name == HOOK_NAME or thing.name.startswith(f"{HOOK_NAME}:"))
-                or not thing.content
-            ):
+            if thing.name == WRAP_SCRIPT_NAME or not is_layer_script(thing.name):
+                continue
+            if not thing.content:
                 continue
             script = LuaScript(thing.name, thing.content)
             try:

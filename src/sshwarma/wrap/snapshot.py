@@ -103,9 +103,14 @@ def unloaded_namespaces(
     if len(unloaded) > MAX_CONTEXT_NAMESPACES:
         note = f"{len(unloaded) - MAX_CONTEXT_NAMESPACES} more"
         unloaded[MAX_CONTEXT_NAMESPACES:] = [
-            {"name": note, "description": "search them with find_rooms"}
+            {"name": note, "description": "not listed: search for them"}
         ]
     return unloaded
+
+
+def is_layer_script(name: str) -> bool:
+    """Return whether a thing of that name is a script that makes layers, where it is equipped."""
+    return name in (WRAP_SCRIPT_NAME, HOOK_NAME) or name.startswith(f"{HOOK_NAME}:")
 
 
 def _is_context_data(thing: Thing) -> bool:
