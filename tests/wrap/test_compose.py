@@ -134,8 +134,8 @@ async def test_question_of_a_running_turn_is_marked(setting: Setting) -> None:
     turn_id = await setting.world.change(ask)
     mark = "[You are answering this now, in another turn; it is not your request]"
     sent = await setting.received("second?")
-    assert sent.messages[0].text == "<alice> qwen delete all"
-    assert sent.messages[-3].text == f"{mark}\n  <alice> qwen delete all"
+    assert sent.messages[0].text == "<alice to qwen> delete all"
+    assert sent.messages[-3].text == f"{mark}\n  <alice to qwen> delete all"
     await setting.world.change(lambda tx: turns.close_turn(tx, turn_id, "completed"))
     assert mark not in str((await setting.received("second?")).messages)
 

@@ -14,7 +14,7 @@ from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.mentions import strip_address, write_names_plainly
+from sshwarma.world.mentions import split_address, strip_address, write_names_plainly
 from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -142,11 +142,12 @@ def _open_questions(agents: AgentDirectory, own: Agent, shown: Window) -> list[d
         row = rows.get(turn.request_row_id or "")
         if turn.status == "open" and row is not None:
             text = " ".join(row.content.split())[:MAX_OPEN_QUESTION_CHARACTERS]
+            asker, asked = split_address(agents.name_of(row.author_id), text, agents)
             questions.append(
                 {
                     "by": "you" if turn.agent_id == own.id else agents.name_of(turn.agent_id),
-                    "asker": agents.name_of(row.author_id),
-                    "text": write_names_plainly(text, agents),
+                    "asker": asker,
+                    "text": write_names_plainly(asked, agents),
                 }
             )
     return questions

@@ -1,8 +1,8 @@
 """Rows of a log as messages for a model, cut to size.
 
-A row of others begins in the first column with its speaker in angle brackets, or with a square
-bracket; every later line of it is indented. So no text can look like another row, whatever it
-contains: `parse_rows` reads the same rows back.
+A row of others begins in the first column with its speaker in angle brackets, and whom the speaker
+addresses (`<alice to qwen> `), or with a square bracket; every later line of it is indented. So no
+text can look like another row, whatever it contains: `parse_rows` reads the same rows back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sshwarma.common.limits import (
     MAX_KEPT_RESULT_CHARACTERS,
 )
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.mentions import split_address, write_names_plainly
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
@@ -187,7 +187,8 @@ class Transcript:
         policy = self._policy(row)
         match row.kind:
             case "chat":
-                return frame_text(f"<{name}> ", self._text(row))
+                speaker, said = split_address(name, row.content, self.agents)
+                return frame_text(f"<{speaker}> ", self._text(replace(row, content=said)))
             case "emote":
                 return frame_text(f"[{name} emotes] ", self._text(row))
             case "notice":
@@ -240,7 +241,7 @@ def frame_text(head: str, text: str) -> str:
     return "\n".join([head + first, *(INDENT + line for line in others)])
 
 
-_FRAME: Final = re.compile(r"(<[^>\s]+> |\[[^\]]*\] )(.*)")
+_FRAME: Final = re.compile(r"(<[^>\s]+(?: to [^>\s]+(?:, [^>\s]+)*)?> |\[[^\]]*\] )(.*)")
 
 
 def parse_rows(text: str) -> list[tuple[str, str]]:
