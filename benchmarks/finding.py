@@ -33,12 +33,13 @@ from benchmarks.finding_sets import (
 from sshwarma.tools.embedding import MiniLM
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import match_keywords
-from sshwarma.tools.names import NameTable, model_tool_name
+from sshwarma.tools.names import NameTable
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.tools.stemming import extract_words
 from sshwarma.tools.word_index import WordIndex
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, loadout, things
+from sshwarma.world.tool_names import model_tool_name
 from sshwarma.world.world import World
 from sshwarma.wrap.tokens import estimate_tokens
 

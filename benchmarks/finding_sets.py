@@ -15,9 +15,9 @@ from typing import Any
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import match_keywords
-from sshwarma.tools.names import model_tool_name
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, stem
+from sshwarma.world.tool_names import model_tool_name
 
 DATA = Path(__file__).parent / "finding"
 SIGNATURE = re.compile(r"(\w+)\((.*?)\): (.+)")

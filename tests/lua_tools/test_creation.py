@@ -8,12 +8,12 @@ from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.tools.call import Tools
-from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.examine import ThingDetails
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
+from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do, make, refused, tool_names
 

@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from sshwarma.common.limits import MAX_SERVER_DESCRIPTION_BYTES
 from sshwarma.mcp.client.sanitize import RejectedTool, sanitize_listing
-from sshwarma.tools.names import model_tool_name
 from sshwarma.verbs.completion import complete
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
@@ -18,6 +17,7 @@ from sshwarma.world.events import QuestionAsked, WorldChanged
 from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
+from sshwarma.world.tool_names import model_tool_name
 from support.driver.installed import POISONED
 from support.hub import Hubbed
 from support.people import do, refused

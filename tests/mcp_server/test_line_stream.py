@@ -8,7 +8,7 @@ import pytest
 
 from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS
 from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, WRITE_CHUNK_BYTES, LineChannel
-from sshwarma.tools.names import mcp_tool_name
+from sshwarma.world.tool_names import mcp_tool_name
 
 
 class Wire:

@@ -153,9 +153,9 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("use_tool", {}, "name"),
     ("use_tool", {"name": "nothing.at_all"}, "Unknown tool"),
     ("nothing", {}, "Unknown tool nothing."),
-    ("git.commit", {}, "git:commit is not equipped here."),
-    ("git__commit", {}, "git:commit is not equipped here."),
-    ("git:commit", {}, "git:commit is not equipped here."),
+    ("git.commit", {}, "git.commit is not equipped here."),
+    ("git__commit", {}, "git.commit is not equipped here."),
+    ("git:commit", {}, "git.commit is not equipped here."),
     ("inventory_equip", {"patterns": "nothing:*", "context": "me"}, "Nothing matches"),
     (
         "inventory_equip",
@@ -226,7 +226,7 @@ async def test_each_agent_sees_and_calls_only_its_own_tools(served: Served, mode
         assert "of-ben.his" in bens and "of-ann.mine" not in bens
         assert not (await one.call_tool("of-ann.mine", {})).is_error
         refused = await one.call_tool("of-ben.his", {})
-        assert refused.is_error and "of-ben:his is not equipped here" in words(refused)
+        assert refused.is_error and "of-ben.his is not equipped here" in words(refused)
 
 
 async def test_room_is_shared_by_all_connections_of_an_agent(served: Served) -> None:

@@ -45,7 +45,7 @@ def test_offer_keeps_what_a_call_needs(spec: BuiltinToolSpec) -> None:
     for part in schema["properties"].values():
         assert {"type", "anyOf", "enum"} & set(part), part
         assert {"type": "null"} not in part.get("anyOf", ())
-    if not spec.explains_parameters:
+    if not spec.model_arguments is not None:
         assert all(part.get("description") for part in schema["properties"].values())
 
 

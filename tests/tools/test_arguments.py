@@ -55,7 +55,7 @@ def test_text_values_are_converted_to_the_schema_type() -> None:
         ({"sides": 1}, "sides: must be at least 2 (got 1)"),
         ({"sides": 101}, "sides: must be at most 100 (got 101)"),
         ({"sides": 6, "how": "all"}, 'how: choose one of: "sum", "each" (got "all")'),
-        ({"sides": 6, "label": 1}, "label: must be text or null (got 1)"),
+        ({"sides": 6, "label": 1}, "label: must be text (got 1)"),
         ({"sides": 6, "faces": ["a", 1]}, "faces.1: must be text (got 1)"),
         ({"sides": 6, "bars": 3}, "bars: unknown argument"),
         ({"sides": 6, "\x1b[2J": 3}, "unknown argument"),

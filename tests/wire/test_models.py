@@ -346,7 +346,7 @@ def test_change_of_provider_keeps_the_conversation(boss: Person, mock: Mock) -> 
     for body in sent:
         _is_well_formed(body["messages"])
         said_before = json.dumps(body["messages"])
-        assert "turns who is there" in said_before
+        assert "to turns> who is there" in said_before
         assert "Let me see." in said_before
     assert not any(message.get("tool_calls") for message in sent[0]["messages"])
     assert any(message.get("tool_calls") for message in sent[1]["messages"])

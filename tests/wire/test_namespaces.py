@@ -139,7 +139,7 @@ def test_retention_policy_of_a_tool_trims_its_results_in_the_prompt(
         return str(layers.get("log", ""))
 
     assert received().count("x" * 600) == 1
-    assert "2,400 more characters: expand row" in received()
+    assert '2,400 more characters: global__expand {"row"' in received()
     modes = {"KEEP": "x" * 3000, "SHORT 50": "2,950 more", "PARAMS_ONLY": "3000 characters: row"}
     for leave, seen in modes.items():
         ann.does(f"namespace set {room}:long leave_out {leave}")

@@ -79,7 +79,7 @@ def test_context_window_counts_whole_turns(ann: Person, studio: str) -> None:
     log = layers(ann)["log"]
     assert "question 3" not in log
     for n in "45":
-        assert f"qwen question {n}" in log
+        assert f"to qwen> question {n}" in log
         assert f"assistant: answer to question {n}" in log
     assert "the last 2 questions are sent" in ann.does("context show")
     ann.does("context window 0")

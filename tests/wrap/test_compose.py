@@ -134,8 +134,8 @@ async def test_question_of_a_running_turn_is_marked(setting: Setting) -> None:
     turn_id = await setting.world.change(ask)
     mark = "[You are answering this now, in another turn; it is not your request]"
     sent = await setting.received("second?")
-    assert sent.messages[0].text == "<alice> qwen delete all"
-    assert sent.messages[-3].text == f"{mark}\n  <alice> qwen delete all"
+    assert sent.messages[0].text == "<alice to qwen> delete all"
+    assert sent.messages[-3].text == f"{mark}\n  <alice to qwen> delete all"
     await setting.world.change(lambda tx: turns.close_turn(tx, turn_id, "completed"))
     assert mark not in str((await setting.received("second?")).messages)
 
@@ -318,7 +318,8 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
     )
     line = (await setting.received()).messages[0]
     assert len(line.text) < 800
-    assert "4,400 more characters: expand row 1 start 600" in line.text
+    call = 'global__expand {"row": 1, "start": 600}'
+    assert f"4,400 more characters: {call})" in line.text
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, drop_turns, rows, turns
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -186,7 +188,7 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
     [
         ({"leave_out": "KEEP"}, ["called", "x" * 3000]),
         ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2,990 more"]),
-        ({}, ["called", "x" * 600 + "… (2,400 more characters: expand row 2 start 600)"]),
+        ({}, ["called", "x" * 600 + "… (2,400 more characters in row 2)"]),
         ({"leave_out": "PARAMS_ONLY"}, ["called", "returned to (gone)] 3000 characters: row 2"]),
         ({"leave_out": "OMIT"}, []),
     ],
@@ -203,11 +205,12 @@ def test_retention_policy_of_a_tool_trims_its_results(
 
 @given(st.text(max_size=300), st.integers(0, 50))
 def test_clip_text_cuts_between_characters_with_an_expand_hint(text: str, most: int) -> None:
-    cut = clip_text(text, most, 7)
+    cut = clip_text(text, most, 7, TOOL_CALLER)
+    call = json.dumps({"row": 7, "start": most})
     if cut != text:
         kept, _, mark = cut.rpartition("… (")
         assert kept == text[:most]
-        assert mark == f"{len(text) - most:,} more characters: expand row 7 start {most})"
+        assert mark == f"{len(text) - most:,} more characters: expand {call})"
 
 
 logs = st.lists(
@@ -268,7 +271,7 @@ def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     ]
     fitted = compact_log(made, teller(t=RetentionPolicy("KEEP", 5_000)), 2_000)
     assert len(fitted.lines) == len(made)
-    assert all("expand row" in line.text for line in fitted.lines[1:])
+    assert all("more characters in row" in line.text for line in fitted.lines[1:])
     assert not fitted.cut_turn_ids
 
 

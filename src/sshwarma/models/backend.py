@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
+
+GUIDE_KIND: Final = "guide"
+"""The kind of provider of the guide, which answers without a model."""
 
 
 @dataclass(frozen=True, slots=True)

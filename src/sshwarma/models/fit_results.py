@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.models.backend import CompletedCall, StepRequest, TurnStep
+from sshwarma.models.offered_tools import make_model_reader
 from sshwarma.models.request_size import count_request_tokens
+from sshwarma.world.reader import Reader
 from sshwarma.wrap.tokens import count_fitting_characters, estimate_tokens
 from sshwarma.wrap.transcript import clip_text
 
@@ -43,14 +45,20 @@ class ResultFitter:
         """
         if not request.steps:
             return request
+        reader = make_model_reader(request.tools)
         for step in request.steps[len(self._limits) :]:
             self._limits.append(None)
-            self._sizes.append(tuple(map(_count_cuttable, step.done)))
-        bare = tuple(_cut_step(*one, 0) for one in zip(request.steps, self._sizes, strict=True))
+            self._sizes.append(tuple(_count_cuttable(one, reader) for one in step.done))
+        steps = list(zip(request.steps, self._sizes, strict=True))
+        bare = tuple(_cut_step(*one, 0, reader) for one in steps)
         free = budget - count_request_tokens(replace(request, steps=bare))
         self._choose_limits(self._sizes, free)
         return replace(
-            request, steps=tuple(map(_cut_step, request.steps, self._sizes, self._limits))
+            request,
+            steps=tuple(
+                _cut_step(*one, limit, reader)
+                for one, limit in zip(steps, self._limits, strict=True)
+            ),
         )
 
     def _choose_limits(self, sizes: Sequence[Sequence[int]], free: int) -> None:
@@ -94,12 +102,13 @@ def _share_fairly(sizes: Sequence[int], budget: int) -> int:
     return max(sizes, default=0)
 
 
-def _count_cuttable(result: CompletedCall) -> int:
+def _count_cuttable(result: CompletedCall, reader: Reader) -> int:
     """Return the tokens of a result beyond those that stay when it is cut to nothing."""
-    return max(0, estimate_tokens(result.text) - estimate_tokens(_cut_result(result, 0).text))
+    cut = _cut_result(result, 0, reader)
+    return max(0, estimate_tokens(result.text) - estimate_tokens(cut.text))
 
 
-def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None) -> TurnStep:
+def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None, reader: Reader) -> TurnStep:
     """Return a step with each of its results, which have these sizes, cut to `limit` tokens."""
     if limit is None:
         return step
@@ -107,11 +116,12 @@ def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None) -> TurnSt
     return replace(
         step,
         done=tuple(
-            result if size <= limit else _cut_result(result, limit) for result, size in done
+            result if size <= limit else _cut_result(result, limit, reader) for result, size in done
         ),
     )
 
 
-def _cut_result(result: CompletedCall, limit: int) -> CompletedCall:
+def _cut_result(result: CompletedCall, limit: int, reader: Reader) -> CompletedCall:
     characters = count_fitting_characters(result.text, limit - POSITION_TOKENS)
-    return replace(result, text=clip_text(result.text, characters, result.seq, result.length))
+    text = clip_text(result.text, characters, result.seq, reader, result.length)
+    return replace(result, text=text)

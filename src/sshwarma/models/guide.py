@@ -16,6 +16,7 @@ from typing import Final
 from typing_extensions import override
 
 from sshwarma.models.backend import (
+    GUIDE_KIND,
     Backend,
     OfferedTool,
     StepRequest,
@@ -136,7 +137,7 @@ class GuideBackend(Backend):
 
     model = "guide"
     context_tokens = 0
-    provider_kind = "guide"
+    provider_kind = GUIDE_KIND
     result_tokens = 0
     last_failure = None
     is_failing = False

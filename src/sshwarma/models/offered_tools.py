@@ -11,10 +11,11 @@ from typing import Final
 from sshwarma.models.backend import OfferedTool
 from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
 from sshwarma.tools.exact_schema import make_exact_schema
-from sshwarma.tools.names import model_tool_name
 from sshwarma.world.bootstrap import MODEL_TEXTS_KEY
 from sshwarma.world.loadout import LoadoutItem
+from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
+from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ToolSummary
 
 FEW_TOOLS: Final = (
@@ -71,7 +72,7 @@ def _offer_tool(tool: Thing) -> OfferedTool:
             make_model_schema(
                 schema if isinstance(schema, dict) else {},
                 leave_out=texts.get("rarely_used", ()),
-                describe=not texts.get("explains_parameters"),
+                descriptions=texts.get("arguments"),
             )
         ),
     )
@@ -104,4 +105,11 @@ def write_offers(offers: Iterable[OfferedTool]) -> str:
 def summarize_tools(offers: Iterable[OfferedTool]) -> ToolSummary:
     """Return what composing a context needs to know of the tools that a request offers."""
     known = tuple(offers)
-    return ToolSummary(write_offers(known), {offer.canonical: offer.name for offer in known})
+    names = {offer.canonical: offer.name for offer in known}
+    return ToolSummary(write_offers(known), names, make_model_reader(known))
+
+
+def make_model_reader(offers: Iterable[OfferedTool]) -> Reader:
+    """Return a model as the reader of results: it can call the tools that it is offered."""
+    arguments = ((offer.name, offer.input_schema.get("properties", ())) for offer in offers)
+    return Reader("model", frozenset((name, frozenset(names)) for name, names in arguments))

@@ -72,7 +72,7 @@ class StepCalls:
             refusal=refusal,
             place=place,
         )
-        text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq)
+        text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq, caller.reader)
         text = write_names_plainly(text, caller.world.agents)
         is_error = outcome.ending != "result"
         return CompletedCall(call, text, is_error, outcome.seq, len(outcome.text))

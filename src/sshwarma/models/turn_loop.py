@@ -17,6 +17,7 @@ from sshwarma.common.limits import STALL_TIMEOUT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models.answer_guard import AnswerGuard, describe_cut
 from sshwarma.models.backend import (
+    GUIDE_KIND,
     AnswerCut,
     Backend,
     BackendError,
@@ -33,7 +34,7 @@ from sshwarma.models.backend import (
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import ResultFitter
 from sshwarma.models.live_answer import LiveAnswer
-from sshwarma.models.offered_tools import offer_tools, summarize_tools
+from sshwarma.models.offered_tools import make_model_reader, offer_tools, summarize_tools
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
@@ -45,6 +46,7 @@ from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
+from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
@@ -109,6 +111,7 @@ class RunningTurn:
         self._calls = StepCalls(deps, self._live_answer, turn, question)
         self._budget = TurnBudget()
         self._results = ResultFitter()
+        self._reader: Reader | None = None  # the model, with the tools of its latest request
         self._request_tokens = 0  # most tokens of a request; 0 if the backend reads no context
         # A started step without usage yet.
         self._uncounted_step: tuple[Backend, StepRequest] | None = None
@@ -206,6 +209,8 @@ class RunningTurn:
         request = await self._requests.build(
             self._make_caller(), composed, steps, profile=backend.profile, is_last=is_last
         )
+        if backend.provider_kind != GUIDE_KIND:  # what the guide is sent, people read
+            self._reader = make_model_reader(request.tools)
         if self._request_tokens:
             # In a thread: to estimate the tokens of long results takes tens of milliseconds.
             request = await asyncio.to_thread(self._results.fit, request, self._request_tokens)
@@ -288,6 +293,7 @@ class RunningTurn:
             door="model",
             question=self.asked,
             called_in_id=self.turn.room_id,
+            model_reader=self._reader,
         )
 
     # Usage.

@@ -10,6 +10,7 @@ simplified schema accepts a superset of the original; the provider may still rej
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from sshwarma.common.validation_text import describe_json_error
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid, too_long_error
+from sshwarma.world.reader import PERSON, Reader
 from sshwarma.world.things import Thing
 
 MAX_SCHEMA_NODES: Final = 4_000
@@ -32,6 +34,9 @@ MAX_SCHEMA_NODES: Final = 4_000
 
 MAX_SCHEMA_DEPTH: Final = 40
 """Most levels of nested nodes and references that are checked."""
+
+MAX_LISTED_ARGUMENTS: Final = 20
+"""Arguments that the refusal of a call lists."""
 
 MAX_NAMED_PARAMETERS: Final = 60
 """Arguments of a tool that Tab offers."""
@@ -51,6 +56,9 @@ _TYPE_DESCRIPTIONS: Final = {
     "object": "an object",
     "null": "null",
 }
+_WORDS_PATTERN: Final = re.compile(r"\^\(((?:[\w-]+|@\.\+)(?:\|(?:[\w-]+|@\.\+))*)\)\$")
+"""Patterns of words and of `@agent`: `^(room|me|@.+)$`."""
+
 _BOUND_WORDS: Final = {
     "minimum": "at least",
     "exclusiveMinimum": "more than",
@@ -105,10 +113,13 @@ def _listed_values(subschema: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(
+    tool: Thing, arguments: Mapping[str, Any], reader: Reader = PERSON
+) -> dict[str, Any]:
     """Return the arguments, coerced, if they fit the tool's schema.
 
     Text that holds JSON of the declared type is parsed: models sometimes write numbers as text.
+    A refusal names the tool and its arguments as the reader's list of tools has them.
 
     Raises:
         Invalid: naming the wrong arguments and the expected values, or the limit of the arguments'
@@ -128,8 +139,8 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
         schema_problems = checker.find_problems(values, schema)
     except TooManyChecks:
         raise Invalid(
-            f"{tool.label}: the arguments need more than {MAX_ARGUMENT_CHECKS} checks against its"
-            " schema, the limit.",
+            f"{reader.name_tool(tool.label)}: the arguments need more than {MAX_ARGUMENT_CHECKS}"
+            " checks against its schema, the limit.",
             hint="Pass fewer values.",
         ) from None
     values_by_id = {id(problem.value): problem.value for problem in schema_problems}
@@ -137,13 +148,13 @@ def check_arguments(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]
     problems = [
         text
         for problem in schema_problems
-        for text in _describe_problem(problem, texts[id(problem.value)])
+        for text in _describe_problem(problem, texts[id(problem.value)], schema)
     ]
     if problems:
-        names = ", ".join(_argument_names(schema)) or "none"
+        names = ", ".join(_argument_names(schema, tool.label, reader)) or "none"
         suffix = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
         raise Invalid(
-            f"{tool.label}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{suffix}.",
+            f"{reader.name_tool(tool.label)}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{suffix}.",
             hint=f"Arguments: {names}.",
         )
     return values
@@ -224,9 +235,10 @@ def _get_subschema(of: Any, name: str | None = None) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _argument_names(schema: dict[str, Any]) -> list[str]:
+def _argument_names(schema: dict[str, Any], label: str, reader: Reader) -> list[str]:
     required = schema.get("required", ())
-    names = list(schema.get("properties", {}))[:20]
+    names = [name for name in schema.get("properties", {}) if reader.knows_argument(label, name)]
+    names = names[:MAX_LISTED_ARGUMENTS]
     return [name if name in required else f"{name}?" for name in names]
 
 
@@ -304,8 +316,14 @@ def _is_kept_keyword(key: str, value: Any) -> bool:
     return False
 
 
-def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
-    """Return the problem, beginning with the name of the argument; `given` shows the value."""
+def _describe_problem(problem: SchemaProblem, given: str, whole: dict[str, Any]) -> Iterator[str]:
+    """Return the problem, beginning with the name of the argument.
+
+    Args:
+        problem: what does not fit.
+        given: shows the value.
+        whole: the schema of all arguments.
+    """
     place = ".".join(map(str, problem.path)) or "the arguments"
     limit = problem.limit
     prefix = f"{place}." if problem.path else ""
@@ -328,17 +346,27 @@ def _describe_problem(problem: SchemaProblem, given: str) -> Iterator[str]:
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
             yield f"{place}: must be {_BOUND_WORDS[problem.keyword]} {limit} (got {given})"
         case "pattern":
-            yield f"{place}: must match {limit} (got {given})"
+            yield f"{place}: {_describe_pattern(limit)} (got {given})"
         case "anyOf":
             kinds = [
                 kind for option in limit for kind in _as_list(_get_subschema(option).get("type"))
             ]
+            if problem.path[:1] and problem.path[0] not in whole.get("required", ()):
+                kinds = [kind for kind in kinds if kind != "null"] or kinds  # it may be left out
             requirement = (
                 f"must be {_describe_types(kinds)}" if kinds else "matches no allowed type"
             )
             yield f"{place}: {requirement} (got {given})"
         case kind:
             yield f"{place}: violates {kind} {_shorten_json(limit)} (got {given})"
+
+
+def _describe_pattern(pattern: str) -> str:
+    """Return what a value must be; a pattern that lists words is read as their list."""
+    listed = _WORDS_PATTERN.fullmatch(pattern)
+    if listed is None:
+        return f"must match {pattern}"
+    return f"choose one of: {', '.join(listed[1].replace('@.+', '@agent').split('|'))}"
 
 
 def _describe_types(kinds: Any) -> str:

@@ -202,7 +202,7 @@ class Tools:
             thing = (await self.find(caller, name)).thing
             tool = thing.label
             count_nested_call(caller.call_stack, tool)
-            return _CheckedCall(tool, check_arguments(thing, arguments), thing)
+            return _CheckedCall(tool, check_arguments(thing, arguments, caller.reader), thing)
         except WorldError as error:
             if tool == name:
                 tool = await self._known_label(caller, name) or name
@@ -254,7 +254,7 @@ class Tools:
         Raises:
             Invalid: if the arguments do not fit its schema.
         """
-        values = check_arguments(tool, arguments)
+        values = check_arguments(tool, arguments, caller.reader)
         start = time.monotonic()
         with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
             kind, result = await self._carry_out(caller.inside_trial(tool.label), tool, values)
@@ -269,8 +269,9 @@ class Tools:
         """
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
+        spell = caller.reader.name_tool
         if item is None:
-            matches = [item.thing.label for item in load.tools if item.thing.name == name]
+            matches = [spell(item.thing.label) for item in load.tools if item.thing.name == name]
             if matches:
                 raise NotFound(
                     f"{name} is ambiguous: {', '.join(matches)}.", hint="Use the full name."
@@ -283,7 +284,8 @@ class Tools:
                 place = "in this room" if switch.source == "room" else "on you"
                 context = "room" if switch.source == "room" else "me"
                 raise NotFound(
-                    f"{label} cannot be called: {switch.thing.label} is switched off {place}.",
+                    f"{spell(label)} cannot be called: {spell(switch.thing.label)} is switched off"
+                    f" {place}.",
                     hint=next_call(
                         "{} switches it on.",
                         "equip",
@@ -294,13 +296,13 @@ class Tools:
             if label is not None:
                 space = label.partition(":")[0]
                 raise NotFound(
-                    f"{label} is not equipped here.",
+                    f"{spell(label)} is not equipped here.",
                     hint=(
                         next_call("{} loads its namespace.", "load", room=space),
                         next_call("{} equips it alone.", "equip", context="me", patterns=label),
                     ),
                 )
-            labels = [item.thing.label for item in load.tools]
+            labels = [spell(item.thing.label) for item in load.tools]
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
             )
@@ -308,7 +310,7 @@ class Tools:
         if item.obstacle:
             provider = self._provider_of(item.thing)
             raise Unavailable(
-                f"{item.thing.label} is unavailable: {self._describe_obstacle(item)}.",
+                f"{spell(item.thing.label)} is unavailable: {self._describe_obstacle(item)}.",
                 hint="" if provider is None else provider.unavailable_hint(item.thing),
             )
         return item
@@ -327,8 +329,8 @@ class Tools:
         if not may_equip_itself(person, tool, chain):
             role = find_equip_role(tool, chain, person.id)
             raise Forbidden(
-                f"{tool.label} cannot be called for {person.name}: it needs the role {role},"
-                " unless the room has equipped it."
+                f"{caller.reader.name_tool(tool.label)} cannot be called for {person.name}:"
+                f" it needs the role {role}, unless the room has equipped it."
             )
 
     def _describe_obstacle(self, item: LoadoutItem) -> str:
@@ -345,7 +347,9 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         provider = self._provider_of(tool)
         if provider is None:
-            return "error", ToolResult(f"{tool.label} has no provider now.", is_error=True)
+            return "error", ToolResult(
+                f"{caller.reader.name_tool(tool.label)} has no provider now.", is_error=True
+            )
         seconds = provider.timeout_seconds
         try:
             async with asyncio.timeout(seconds):

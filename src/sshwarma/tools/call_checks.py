@@ -13,7 +13,6 @@ from sshwarma.world import things
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.loadout import OffSwitch, find_off_switch
-from sshwarma.world.reader import reader_at
 from sshwarma.world.things import Thing
 
 
@@ -40,7 +39,7 @@ def read_error_text(caller: Caller, refused: WorldError) -> str:
 
     Terminals show control characters themselves; other readers get them shown here.
     """
-    reader = reader_at(caller.door)
+    reader = caller.reader
     text = refused.text_for(reader)
     return text if reader.is_person else escape_lines(text)
 

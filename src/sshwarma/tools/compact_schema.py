@@ -56,7 +56,10 @@ def _compact_property(schema: Any, *, is_required: bool) -> Any:
 
 
 def make_model_schema(
-    schema: Mapping[str, Any], *, leave_out: Iterable[str] = (), describe: bool = True
+    schema: Mapping[str, Any],
+    *,
+    leave_out: Iterable[str] = (),
+    descriptions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return an input schema as a model is offered it.
 
@@ -65,8 +68,8 @@ def make_model_schema(
     Args:
         schema: the whole schema.
         leave_out: parameters to leave out.
-        describe: whether to keep the descriptions of the parameters, their defaults and their
-            bounds; without them each keeps its type and its choices.
+        descriptions: what to say of parameters, by name; each then keeps its type and its choices,
+            and loses its default and bounds. None leaves the parameters as they are.
     """
     compact = {"type": "object", "properties": {}, **make_compact_schema(schema)}
     for rule in ("dependentSchemas", "minProperties"):
@@ -75,17 +78,19 @@ def make_model_schema(
         del compact["additionalProperties"]
     dropped = set(leave_out)
     compact["properties"] = {
-        name: part if describe else _keep_type(part)
+        name: part if descriptions is None else _describe(part, descriptions.get(name, ""))
         for name, part in compact["properties"].items()
         if name not in dropped
     }
     return compact
 
 
-def _keep_type(schema: Any) -> Any:
+def _describe(schema: Any, description: str) -> Any:
+    """Return the type and the choices of a parameter, with a description unless it is empty."""
     if not isinstance(schema, dict):
         return schema
-    return {key: value for key, value in schema.items() if key not in _DETAILS}
+    part = {key: value for key, value in schema.items() if key not in _DETAILS}
+    return {**part, "description": description} if description else part
 
 
 def make_short_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,26 +1,16 @@
-"""Names of a tool at each door.
+"""Tools by their names, as any list spells them (`world/tool_names.py`).
 
 Names are resolved with a table built from the names shown, never by parsing one; two tools that
 would be shown under one name cannot exist together.
-
-The canonical name is `namespace:tool`. Models get `namespace__tool` in the alphabet and length
-their providers allow; MCP shows `namespace.tool`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from sqlalchemy import Connection, select
 
-from sshwarma.common.limits import (
-    MAX_MCP_TOOL_NAME_CHARACTERS,
-    MAX_MODEL_TOOL_NAME_CHARACTERS,
-    MAX_NAME_CHARACTERS,
-)
+from sshwarma.common.limits import MAX_NAME_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
@@ -29,40 +19,7 @@ from sshwarma.world.names import NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-_NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
-_NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-def model_tool_name(canonical: str) -> str:
-    """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
-    namespace, _, tool = canonical.partition(":")
-    name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
-    return _clip_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
-
-
-def mcp_tool_name(canonical: str) -> str:
-    """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
-    name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
-    return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
-
-
-def tool_name_at(door: str, canonical: str) -> str:
-    """Return the name under which callers at a door have a tool in their list."""
-    match door:
-        case "mcp":
-            return mcp_tool_name(canonical)
-        case "model":
-            return model_tool_name(canonical)
-        case _:
-            return canonical
-
-
-def _clip_name(name: str, canonical: str, length: int) -> str:
-    if len(name) <= length:
-        return name
-    digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
-    return f"{name[: length - 9]}_{digest}"
+from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
 
 def check_tool_name(name: str) -> str:

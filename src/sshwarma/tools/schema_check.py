@@ -182,7 +182,12 @@ class SchemaChecker:
         problems, self._problems = self._problems, None  # those of a branch are nobody's
         is_valid = any(self._check(value, branch) for branch in limit)
         self._problems = problems
-        return is_valid or self._report("anyOf", limit, value, schema)
+        if is_valid or self._problems is None:
+            return is_valid
+        alike = [branch for branch in limit if _has_type(value, branch)]
+        if len(alike) == 1:  # such as the text of "text or null": what is wrong with the text
+            return self._check(value, alike[0])
+        return self._report("anyOf", limit, value, schema)
 
     def _check_all_of(self, value: Json, limit: Json, schema: dict[str, Any]) -> bool:
         is_valid = True
@@ -204,6 +209,12 @@ class SchemaChecker:
         if isinstance(one, list) and isinstance(other, list):
             return len(one) == len(other) and all(map(self._are_equal, one, other))
         return bool(one == other)
+
+
+def _has_type(value: Json, schema: dict[str, Any] | bool) -> bool:
+    """Return whether a schema names the type of a value."""
+    kinds = schema.get("type", []) if isinstance(schema, dict) else []
+    return any(_IS_TYPE[kind](value) for kind in (kinds if isinstance(kinds, list) else [kinds]))
 
 
 def _is_number(value: Json) -> bool:

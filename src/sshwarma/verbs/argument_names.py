@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from sshwarma.world.caller import Caller
-from sshwarma.world.reader import reader_at
 
 
 def name_arguments(caller: Caller, text: str, parameters: Mapping[str, str]) -> str:
@@ -19,7 +18,7 @@ def name_arguments(caller: Caller, text: str, parameters: Mapping[str, str]) -> 
         text: a sentence that names settings.
         parameters: the parameter of each setting that a flag sets.
     """
-    as_flags = reader_at(caller.door).is_person
+    as_flags = caller.reader.is_person
     arguments = {
         setting: f"--{name.replace('_', '-')}" if as_flags else name
         for setting, name in parameters.items()

@@ -14,6 +14,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, Word
+from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
@@ -47,12 +48,14 @@ class PutResult:
         bag: name of the room or agent that contains it.
         made: whether it is new; False if an existing thing was changed.
         size: bytes of its text in UTF-8.
+        note: why a layer script will not run; "" for every other text.
     """
 
     name: str
     bag: str
     made: bool
     size: int
+    note: str = ""
 
 
 @view(PutResult)
@@ -64,7 +67,8 @@ def draw_put_result(result: PutResult) -> Block:
             f"{action} ",
             ("thing", result.name),
             f" in {result.bag} ({format_count(result.size, 'byte')}).",
-        )
+        ),
+        *([line(("warn", result.note), hang=2)] if result.note else []),
     )
 
 
@@ -112,7 +116,8 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
         if bag_id == caller.room_id:
             caller.append_notice(tx, f"{done} {plain}")
 
-    return PutResult(plain, bag_name, await caller.change(store), size)
+    note = await describe_broken_scripts(caller, [(plain, text)])
+    return PutResult(plain, bag_name, await caller.change(store), size, note)
 
 
 async def _find_bag_of_name(caller: Caller, name: str) -> tuple[str, str, str]:

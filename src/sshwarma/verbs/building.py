@@ -16,7 +16,7 @@ from sshwarma.world import exits, names, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, too_long_error
-from sshwarma.world.reader import next_call, reader_at
+from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
 
@@ -79,7 +79,7 @@ async def portal(
     target = await caller.find_room(to)
     opposite = names.opposite_direction(exit_name)
     if both and opposite is None:
-        flag = reader_at(caller.door).name_flag("both")
+        flag = caller.reader.name_flag("both")
         raise Invalid(
             f"{exit_name} has no opposite, so {flag} cannot name the way back.",
             hint=next_call(

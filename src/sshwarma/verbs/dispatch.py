@@ -19,7 +19,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.presence import PEOPLE_DOORS
-from sshwarma.world.reader import reader_at
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
@@ -79,7 +78,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     """
     verb = find_verb(name)
     if verb is None:
-        raise unknown_verb_error(name, reader_at(caller.door))
+        raise unknown_verb_error(name, caller.reader)
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
     return await _run_verb(
         caller,

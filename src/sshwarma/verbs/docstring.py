@@ -25,6 +25,8 @@ class Docstring:
         for_people: the text below `For people:`, about what is typed; programs do not read it.
         for_models: the text below `For models:`, which is what models and MCP clients read in place
             of the summary and the detail; "" without it.
+        model_arguments: descriptions by parameter, for models; of those that the text does not
+            explain.
         arguments: descriptions by parameter.
     """
 
@@ -32,6 +34,7 @@ class Docstring:
     detail: str
     for_people: str
     for_models: str
+    model_arguments: dict[str, str]
     arguments: dict[str, str]
 
 
@@ -39,8 +42,9 @@ def parse_docstring(text: str) -> Docstring:
     """Parse a docstring in Google style.
 
     Only lines below `Args:` describe parameters, so no sentence of the text is mistaken for one.
-    The section `For models:` comes after `For people:`. `{MAX_HISTORY_ROWS}` becomes the value of
-    that limit. Backticks are dropped: the text is shown as it is, not as Markdown.
+    The section `For models:` comes after `For people:`; behind its first paragraph it may describe
+    parameters, as `Args:` does. `{MAX_HISTORY_ROWS}` becomes the value of that limit. Backticks are
+    dropped: the text is shown as it is, not as Markdown.
 
     Raises:
         ValueError: if a line below `Args:` is neither a parameter nor the continuation of one, or
@@ -51,9 +55,21 @@ def parse_docstring(text: str) -> Docstring:
     body, for_models = _split_at(_FOR_MODELS, body)
     body, for_people = _split_at(_FOR_PEOPLE, body)
     summary, _, detail = body.partition("\n")
+    text_for_models, _, model_arguments = for_models.strip("\n").partition("\n\n")
+    return Docstring(
+        summary.strip().removesuffix("."),
+        detail.strip(),
+        inspect.cleandoc(for_people).strip(),
+        " ".join(text_for_models.split()),
+        _parse_arguments(model_arguments),
+        _parse_arguments(arguments),
+    )
+
+
+def _parse_arguments(text: str) -> dict[str, str]:
     described: dict[str, str] = {}
     name = ""
-    for line in arguments.split("\n"):
+    for line in text.split("\n"):
         argument = _ARGUMENT.match(line)
         if argument is not None:
             name = argument[1]
@@ -62,13 +78,7 @@ def parse_docstring(text: str) -> Docstring:
             described[name] += f" {line.strip()}"
         elif line.strip():
             raise ValueError(f"not the description of a parameter: {line.strip()!r}")
-    return Docstring(
-        summary.strip().removesuffix("."),
-        detail.strip(),
-        inspect.cleandoc(for_people).strip(),
-        " ".join(for_models.split()),
-        described,
-    )
+    return described
 
 
 def _split_at(title: re.Pattern[str], text: str) -> tuple[str, str]:

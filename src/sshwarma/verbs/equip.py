@@ -24,12 +24,15 @@ from sshwarma.verbs.arguments import (
     bag_options,
 )
 from sshwarma.verbs.inventory import list_equippable_tools
+from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     describe_context,
     describe_lost_context,
     find_context,
     list_bag_ids,
+    name_context,
+    open_context,
 )
 from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
@@ -99,6 +102,7 @@ class EquipResult:
         already: labels of the things that needed no change.
         unmatched: patterns that match nothing.
         switched_off: labels of the things that are off now, although something else turns them on.
+        broken: which layer scripts will not run, and why.
         note: what cannot be called although it was equipped, or can although it was unequipped.
     """
 
@@ -109,6 +113,7 @@ class EquipResult:
     unmatched: tuple[str, ...]
     switched_off: tuple[str, ...] = ()
     note: str = ""
+    broken: str = ""
     next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
@@ -136,6 +141,8 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
         )
     if not lines:
         lines.append(line(("dim", "Nothing of that is equipped there.")))
+    if result.broken:
+        lines.append(line(("warn", result.broken), hang=2))
     if result.note:
         lines.append(line(("warn", add_next_call(result.note, result.next, reader)), hang=2))
     return block(*lines)
@@ -162,8 +169,8 @@ async def equip(
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
 
     For models:
-        Equip single tools or texts for me, the room or @agent; * stands for any text. For a
-        namespace, load_room is simpler.
+        Equip single tools or texts for me, the room or @agent; * stands for any text. A namespace
+        is loaded instead.
 
     Args:
         context: room, me or @agent.
@@ -172,6 +179,7 @@ async def equip(
         priority: order among the equipment; a smaller number comes earlier (default 0).
     """
     context_thing = await find_context(caller, context)
+    context_name = name_context(caller, context, context_thing)
     globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
@@ -181,17 +189,20 @@ async def equip(
             thing.kind != "agent" or thing.id in (caller.agent.id, context_thing.id)
         )
 
-    def work(tx: Change) -> EquipResult:
+    def work(tx: Change) -> tuple[EquipResult, list[Thing]]:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller), is_takeable)
         check_equip_role(tx.conn, caller, context_thing, matching)
-        changed, already = equipment.equip_things(tx, context_thing.id, matching, priority)
+        target, _ = open_context(tx, caller, context_thing, matching)
+        changed, already = equipment.equip_things(tx, target.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
-        result = _make_equip_result(True, context, changed, already, unmatched)
+        result = _make_equip_result(True, context_name, changed, already, unmatched)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
         note = f"Not all can be called: {reasons.text}." if reasons.text else ""
-        return replace(result, note=note, next=reasons.next)
+        return replace(result, note=note, next=reasons.next), matching
 
-    return await caller.change(work)
+    result, equipped = await caller.change(work)
+    texts = [(thing.name, thing.content or "") for thing in equipped if thing.kind == "data"]
+    return replace(result, broken=await describe_broken_scripts(caller, texts))
 
 
 @verb(
@@ -222,21 +233,23 @@ async def unequip(
         off: switch them off there, whatever else equips them.
     """
     context_thing = await find_context(caller, context)
+    context_name = name_context(caller, context, context_thing)
     globs = equipment.split_patterns(patterns)
 
     def work(tx: Change) -> tuple[EquipResult, list[Thing]]:
         matching, unmatched = _match_patterns(tx.conn, globs, list_bag_ids(caller))
-        rows = equipment.read_equipped_rows(tx.conn, [context_thing.id])
+        target, were_on = open_context(tx, caller, context_thing, matching)
+        rows = equipment.read_equipped_rows(tx.conn, [target.id])
         own = {row.thing.id for row in rows if row.equipped}
         wanted = [thing for thing in matching if thing.id in own or not _is_always_on(thing)]
         if not wanted:
             raise Invalid(f"{matching[0].label} is always there and cannot be unequipped.")
-        to_switch_off = (
-            wanted if off else _find_tools_on_through_namespace(tx.conn, context_thing, wanted)
-        )
-        switched_off, _ = equipment.switch_off_things(tx, context_thing.id, to_switch_off)
+        to_switch_off = wanted if off else _find_tools_on_through_namespace(tx.conn, target, wanted)
+        switched_off, _ = equipment.switch_off_things(tx, target.id, to_switch_off)
         rest = [thing for thing in wanted if thing not in to_switch_off]
-        changed, already = equipment.unequip_things(tx, context_thing.id, rest)
+        changed, already = equipment.unequip_things(tx, target.id, rest)
+        changed += [thing for thing in already if thing in were_on]
+        already = [thing for thing in already if thing not in were_on]
         if off:
             already = [thing for thing in wanted if thing not in switched_off]
         # A pattern may match everything: report things that are off already only if they are named.
@@ -246,7 +259,7 @@ async def unequip(
         ]
         notify_room(tx, caller, context_thing, "unequipped", changed)
         notify_room(tx, caller, context_thing, "switched off", switched_off)
-        result = _make_equip_result(False, context, changed, unchanged, unmatched)
+        result = _make_equip_result(False, context_name, changed, unchanged, unmatched)
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)

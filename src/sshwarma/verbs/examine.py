@@ -12,7 +12,6 @@ from sqlalchemy import Connection, func, select
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.tools.names import mcp_tool_name, model_tool_name
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine_facts import read_agent_facts, read_room_facts
 from sshwarma.verbs.registry import verb
@@ -23,16 +22,17 @@ from sshwarma.verbs.views import (
     format_count,
     format_duration,
     format_kind,
-    view,
+    view_for_reader,
 )
 from sshwarma.world import loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
-from sshwarma.world.reader import Reader, reader_at
+from sshwarma.world.reader import Reader
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
+from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
 MAX_SHOWN_CALLS = 5
 
@@ -87,10 +87,11 @@ class ThingDetails:
     contains: tuple[ContainedThing, ...] = ()
 
 
-@view(ThingDetails)
-def draw_thing_details(details: ThingDetails) -> Block:
+@view_for_reader(ThingDetails)
+def draw_thing_details(details: ThingDetails, reader: Reader) -> Block:
     """Draw the kind, location, status and content of a thing, and the calls of a tool."""
-    title = [("thing", details.name)] + (
+    is_tool = details.kind == "tool"
+    title = [("thing", reader.name_tool(details.name) if is_tool else details.name)] + (
         [("", f" - {details.description}")] if details.description else []
     )
     lines = [line(*title), line(f"Kind: {format_kind(details.kind)}")]
@@ -103,7 +104,9 @@ def draw_thing_details(details: ThingDetails) -> Block:
     if details.parameters:
         lines += [line(), line("Parameters:")]
         lines += draw_columns(
-            (("tool", name), ("dim", kind), text) for name, kind, text in details.parameters
+            (("tool", name), ("dim", kind), text)
+            for name, kind, text in details.parameters
+            if reader.knows_argument(details.name, name.removesuffix("?"))
         )
     if details.content is not None:
         lines += [line(), *text_lines(details.content, indent=2)]
@@ -206,7 +209,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         if thing.metadata.get(key):
             facts[label] = ", ".join(thing.metadata[key])
     if thing.kind == "tool":
-        facts |= _name_facts(conn, thing, reader_at(caller.door))
+        facts |= _name_facts(conn, thing, caller.reader)
         thing = overrides.apply_override(thing, overrides.read_tool_override(conn, thing))
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
@@ -248,14 +251,20 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
 
 
 def _name_facts(conn: Connection, tool: Thing, reader: Reader) -> dict[str, str]:
-    """Return the names of a tool at each door, and its description before an override."""
+    """Return the names of a tool at each door, and its description before an override.
+
+    A model has no other door.
+    """
     override = overrides.read_tool_override(conn, tool)
-    facts = {
-        **({"SSH": f"/run {tool.label}"} if reader.is_person else {}),
-        "Models call it": model_tool_name(tool.label),
-        "MCP": mcp_tool_name(tool.label),
-        "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",
-    }
+    facts: dict[str, str] = {}
+    if reader.is_person:
+        facts["SSH"] = f"/run {tool.label}"
+    if reader.kind != "model":
+        facts |= {
+            "Models call it": model_tool_name(tool.label),
+            "MCP": mcp_tool_name(tool.label),
+            "HTTP": f"POST /api/v1/verbs/run, name {tool.label}",
+        }
     if override.name is not None:
         facts["Shown as"] = override.name
     if override.description is not None:

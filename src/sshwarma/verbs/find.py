@@ -92,7 +92,7 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     similar to those.
 
     For models:
-        Find the namespace of tools for a task, in your own words.
+        Find namespaces of tools for a task.
 
     Args:
         query: what you want to do, in your own words (default: list all namespaces).

@@ -27,7 +27,7 @@ from sshwarma.verbs.registry import (
 from sshwarma.verbs.views import draw_columns, split_usage, view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.reader import next_call, reader_at
+from sshwarma.world.reader import next_call
 from sshwarma.world.resources import resource_dir
 
 
@@ -217,12 +217,12 @@ async def show_help(
     Without a topic, everything there is with a line each.
 
     For models:
-        Show how a tool or topic works.
+        Show how a tool works: its name.
 
     Args:
         topic: a verb, a family of verbs, one verb of a family, or a topic.
     """
-    reader = reader_at(caller.door)
+    reader = caller.reader
     if not reader.is_person:
         return help_for_program(reader, topic)
     if topic is None:

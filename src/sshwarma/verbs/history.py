@@ -91,7 +91,7 @@ def draw_history_page(history: HistoryPage, reader: Reader) -> Block:
         if (entry.meta or {}).get("nested") and not (history.tools or history.whole):
             continue  # folded into the call that made it
         text = entry.text if history.whole else cut_long_text(entry.text)
-        lines += _draw_history_entry(entry, text)
+        lines += _draw_history_entry(entry, text, reader)
         lines += draw_remainder(entry.seq, len(entry.text) - len(text), reader)
     return block(*lines)
 
@@ -160,8 +160,8 @@ async def show_history(
     says how to read them. A page ends after {MAX_PAGE_CHARACTERS} characters.
 
     For models:
-        Show your room's log: newest n rows, rows before a row number, one row in full, or private
-        messages with an agent.
+        Show your room's log: newest n rows, rows before a row, one row in full, or messages with an
+        agent.
 
     Args:
         agent: @NAME, for your private messages with that agent (default: this room).
@@ -265,7 +265,7 @@ def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = 
     )
 
 
-def _draw_history_entry(entry: HistoryEntry, text: str) -> Sequence[Line | Table]:
+def _draw_history_entry(entry: HistoryEntry, text: str, reader: Reader) -> Sequence[Line | Table]:
     style = "text"
     match entry.kind:
         case "chat" | "tell":
@@ -275,7 +275,7 @@ def _draw_history_entry(entry: HistoryEntry, text: str) -> Sequence[Line | Table
         case "presence" | "notice":
             head, style = [("presence", f"· {entry.who} ")], "presence"
         case kind if kind.startswith("tool."):
-            tool = (entry.meta or {}).get("tool", "")
+            tool = reader.name_tool(str((entry.meta or {}).get("tool", "")))
             head = [("name", entry.who), ("tool", f" {kind} {tool} ")]
         case kind:
             label = kind.removeprefix("journal.")

@@ -18,11 +18,12 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_context
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
+from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
 
 DEFAULTS_ID: Final = "defaults"
@@ -93,16 +94,19 @@ class Inventory:
     switched_off: tuple[str, ...] = ()
 
 
-@view(Inventory)
-def draw_inventory(inventory: Inventory) -> Block:
+@view_for_reader(Inventory)
+def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     """Draw the equipment, the bag, and the tools that could be equipped."""
     lines: list[Line] = [line(("heading", "Equipped:"))]
-    lines += draw_columns(_draw_equipped_row(item, inventory.whose) for item in inventory.equipped)
+    lines += draw_columns(
+        _draw_equipped_row(item, inventory.whose, reader) for item in inventory.equipped
+    )
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
     if inventory.switched_off:
         lines += [line(), line(("heading", "Switched off:"))]
-        lines += [line("  ", ("dim", f"✗ {name}")) for name in inventory.switched_off]
+        names = map(reader.name_tool, inventory.switched_off)
+        lines += [line("  ", ("dim", f"✗ {name}")) for name in names]
     lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
     lines += draw_columns(
         (
@@ -118,7 +122,7 @@ def draw_inventory(inventory: Inventory) -> Block:
         lines += [line(), line(("heading", "Available to equip:"))]
         lines += draw_columns(
             (
-                ("tool", f"○ {item.name}"),
+                ("tool", f"○ {reader.name_tool(item.name)}"),
                 ("dim", _format_source([item.namespace] + ([] if item.usable else [item.status]))),
             )
             for item in inventory.available
@@ -132,7 +136,7 @@ def draw_inventory(inventory: Inventory) -> Block:
     return block(*lines)
 
 
-def _draw_equipped_row(item: EquippedItem, owner: str) -> tuple[Span, Span]:
+def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[Span, Span]:
     notes: list[str] = []
     if item.namespace not in BUILT_IN_NAMESPACES and item.kind == "tool":
         notes += [item.namespace, item.status]
@@ -144,7 +148,8 @@ def _draw_equipped_row(item: EquippedItem, owner: str) -> tuple[Span, Span]:
             notes.append("home")
     if item.by == "agent":
         notes.append(owner)
-    mark = ("tool", f"✓ {item.name}") if item.usable else ("dim", f"✗ {item.name}")
+    name = reader.name_tool(item.name) if item.kind == "tool" else item.name
+    mark = ("tool", f"✓ {name}") if item.usable else ("dim", f"✗ {name}")
     return mark, ("dim", _format_source(notes))
 
 
@@ -265,16 +270,25 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
 
 
 async def _read_agent(caller: Caller, context: Thing) -> _Owner:
-    """Read an agent; of others, the bag is private."""
+    """Read an agent, with what it has for this room alone; of others, the bag is private."""
     world = caller.world
-    load = _without_always(await world.loadout(None, context.id))
+    in_room_id = equipment.agent_in_room_id(context.id, caller.room_id)
+    here, everywhere = await world.loadout(None, in_room_id), await world.loadout(None, context.id)
+    load = _join_loadouts(_without_always(here), _without_always(everywhere))
     if context.id == caller.agent.id:
         bag = await world.memoized(
             ("bag", context.id), lambda conn: things.read_children(conn, context.id)
         )
-        return _Owner(context.name, load, bag, "Your bag", "yours", (context.id,))
+        return _Owner(context.name, load, bag, "Your bag", "yours", (in_room_id, context.id))
     title, whose = f"{context.name}'s bag", f"{context.name}'s"
-    return _Owner(context.name, load, [], title, whose, (context.id,))
+    return _Owner(context.name, load, [], title, whose, (in_room_id, context.id))
+
+
+def _join_loadouts(first: Loadout, second: Loadout) -> Loadout:
+    """Return the things of two loadouts, each once."""
+    tools = {item.thing.id: item for item in (*second.tools, *first.tools)}
+    data = {item.thing.id: item for item in (*second.data, *first.data)}
+    return Loadout(tuple(tools.values()), tuple(data.values()))
 
 
 def _without_always(load: Loadout) -> Loadout:

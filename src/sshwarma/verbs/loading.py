@@ -9,7 +9,6 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.tools.names import tool_name_at
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
@@ -23,6 +22,8 @@ from sshwarma.verbs.resolve import (
     describe_context,
     describe_lost_context,
     find_context,
+    name_context,
+    open_context,
 )
 from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.tool_reasons import (
@@ -116,7 +117,9 @@ async def load(
     This is the same as equipping the namespace. Refused if it is switched off there.
 
     For models:
-        Load a namespace (room) of tools for me, the room or @agent.
+        Load a namespace (room) of tools.
+
+        context: me, room or @agent
 
     Args:
         room: name of the namespace, such as git.
@@ -126,13 +129,13 @@ async def load(
     space = await _find_namespace(caller, room)
     await _check_available(caller, space)
     context_thing = await find_context(caller, context)
+    context = name_context(caller, context, context_thing)
 
     def work(tx: Change) -> tuple[list[Thing], ToolReasons]:
-        targets = [space.thing]
-        if include_children:
-            targets += namespaces.read_descendants(tx.conn, space.thing)
+        targets = _list_targets(tx, space, include_children)
         check_equip_role(tx.conn, caller, context_thing, targets)
-        changed, _ = equipment.equip_things(tx, context_thing.id, targets)
+        target, _ = open_context(tx, caller, context_thing, targets)
+        changed, _ = equipment.equip_things(tx, target.id, targets)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, targets)
         if reasons.has_off_switch and not reasons.usable:
             raise Conflict(
@@ -155,7 +158,7 @@ async def load(
         context=context,
         loaded=True,
         changed=tuple(sorted(loaded)),
-        tools=tuple(tool_name_at(caller.door, tool.label) for tool in reasons.usable),
+        tools=tuple(caller.reader.name_tool(tool.label) for tool in reasons.usable),
         note=" ".join(notes),
         next=reasons.next,
     )
@@ -190,6 +193,11 @@ async def _find_namespace(caller: Caller, name: str) -> Namespace:
             f"{room.name} is a room to stand in, not a namespace of tools.",
             hint="Tools in a room are on for everybody in it. Join the room to use them.",
         ) from None
+
+
+def _list_targets(tx: Change, space: Namespace, include_children: bool) -> list[Thing]:
+    inside = namespaces.read_descendants(tx.conn, space.thing) if include_children else []
+    return [space.thing, *inside]
 
 
 def _explain_missing_state(namespace: NamespaceSummary) -> str:
@@ -242,7 +250,9 @@ async def unload(
     the room or agent all the same, until it is loaded there again.
 
     For models:
-        Take back that a namespace was loaded there.
+        Unload a namespace (room) of tools.
+
+        context: me, room or @agent
 
     Args:
         room: name of the namespace, such as git.
@@ -253,17 +263,16 @@ async def unload(
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_NAMESPACE:
         note = "global is always loaded; its tools stay."
-        return LoadResult(
-            room=space.id, context=context, loaded=True, changed=(), tools=(), note=note
-        )
+        return LoadResult(space.id, context, loaded=True, changed=(), tools=(), note=note)
     context_thing = await find_context(caller, context)
+    place = name_context(caller, context, context_thing)
 
     def work(tx: Change) -> tuple[list[Thing], list[Thing]]:
-        targets = [space.thing]
-        if include_children:
-            targets += namespaces.read_descendants(tx.conn, space.thing)
+        targets = _list_targets(tx, space, include_children)
         set_rows = equipment.switch_off_things if off else equipment.unequip_things
-        changed, _ = set_rows(tx, context_thing.id, targets)
+        target, were_on = open_context(tx, caller, context_thing, targets)
+        changed, _ = set_rows(tx, target.id, targets)
+        changed += [thing for thing in were_on if thing not in changed]
         action = "switched off" if off else "unloaded"
         notify_room(tx, caller, context_thing, action, changed)
         return changed, targets
@@ -272,14 +281,14 @@ async def unload(
     notes = []
     if not changed:
         state = "already switched off" if off else "not loaded"
-        notes.append(f"{space.id} is {state} {describe_context(context)}.")
+        notes.append(f"{space.id} is {state} {describe_context(place)}.")
     tools_note = await describe_tools_on(caller, context_thing, targets)
     switch_off = next_call(
         "{} switches it off.", "unload", room=space.id, context=context, off=True
     )
     return LoadResult(
         room=space.id,
-        context=context,
+        context=place,
         loaded=False,
         changed=tuple(sorted(thing.label for thing in changed)),
         tools=(),

@@ -218,8 +218,8 @@ def draw_remainder(seq: int, count: int, reader: Reader, *, agent: str | None = 
     """
     if not count:
         return []
-    call = reader.name_call("history show", agent=agent, row=seq)
-    return [line("  ", ("dim", f"… {count} more characters: {call}"))]
+    hint = reader.hint(": {}", "history show", agent=agent, row=seq)
+    return [line("  ", ("dim", f"… {count} more characters{hint}"))]
 
 
 # Tools.
@@ -237,7 +237,7 @@ def _draw_tool_row(
         case "tool.error" | "tool.timeout":
             duration = f"{_format_call_duration(row)} · "
             head: list[Span] = [
-                *stamp, ("error", "  ✗ "), ("tool", _tool_name(row)), ("dim", duration),
+                *stamp, ("error", "  ✗ "), ("tool", _tool_name(row, reader)), ("dim", duration),
             ]  # fmt: skip
             return _draw_folded(head, row, "warn", reader)
         case _:
@@ -248,7 +248,7 @@ def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView, reader
     budget, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
         budget = most = MAX_SHOWN_RESULT_CHARACTERS
-    spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row)}")]
+    spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row, reader)}")]
     is_whole = True
     for name, value in _parse_arguments(row.content):
         if budget <= 0:
@@ -285,12 +285,12 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
     head: list[Span] = [
         *stamp,
         ("ok", "  ✓ "),
-        ("tool", _tool_name(row)),
+        ("tool", _tool_name(row, reader)),
         ("dim", _format_call_duration(row)),
     ]
     if row.meta.get("calls") and tools != "full":
-        call = reader.name_call("history show", tools=True)
-        head.append(("dim", f" · {format_count(row.meta['calls'], 'call')} inside: {call}"))
+        way = reader.hint(": {}", "history show", tools=True)
+        head.append(("dim", f" · {format_count(row.meta['calls'], 'call')} inside{way}"))
     if row.meta.get("attachments"):
         call = reader.name_call("attachment", row=row.seq) or "has attachments"
         head += [("dim", " · "), ("verb", call)]
@@ -326,12 +326,14 @@ def _flatten_text(text: str, limit: int) -> str:
 
 
 def _draw_more_hint(row: Row, reader: Reader) -> list[Span]:
-    return [("", " "), ("verb", reader.name_call("expand", row=row.seq))]
+    hint = reader.hint(" {}", "expand", row=row.seq)
+    return [("verb", hint)] if hint else []
 
 
-def _tool_name(row: Row) -> str:
-    """Return the name of the tool, or the name that a model used for it."""
-    return _flatten_text(str(row.meta.get("tool", "")), MAX_TOOL_NAME_CHARACTERS)
+def _tool_name(row: Row, reader: Reader) -> str:
+    """Return the reader's name of the tool, or the name that a model used for it."""
+    name = reader.name_tool(str(row.meta.get("tool", "")))
+    return _flatten_text(name, MAX_TOOL_NAME_CHARACTERS)
 
 
 def _format_call_duration(row: Row) -> str:

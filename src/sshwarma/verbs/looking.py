@@ -104,14 +104,14 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
             indent=4,
         )
         if room.floor_more:
-            call = reader.name_call("inv show", inventory="room")
-            lines.append(line("    ", ("dim", f"… and {room.floor_more} more: {call}")))
+            hint = reader.hint(": {}", "inv show", inventory="room")
+            lines.append(line("    ", ("dim", f"… and {room.floor_more} more{hint}")))
     return block(*lines)
 
 
 def _draw_people(here: Sequence[RoomPerson], more: int, reader: Reader) -> Line:
     people = [f"{person.name}{_format_person_note(person)}" for person in here]
-    crowd = [("dim", f" and {more} more: {reader.name_call('who')}")] if more else []
+    crowd = [("dim", f" and {more} more{reader.hint(': {}', 'who')}")] if more else []
     return line("  Here: ", *(join_names(people, "name") or [("dim", "nobody")]), *crowd, hang=4)
 
 
@@ -134,14 +134,13 @@ async def look(
     """Show this room.
 
     Shows the room's description and vibe, who is here, its exits, and what lies on the floor.
-    With an exit, the room that it leads to. With a thing, the same as examine.
+    With an exit, the room that it leads to. With a thing, what it is and what can be done with it.
 
     For models:
-        Show this room, or a thing, @agent or room.
+        Show this room, or an exit, tool, thing, @agent or room.
 
     Args:
-        thing: an exit (north, n), or a thing, an @agent or a room, as in examine (default: this
-            room).
+        thing: an exit (north, n), a tool, another thing, an @agent or a room (default: this room).
     """
     if thing is None:
         return await read_room_details(caller)
@@ -283,7 +282,7 @@ async def rooms(caller: Caller) -> RoomList:
     Sorted by name, with the number of people in each. Only members see a private room.
 
     For models:
-        List the rooms to go to. For tools: list_rooms.
+        List the rooms to go to, not namespaces.
     """
     return RoomList(
         tuple(

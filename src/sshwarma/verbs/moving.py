@@ -76,7 +76,7 @@ async def join(caller: Caller, room: RoomName) -> MoveResult:
         /create makes a room.
 
     For models:
-        Go to a room. For tools: load_room.
+        Go to a room.
 
     Args:
         room: the name of the room.

@@ -16,11 +16,12 @@ from sshwarma.world.namespaces import Namespace
 
 def summarize_namespaces(conn: Connection, caller: Caller, load: Loadout) -> list[NamespaceSummary]:
     """Return every namespace; `load` is the caller's loadout."""
-    contexts = [caller.room_id, caller.agent.id]
-    rows = equipment.read_equipped_rows(conn, contexts)
+    in_room_id = equipment.agent_in_room_id(caller.agent.id, caller.room_id)
+    contexts = ((caller.agent.id, "agent"), (in_room_id, "agent"), (caller.room_id, "room"))
+    rows = equipment.read_equipped_rows(conn, [context_id for context_id, _ in contexts])
     equipped = {row.thing.id for row in rows if row.equipped}
     off: dict[str, str] = {}
-    for context_id, source in ((caller.agent.id, "agent"), (caller.room_id, "room")):
+    for context_id, source in contexts:
         own = {row.thing.id: row.equipped for row in rows if row.context_id == context_id}
         off |= {thing_id: "" if is_on else source for thing_id, is_on in own.items()}
     on: dict[str, int] = {}

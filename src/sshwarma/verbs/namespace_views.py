@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.views import cut_to_line, draw_columns, view, view_for_reader
+from sshwarma.verbs.views import cut_to_line, draw_columns, view_for_reader
 from sshwarma.world.reader import Reader
 
 
@@ -48,8 +48,9 @@ class NamespaceList:
 @view_for_reader(NamespaceList)
 def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
     """Draw the namespaces, those inside another indented, with loaded ones marked."""
-    load = reader.name_call("load", room="NAME")
-    find = reader.name_call("find", query="WORDS")
+    load = reader.hint("{} loads one", "load", room="NAME")
+    find = reader.hint("{} finds one", "find", query="WORDS")
+    hint = ", ".join(filter(None, (load, find)))
     return block(
         line(("heading", "Namespaces:")),
         *draw_columns(
@@ -64,7 +65,7 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
             )
             for namespace in result.namespaces
         ),
-        line(("dim", f"● loaded, ○ not. {load} loads one, {find} finds one.")),
+        line(("dim", f"● loaded, ○ not.{f' {hint}.' if hint else ''}")),
     )
 
 
@@ -101,8 +102,8 @@ class NamespaceDetails:
     tools: tuple[NamespaceTool, ...]
 
 
-@view(NamespaceDetails)
-def draw_namespace_details(namespace: NamespaceDetails) -> Block:
+@view_for_reader(NamespaceDetails)
+def draw_namespace_details(namespace: NamespaceDetails, reader: Reader) -> Block:
     """Draw a namespace, its states and its tools."""
     summary = namespace.namespace
     facts = (
@@ -128,7 +129,7 @@ def draw_namespace_details(namespace: NamespaceDetails) -> Block:
         *draw_columns(
             (
                 ("ok", "✓") if tool.on else ("dim", "·"),
-                ("tool", tool.name),
+                ("tool", reader.name_tool(tool.name)),
                 cut_to_line(tool.description),
             )
             for tool in namespace.tools

@@ -9,9 +9,9 @@ from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.registry import SECTIONS, Verb, VerbGroup, every_verb, find_entry, find_verb
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, view, view_for_reader
 from sshwarma.world.errors import NotFound
-from sshwarma.world.reader import Reader
+from sshwarma.world.reader import Reader, next_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class ToolHelp:
     scope: str
 
 
-@view(ToolHelp)
-def draw_tool_help(tool: ToolHelp) -> Block:
-    """Draw the description and the arguments of a tool."""
+@view_for_reader(ToolHelp)
+def draw_tool_help(tool: ToolHelp, reader: Reader) -> Block:
+    """Draw the description and the arguments of a tool; a model reads nothing of rights."""
     lines = [line(("tool", tool.name)), *text_lines(tool.description, indent=2), line()]
     if tool.arguments:
         lines.append(line(("heading", "Arguments:")))
@@ -81,6 +81,8 @@ def draw_tool_help(tool: ToolHelp) -> Block:
         )
     else:
         lines.append(line("It takes no arguments."))
+    if reader.kind == "model":
+        return block(*lines)
     rights = f"{tool.rights}. " if tool.rights else ""
     return block(*lines, line(), line(("dim", f"{rights}A token needs the scope {tool.scope}.")))
 
@@ -98,7 +100,9 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
         return _list_tools(reader, list(verbs_by_name.values()))
     name = topic.strip().removeprefix("/").lower()
     bare = name.replace("__", ".").replace(":", ".").rpartition(".")[2]
-    tool_verb = verbs_by_name.get(bare)
+    tool_verb = verbs_by_name.get(name) or verbs_by_name.get(bare)
+    if tool_verb is None:
+        tool_verb = next((verb for verb in verbs_by_name.values() if verb.tool == bare), None)
     if tool_verb is None:
         entry = find_entry(name)
         if isinstance(entry, VerbGroup):
@@ -110,7 +114,7 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
         raise NotFound(
             f"Unknown help topic {shorten_name(topic)}.",
             hint=suggest_near_names(bare, verbs_by_name)
-            or "Without a topic, help lists the tools.",
+            or next_call("{}, without a topic, lists the tools.", "help"),
         )
     return _describe_tool(reader, tool_verb)
 
@@ -140,6 +144,7 @@ def _describe_tool(reader: Reader, verb: Verb) -> ToolHelp:
         arguments=tuple(
             _describe_argument(name, described, name in required)
             for name, described in schema["properties"].items()
+            if reader.knows_argument(f"{verb.namespace}:{verb.tool}", name)
         ),
         rights=verb.rights,
         scope=verb.change_scope.value,

@@ -335,6 +335,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     argument_rules = [rule for rule in also_needs if not isinstance(rule, DataRight)]
     named = {
         *new_verb.docstring.arguments,
+        *new_verb.docstring.model_arguments,
         *(rule.argument for rule in argument_rules),
         *(name for names in new_verb.excludes.items() for name in (names[0], *names[1])),
         *new_verb.needs_one_of,
@@ -348,6 +349,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
     register_verb_names(
         name,
         VerbNames(
+            label=f"{new_verb.namespace}:{new_verb.tool}" if new_verb.tool else "",
             tool=new_verb.tool or "",
             mcp_tool=new_verb.mcp_tool or "",
             path="" if new_verb.ssh_only else new_verb.path,

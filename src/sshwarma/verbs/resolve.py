@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from sqlalchemy import Connection
 
 from sshwarma.common.near_names import MAX_COMPARED_NAMES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.tools.names import find_spelled
 from sshwarma.verbs.rights import MAKER_RIGHT
-from sshwarma.world import names, rooms, things
+from sshwarma.world import equipment, names, rooms, things
 from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.reader import next_call
+from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+IN_THIS_ROOM: Final = "me in this room"
+"""The context of a model that changes its own equipment while it answers."""
 
 
 def describe_context(word: str) -> str:
     """Describe a typed context that has something: "in this room", "on you", "on @qwen"."""
-    return {"room": "in this room", "me": "on you"}.get(word, f"on {word}")
+    places = {"room": "in this room", "me": "on you", IN_THIS_ROOM: "on you in this room"}
+    return places.get(word, f"on {word}")
 
 
 def describe_lost_context(word: str) -> str:
     """Describe a typed context that lost something: "from this room", "from you"."""
-    return {"room": "from this room", "me": "from you"}.get(word, f"from {word}")
+    places = {"room": "from this room", "me": "from you", IN_THIS_ROOM: "from you in this room"}
+    return places.get(word, f"from {word}")
 
 
 async def find_thing(caller: Caller, name: str) -> Thing:
@@ -74,6 +83,31 @@ async def find_context(
     else:
         raise Invalid(f"Choose one of: {choices} (got {shorten_name(word)}).")
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
+
+
+def name_context(caller: Caller, word: str, context: Thing) -> str:
+    """Return the word for a context as results name it: of an answering model, for this room."""
+    return IN_THIS_ROOM if _is_for_this_room(caller, context) else word
+
+
+def open_context(
+    tx: Change, caller: Caller, context: Thing, wanted: Sequence[Thing]
+) -> tuple[Thing, list[Thing]]:
+    """Return the context in which a change of the equipment is written, and what was taken back.
+
+    A model that answers changes its own equipment for its room alone: nobody in another room asked
+    for it. What others change of an agent holds in all rooms: what it has for single rooms is taken
+    back, of the things `wanted`.
+    """
+    if _is_for_this_room(caller, context):
+        return equipment.ensure_agent_in_room(tx, context.id, caller.room_id), []
+    if context.kind != "agent":
+        return context, []
+    return context, equipment.clear_agent_in_rooms(tx, context.id, wanted)
+
+
+def _is_for_this_room(caller: Caller, context: Thing) -> bool:
+    return caller.question is not None and context.id == caller.agent.id
 
 
 async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> None:
@@ -161,7 +195,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
     now = now_ms()
     ancestors = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
     for link in (thing, *ancestors):
-        if link.id == "directs":
+        if link.id in ("directs", equipment.AGENTS_IN_ROOMS):
             return False
         if link.kind == "room" and link.id != caller.room_id:
             room = await caller.world.room(link.id)

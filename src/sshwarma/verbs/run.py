@@ -22,8 +22,9 @@ from sshwarma.world.access import Right
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import Reader, reader_at
+from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
+from sshwarma.wrap.transcript import RESULT_KINDS
 
 MAX_SEARCHED_CALLS = 100
 """Number of newest calls that are searched for an attachment."""
@@ -221,8 +222,8 @@ def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
     hint_lines = []
     if result.next is not None:
-        call = reader.name_call("expand", row=result.seq, start=result.next)
-        hint_lines = [line(("dim", f"… {result.left} more: {call}"))]
+        hint = reader.hint(": {}", "expand", row=result.seq, start=result.next)
+        hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
         *text_lines(result.text, indent=2),
@@ -243,6 +244,8 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     For models:
         Show the full text of a cut row.
 
+        start: first character to show
+
     Args:
         row: row number, as the room shows it (default: the newest tool result).
         start: index of the first character to show (default 0).
@@ -251,7 +254,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         lambda conn: (
             rows.read_tail(conn, caller.room_id, 1, before=row + 1)
             if row is not None
-            else rows.read_tail(conn, caller.room_id, 1, prefix="tool.")
+            else rows.read_tail(conn, caller.room_id, 1, kinds=sorted(RESULT_KINDS))
         )
     )
     if not log_rows or (row is not None and log_rows[0].seq != row):
@@ -260,7 +263,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     if start and start >= len(log_row.content):
         length = len(log_row.content)
         detail = f"row {log_row.seq} has {format_count(length, 'character')}"
-        argument = reader_at(caller.door).name_flag("start")
+        argument = caller.reader.name_flag("start")
         raise Invalid(f"{argument} must be at most {max(0, length - 1)} ({detail}; got {start}).")
     end = start + (
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
-from sshwarma.terminal.text import Block, block, line
+from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Count, Flag, Words
 from sshwarma.verbs.history import HistoryEntry, history, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
@@ -49,12 +49,16 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
             for entry in results.entries
         ),
         *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
-        *draw_hint(
-            reader,
-            "In its room, {} shows the rows around the newest.",
-            "history show",
-            at=results.entries[0].seq,
-        ),
+        *_draw_way_to_context(reader, results.entries[0].seq),
+    )
+
+
+def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:
+    """Draw the call that shows the rows around a row, or up to it for who is offered only that."""
+    around = "In its room, {} shows the rows around the newest."
+    up_to = "In its room, {} shows the rows up to the newest."
+    return draw_hint(reader, around, "history show", at=seq) or draw_hint(
+        reader, up_to, "history show", before=seq + 1
     )
 
 

@@ -23,6 +23,8 @@ from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
     describe_context,
     find_context,
+    name_context,
+    open_context,
     require_maker_or_admin,
 )
 from sshwarma.verbs.rights import MAKER_RIGHT, ContextRight, default_context
@@ -334,10 +336,12 @@ async def _switch_skill(
     context = await find_context(caller, word)
 
     def work(tx: Change) -> bool:
+        target, were_on = open_context(tx, caller, context, [thing])
         if on:
-            changed, _ = equipment.equip_things(tx, context.id, [thing], priority)
+            changed, _ = equipment.equip_things(tx, target.id, [thing], priority)
         else:
-            changed, _ = equipment.unequip_things(tx, context.id, [thing])
+            changed, _ = equipment.unequip_things(tx, target.id, [thing])
+            changed = changed or were_on
         if changed and on:
             skills.count_activation(tx, things.get_live_thing(tx.conn, thing.id))
         if changed and context.id == caller.room_id:
@@ -347,7 +351,7 @@ async def _switch_skill(
         return bool(changed)
 
     changed = await caller.change(work)
-    place = describe_context(word)
+    place = describe_context(name_context(caller, word, context))
     if not changed:
         return Confirmation(
             f"Skill {thing.name} {'is' if on else 'was not'} active {place}{' already' * on}."
@@ -361,7 +365,8 @@ async def _find(caller: Caller, name: str) -> Thing:
 
 def _read_activations(conn: Connection, caller: Caller) -> dict[str, tuple[str, ...]]:
     """Read where things are equipped, among the caller's contexts; by thing id."""
-    names = {caller.room_id: "room", caller.agent.id: "me"} | {
+    in_room_id = equipment.agent_in_room_id(caller.agent.id, caller.room_id)
+    names = {caller.room_id: "room", caller.agent.id: "me", in_room_id: "me"} | {
         agent.id: f"@{agent.name}"
         for agent in caller.world.agents
         if agent.kind == "model" and agent.id != caller.agent.id

@@ -13,7 +13,7 @@ from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.reader import Hint, reader_at
+from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
 
 
@@ -41,4 +41,4 @@ class VerbToolProvider(ToolProvider):
         if name is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
         result = await invoke(caller, name, arguments)
-        return ToolResult(*await render_in_thread(reader_at(caller.door), result))
+        return ToolResult(*await render_in_thread(caller.reader, result))

@@ -11,7 +11,7 @@ from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
-from sshwarma.world.reader import NextCall, next_call
+from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.things import Thing
 
 CALLING_KINDS = frozenset(("room", "agent"))
@@ -65,12 +65,12 @@ def explain_blocked_tools(
         if item is not None and not item.obstacle:
             usable.append(tool)
         elif item is not None:
-            reasons[f"{tool.label} cannot be used: {item.obstacle}"] = None
+            reasons[f"{caller.reader.name_tool(tool.label)} cannot be used: {item.obstacle}"] = None
         elif switch is not None:
             place = "in this room" if switch.source == "room" else "on the agent"
             if agent_id == caller.agent.id and switch.source == "agent":
                 place = "on you"
-            reasons[f"{switch.thing.label} is switched off {place}"] = None
+            reasons[f"{caller.reader.name_tool(switch.thing.label)} is switched off {place}"] = None
             first = first or switch
     listed = list(reasons)
     text = "; ".join(listed[:MAX_NAMED_TOOLS])
@@ -119,7 +119,8 @@ async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Th
     load = await caller.world.loadout(room_id, agent_id)
 
     def read(conn: Connection) -> tuple[set[str], set[str]]:
-        rows = equipment.read_equipped_rows(conn, [room_id, agent_id])
+        in_room_id = equipment.agent_in_room_id(agent_id, room_id)
+        rows = equipment.read_equipped_rows(conn, [room_id, in_room_id, agent_id])
         single = {row.thing.id for row in rows if row.equipped}
         return single, {tool.id for tool in read_tools_of(conn, changed)}
 
@@ -127,11 +128,11 @@ async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Th
     place = describe_context(
         "me" if agent_id == caller.agent.id else f"@{caller.world.agents.name_of(agent_id)}"
     )
-    return _describe_reasons(load, single, meant, place)
+    return _describe_reasons(load, single, meant, place, caller.reader)
 
 
 def _describe_reasons(
-    load: Loadout, single: Collection[str], meant: Collection[str], on_agent: str
+    load: Loadout, single: Collection[str], meant: Collection[str], on_agent: str, reader: Reader
 ) -> str:
     on = [item for item in load.usable if item.thing.id in meant]
     sources = {"room": "in this room", "agent": on_agent}
@@ -143,13 +144,13 @@ def _describe_reasons(
     reasons["loaded everywhere"] = [item for item in on if item.source == "always"]
     return " ".join(
         f"Still on, because {'it is' if len(items) == 1 else 'they are'} {reason}:"
-        f" {_join_tool_names(items)}."
+        f" {_join_tool_names(items, reader)}."
         for reason, items in reasons.items()
         if items
     )
 
 
-def _join_tool_names(items: Sequence[LoadoutItem]) -> str:
-    names = ", ".join(item.thing.label for item in items[:MAX_NAMED_TOOLS])
+def _join_tool_names(items: Sequence[LoadoutItem], reader: Reader) -> str:
+    names = ", ".join(reader.name_tool(item.thing.label) for item in items[:MAX_NAMED_TOOLS])
     excess = len(items) - MAX_NAMED_TOOLS
     return f"{names} and {excess} more" if excess > 0 else names

@@ -7,9 +7,9 @@ from typing import Any
 
 from sshwarma.common.limits import MAX_PRINTED_LINES, MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.tools.names import model_tool_name
 from sshwarma.verbs.views import draw_columns, format_count, view, view_for_reader
 from sshwarma.world.reader import Reader
+from sshwarma.world.tool_names import model_tool_name
 
 
 @dataclass(frozen=True, slots=True)

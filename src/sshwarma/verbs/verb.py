@@ -267,7 +267,7 @@ class Verb:
             self.input_schema,
             self.default,
             model_description=self.program_description,
-            explains_parameters=bool(self.docstring.for_models),
+            model_arguments=self.docstring.model_arguments if self.docstring.for_models else None,
             rarely_used=self.rarely_used,
         )
 

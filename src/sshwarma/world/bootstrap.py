@@ -6,13 +6,14 @@ that people made or changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
+from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
@@ -21,12 +22,13 @@ from sshwarma.world.things import Thing, ThingKind
 
 CONTAINERS: Final = (
     "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
-    "defaults", "directs",
+    "defaults", "directs", AGENTS_IN_ROOMS,
 )  # fmt: skip
 """Children of `world`.
 
 `global` is the namespace that is loaded everywhere; `directs` holds the logs of private
-conversations, one container for each pair.
+conversations, one container for each pair; `agents-in-rooms` holds a context for each agent that is
+equipped for one room alone.
 """
 
 _BUILTIN_NAMESPACES: Final = {
@@ -49,8 +51,8 @@ class BuiltinToolSpec:
         description: what people read in lists.
         default: whether new rooms have it equipped.
         model_description: what models read; "" for the description.
-        explains_parameters: whether it also says what the parameters are for, so that lists of
-            tools for models leave their descriptions out.
+        model_arguments: what models read about parameters, by name, in place of the descriptions
+            in the schema; None for these.
         rarely_used: parameters that lists of tools for models leave out.
     """
 
@@ -60,7 +62,7 @@ class BuiltinToolSpec:
     input_schema: dict[str, Any]
     default: bool = False
     model_description: str = ""
-    explains_parameters: bool = False
+    model_arguments: Mapping[str, str] | None = None
     rarely_used: tuple[str, ...] = ()
 
     @property
@@ -73,7 +75,7 @@ class BuiltinToolSpec:
         """The metadata that the program keeps up to date in the tool's thing."""
         texts = {
             "description": self.model_description,
-            "explains_parameters": self.explains_parameters,
+            "arguments": None if self.model_arguments is None else dict(self.model_arguments),
             "rarely_used": list(self.rarely_used),
         }
         return {"input_schema": self.input_schema, MODEL_TEXTS_KEY: texts}

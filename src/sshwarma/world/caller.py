@@ -17,7 +17,7 @@ from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection, Door
 from sshwarma.world.questions import Question
-from sshwarma.world.reader import next_call
+from sshwarma.world.reader import Reader, next_call, reader_at
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -71,6 +71,7 @@ class Caller:
         scope: the scope of the token used.
         wants_json: whether a command over ssh prints all fields of its result, not its view.
         on_progress: shows a few words of progress, where the door can.
+        model_reader: of an answering model, what it reads as: it knows the tools it is offered.
     """
 
     world: World
@@ -88,6 +89,12 @@ class Caller:
     scope: TokenScope = TokenScope.BUILD
     wants_json: bool = False
     on_progress: Callable[[str], None] | None = None
+    model_reader: Reader | None = None
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads the results of the request."""
+        return self.model_reader or reader_at(self.door)
 
     @property
     def person_id(self) -> str | None:

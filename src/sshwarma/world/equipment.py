@@ -1,4 +1,4 @@
-"""Equipment: rows that turn a thing on or off in a context (a room or an agent).
+"""Equipment: rows that turn a thing on or off in a context (a room, an agent, or one in the other).
 
 A live row means on. Unequipping takes it back: the row is soft-deleted and decides nothing, and is
 kept because equipping again revives it with its priority. A soft-deleted row with `switched_off`
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Connection, bindparam, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.limits import MAX_EQUIP_PATTERNS
@@ -37,6 +38,9 @@ class EquippedRow:
     priority: float
     equipped: bool
 
+
+AGENTS_IN_ROOMS: Final = "agents-in-rooms"
+"""The container of the contexts that are an agent in one room."""
 
 RowState: TypeAlias = Literal["on", "off", "neutral"]
 
@@ -68,6 +72,41 @@ def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[Equ
         )
         for row in found
     ]
+
+
+def agent_in_room_id(agent_id: str, room_id: str) -> str:
+    """Return the id of the context that is an agent in one room; it may not exist."""
+    return f"{agent_id}+{room_id}"
+
+
+def ensure_agent_in_room(tx: Change, agent_id: str, room_id: str) -> Thing:
+    """Return the context that is an agent in one room; create it if it does not exist."""
+    context_id = agent_in_room_id(agent_id, room_id)
+    return tree.get_thing(tx.conn, context_id) or tree.create_thing(
+        tx, AGENTS_IN_ROOMS, "container", context_id, id=context_id
+    )
+
+
+def clear_agent_in_rooms(tx: Change, agent_id: str, wanted: Sequence[Thing]) -> list[Thing]:
+    """Take back what turns things on or off for an agent in single rooms; return what was on."""
+    query = select(things.c.id).where(
+        things.c.parent_id == AGENTS_IN_ROOMS, things.c.id.startswith(f"{agent_id}+")
+    )
+    were_on: dict[str, Thing] = {}
+    for context_id in tx.conn.scalars(query).all():
+        _set_row_states(tx, context_id, wanted, "neutral", changing=("off",))
+        changed, _ = _set_row_states(tx, context_id, wanted, "neutral", changing=("on",))
+        were_on |= {thing.id: thing for thing in changed}
+    return list(were_on.values())
+
+
+def delete_agents_in_rooms(tx: Change, ids: AbstractSet[str]) -> None:
+    """Hard-delete the contexts of these agents and rooms, with their equipment."""
+    query = select(things.c.id).where(things.c.parent_id == AGENTS_IN_ROOMS)
+    for context_id in tx.conn.scalars(query).all():
+        if not ids.isdisjoint(context_id.split("+")):
+            tx.conn.execute(delete(equipped).where(equipped.c.context_id == context_id))
+            tx.conn.execute(delete(things).where(things.c.id == context_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import Connection, delete, select
 
 from sshwarma.common.limits import MAX_TREE_DEPTH
-from sshwarma.world import schema, things
+from sshwarma.world import equipment, schema, things
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import DAY_MS, now_ms
 from sshwarma.world.schema import equipped, exits
@@ -92,6 +92,7 @@ def purge_deleted_things(tx: Change, days: int) -> Garbage:
             schema.room_members.c.room_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
+    equipment.delete_agents_in_rooms(tx, {thing.id for thing in garbage.things})
     for thing in _sort_leaves_first(garbage.things):
         tx.conn.execute(delete(things_table).where(things_table.c.id == thing.id))
     tx.publish_on_commit(WorldChanged())

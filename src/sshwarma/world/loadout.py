@@ -3,10 +3,11 @@
 The most specific equipment row decides whether a tool is on or off (one that was taken back decides
 nothing): the row of the tool itself, else of its namespace, else of the nearest ancestor reached
 through `load_with_parent`, else their `auto_load`, else it is off. Within a level the room's row
-beats the agent's. The tools of `global` are on regardless of rows. A tool that is on can be used if
-it is available, it and all its namespaces are enabled, the states they require hold, and its
-provider reports no `obstacle`. People's decisions about a tool (`overrides`) take precedence over
-its provider's declaration. Everything that shows or calls a tool asks here.
+beats the agent's, and the agent's row for this room beats its row for all rooms. The tools of
+`global` are on regardless of rows. A tool that is on can be used if it is available, it and all its
+namespaces are enabled, the states they require hold, and its provider reports no `obstacle`.
+People's decisions about a tool (`overrides`) take precedence over its provider's declaration.
+Everything that shows or calls a tool asks here.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Loadout:
         return tuple(item for item in self.tools if not item.obstacle)
 
 
-_RowsByContext: TypeAlias = dict[EquipSource, list[equipment.EquippedRow]]
+_RowsByContext: TypeAlias = list[tuple[EquipSource, list[equipment.EquippedRow]]]
+"""Rows of each context, those that decide first."""
 
 _DecidedTools: TypeAlias = dict[str, LoadoutItem | None]
 """State of each tool by its id: its item if it is on, None if it is off."""
@@ -86,16 +88,12 @@ def compute_loadout(
 
     `found` are the detected states of the room.
     """
-    contexts: list[tuple[EquipSource, str]] = []
-    if room_id:
-        contexts.append(("room", room_id))
-    if agent_id:
-        contexts.append(("agent", agent_id))
+    contexts = _list_contexts(room_id, agent_id)
     rows = equipment.read_equipped_rows(conn, [context_id for _, context_id in contexts])
-    by_context: _RowsByContext = {
-        source: [row for row in rows if row.context_id == context_id]
+    by_context: _RowsByContext = [
+        (source, [row for row in rows if row.context_id == context_id])
         for source, context_id in contexts
-    }
+    ]
     items = _decide_equipped_tools(by_context)
     _decide_namespace_tools(conn, items, _equipped_namespaces(conn, by_context, room_id))
     _decide_auto_loaded_tools(conn, items)
@@ -105,10 +103,22 @@ def compute_loadout(
     return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
+def _list_contexts(room_id: str | None, agent_id: str | None) -> list[tuple[EquipSource, str]]:
+    """Return the contexts of an agent in a room; the row of an earlier one decides."""
+    contexts: list[tuple[EquipSource, str]] = []
+    if room_id:
+        contexts.append(("room", room_id))
+    if room_id and agent_id:
+        contexts.append(("agent", equipment.agent_in_room_id(agent_id, room_id)))
+    if agent_id:
+        contexts.append(("agent", agent_id))
+    return contexts
+
+
 def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
     """Return the tools that have a row of their own."""
     items: _DecidedTools = {}
-    for source, rows in by_context.items():
+    for source, rows in by_context:
         for row in rows:
             if row.thing.kind == "tool":
                 item = LoadoutItem(row.thing, source, row.priority, "")
@@ -121,7 +131,7 @@ def _equipped_namespaces(
 ) -> dict[str, tuple[EquipSource, equipment.EquippedRow]]:
     """Return the room and the namespaces that have a row, each with the row that decides."""
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
-    for source, rows in by_context.items():
+    for source, rows in by_context:
         for row in rows:
             if row.thing.kind in NAMESPACE_KINDS:
                 spaces.setdefault(row.thing.id, (source, row))
@@ -166,12 +176,11 @@ def find_off_switch(
     conn: Connection, tool: Thing, room_id: str | None, agent_id: str | None
 ) -> OffSwitch | None:
     """Return what switches a tool off for an agent in a room; None if no row does."""
-    contexts = [context_id for context_id in (room_id, agent_id) if context_id]
-    rows = equipment.read_equipped_rows(conn, contexts)
+    contexts = _list_contexts(room_id, agent_id)
+    rows = equipment.read_equipped_rows(conn, [context_id for _, context_id in contexts])
     off = {(row.context_id, row.thing.id) for row in rows if not row.equipped}
-    sources: tuple[tuple[EquipSource, str | None], ...] = (("room", room_id), ("agent", agent_id))
     for link in (tool, *things.read_ancestors(conn, tool.id)):
-        for source, context_id in sources:
+        for source, context_id in contexts:
             if (context_id, link.id) in off:
                 return OffSwitch(link, source)
         if link is not tool and not link.metadata.get("load_with_parent"):
@@ -249,7 +258,7 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
     Of several things of that name in one context, one that is on beats one that was turned off.
     """
     items: dict[str, LoadoutItem | None] = {}
-    for source, rows in by_context.items():
+    for source, rows in by_context:
         for row in sorted(rows, key=lambda row: not row.equipped):
             if row.thing.kind in ("data", "reference"):
                 item = LoadoutItem(row.thing, source, row.priority, "")

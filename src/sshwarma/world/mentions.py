@@ -82,6 +82,22 @@ def write_names_plainly(text: str, agents: AgentDirectory) -> str:
     return _MENTION.sub(write, text)
 
 
+def split_address(speaker: str, text: str, agents: AgentDirectory) -> tuple[str, str]:
+    """Return who says a text to whom, and the text without the names that it begins with.
+
+    "@m1 delete it" of alice is "alice to m1" and "delete it": written plainly, `m1` would read as
+    the object. Only whole names count; a text that is only names stays.
+    """
+    names: list[str] = []
+    rest = text
+    while (match := _MENTION.match(rest)) and (agent := agents.find_by_name(match[1])):
+        names.append(agent.name)
+        rest = rest[match.end() :].lstrip(" ,:\n")
+    if not names or not rest:
+        return speaker, text
+    return f"{speaker} to {', '.join(dict.fromkeys(names))}", rest
+
+
 def strip_address(text: str, name: str) -> str:
     """Return a text without the mention of an agent that it begins with; "@qwen, hello" as "hello".
 

@@ -26,6 +26,7 @@ RESERVED_NAMES: Final = frozenset({
     "sshwarma", "system", "room", "me", "all", "everyone", "here", "home", "world", "rooms",
     "agents", "mcps", "internal", "defaults", "toolsets", "skills", "projects", "global",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
+    "agents-in-rooms",
 })  # fmt: skip
 """Reserved names: words that commands and the tree already use, and words of authority."""
 

@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_TREE_DEPTH,
 )
 from sshwarma.world import names, rooms, things
+from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
 from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
 from sshwarma.world.reader import next_call
@@ -38,7 +39,7 @@ REQUIRED_STATES_KEY: Final = "required_states"
 LOAD_WITH_PARENT_KEY: Final = "load_with_parent"
 
 _PLAIN_CONTAINERS: Final = ("world", "rooms", "agents", "mcps", "toolsets", "skills", "projects",
-                      "defaults", "directs")  # fmt: skip
+                      "defaults", "directs", AGENTS_IN_ROOMS)  # fmt: skip
 """Containers of the tree that are not namespaces."""
 
 

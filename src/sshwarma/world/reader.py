@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,14 @@ class VerbNames:
     """The names of a verb for its readers; "" for a reader that cannot call it.
 
     Attributes:
-        tool: its name for models and scripts.
+        label: its canonical name as a tool: `global:load_room`.
+        tool: its name for scripts.
         mcp_tool: its name for MCP clients.
         path: its name for HTTP clients.
         write_line: writes the line that a person types, from the arguments.
     """
 
+    label: str
     tool: str
     mcp_tool: str
     path: str
@@ -42,17 +46,48 @@ def register_verb_names(name: str, names: VerbNames) -> None:
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads a result: a person, who types lines, or a caller of tools or of the HTTP API."""
+    """Who reads a result: a person, who types lines, or a caller of tools or of the HTTP API.
 
-    kind: Literal["person", "tool caller", "MCP client", "API client"]
+    Attributes:
+        kind: what it is; a `tool caller` is a script.
+        offers: of a model, the tools that it is offered: each name with the names of its arguments.
+    """
+
+    kind: Literal["person", "tool caller", "model", "MCP client", "API client"]
+    offers: frozenset[tuple[str, frozenset[str]]] = frozenset()
 
     @property
     def is_person(self) -> bool:
         """Whether the reader types lines."""
         return self.kind == "person"
 
+    @cached_property
+    def _arguments_by_tool(self) -> Mapping[str, frozenset[str]]:
+        return dict(self.offers)
+
+    def name_tool(self, label: str) -> str:
+        """Return a tool's name as the reader's list of tools spells it, from its canonical name.
+
+        The name of a namespace is the same for all.
+        """
+        if ":" not in label:
+            return label
+        match self.kind:
+            case "model":
+                return model_tool_name(label)
+            case "MCP client":
+                return mcp_tool_name(label)
+            case _:
+                return label
+
+    def knows_argument(self, label: str, name: str) -> bool:
+        """Return whether the reader's list has an argument of a tool; also if it lacks the tool."""
+        return name in self._arguments_by_tool.get(self.name_tool(label), (name,))
+
     def name_verb(self, name: str) -> str:
         """Return the name by which the reader calls a verb; "" if it cannot.
+
+        A model calls only what it is offered.
 
         Raises:
             LookupError: if the verb does not exist.
@@ -65,6 +100,9 @@ class Reader:
                 return f"/{name}"
             case "tool caller":
                 return names.tool
+            case "model":
+                tool = model_tool_name(names.label)
+                return tool if tool in self._arguments_by_tool else ""
             case "MCP client":
                 return names.mcp_tool
             case "API client":
@@ -74,7 +112,8 @@ class Reader:
         """Return a call of a verb as the reader makes it; "" if it cannot.
 
         A person types `/history 5 --before 22`; a program calls `history` with
-        `{"n": 5, "before": 22}`. Arguments that are None are left out.
+        `{"n": 5, "before": 22}`. Arguments that are None are left out. A model makes no call with
+        an argument that its list of tools does not have.
 
         Raises:
             LookupError: if the verb does not exist.
@@ -83,6 +122,8 @@ class Reader:
         values = {key: value for key, value in arguments.items() if value is not None}
         if self.is_person:
             return _verbs[name].write_line(values)
+        if not all(self.knows_argument(_verbs[name].label, key) for key in values):
+            return ""
         if not called or not values:
             return called
         return f"{called} {json.dumps(values, ensure_ascii=False)}"

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sshwarma.tools.names import model_tool_name
-from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.mentions import split_address, write_names_plainly
+from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
+from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.layers import ContextMessage
 from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
@@ -167,7 +168,8 @@ def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) ->
         return ""
     shown = list(units.values())[-count:]
     older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
-    lines = ["[Earlier messages, summarized; use expand to read a row in full]"]
+    hint = next_call("; {} reads a row in full", "expand", row="N").text(transcript.reader)
+    lines = [f"[Earlier messages, summarized{hint}]"]
     if older_rows:
         speakers = _names(older_rows, transcript)
         lines.append(f"{INDENT}- {_range(older_rows)}: {len(older_rows)} rows by {speakers}")
@@ -193,10 +195,9 @@ def _summarize_talk(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return talk in a line: how many messages of whom, the first and the last."""
     first, last = rows[0], rows[-1]
     parts = [f"- {_range(rows)}: {len(rows)} messages by {_names(rows, transcript)};"]
-    parts.append(f"{transcript.agents.name_of(first.author_id)}: {_shorten_text(first.content)}")
+    parts.append(_quote(first, transcript))
     if last is not first:
-        name = transcript.agents.name_of(last.author_id)
-        parts.append(f"… {name}: {_shorten_text(last.content)}")
+        parts.append(f"… {_quote(last, transcript)}")
     return " ".join(parts)
 
 
@@ -207,16 +208,19 @@ def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     tools = dict.fromkeys(model_tool_name(str(row.meta.get("tool"))) for row in calls)
     parts = [f"- {_range(rows)}:"]
     if messages:
-        author = transcript.agents.name_of(messages[0].author_id)
-        parts.append(f"{author}: {_shorten_text(messages[0].content)}")
+        parts.append(_quote(messages[0], transcript))
     if tools:
         parts.append(f"[called {', '.join(tools)}]")
     if len(messages) > 1:
-        last = messages[-1]
-        parts.append(
-            f"→ {transcript.agents.name_of(last.author_id)}: {_shorten_text(last.content)}"
-        )
+        parts.append(f"→ {_quote(messages[-1], transcript)}")
     return " ".join(parts)
+
+
+def _quote(row: Row, transcript: Transcript) -> str:
+    """Return the start of a message behind its speaker: "alice to qwen: what broke?"."""
+    agents = transcript.agents
+    speaker, text = split_address(agents.name_of(row.author_id), row.content, agents)
+    return f"{speaker}: {_shorten_text(text)}"
 
 
 def _shorten_text(text: str) -> str:

@@ -39,9 +39,9 @@ from sshwarma.wrap.layers import (
 )
 from sshwarma.wrap.profiles import NO_TOOLS, UNKNOWN_READER, ContextReader, ToolSummary
 from sshwarma.wrap.snapshot import (
-    HOOK_NAME,
     WRAP_SCRIPT_NAME,
     build_snapshot,
+    is_layer_script,
     unloaded_namespaces,
 )
 from sshwarma.wrap.tokens import count_answer_tokens, estimate_tokens
@@ -187,9 +187,7 @@ class ContextComposer:
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
         tool_tokens = estimate_tokens(tools.text)
-        transcript = _make_transcript(
-            caller, log_window, policies, reader.provider_kind, plain_calls=not tools.names
-        )
+        transcript = _make_transcript(caller, log_window, policies, reader.provider_kind, tools)
         free_tokens = budget - count_answer_tokens(budget, reader.output_tokens) - tool_tokens
         all_layers = fit_layers(all_layers, free_tokens - MIN_LOG_TOKENS)
         free_tokens -= sum(layer.tokens for layer in all_layers)
@@ -268,10 +266,9 @@ class ContextComposer:
         results: list[tuple[str, Any]] = []
         for item in load.data:
             thing = item.thing
-            if (
-                not (thing.name == HOOK_NAME or thing.name.startswith(f"{HOOK_NAME}:"))
-                or not thing.content
-            ):
+            if thing.name == WRAP_SCRIPT_NAME or not is_layer_script(thing.name):
+                continue
+            if not thing.content:
                 continue
             script = LuaScript(thing.name, thing.content)
             try:
@@ -320,8 +317,7 @@ def _make_transcript(
     log_window: Window,
     policies: Mapping[str, RetentionPolicy],
     provider_kind: str,
-    *,
-    plain_calls: bool,
+    tools: ToolSummary,
 ) -> Transcript:
     """Return how the log is formatted for a model and its provider."""
     other_kinds = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
@@ -329,7 +325,8 @@ def _make_transcript(
         caller.agent.id,
         caller.world.agents,
         policies,
-        plain_calls=plain_calls,
+        reader=tools.reader,
+        plain_calls=not tools.names,
         text_turn_ids=frozenset(turn.id for turn in other_kinds),
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sshwarma.settings import OfferedTools, ProfileName
+from sshwarma.world.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ class ContextReader:
 UNKNOWN_READER: Final = ContextReader()
 
 
+NO_TOOLS_READER: Final = Reader("model")
+"""A model that is offered no tools, to which no text names a call."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSummary:
     """The tools that a request offers.
@@ -50,10 +55,12 @@ class ToolSummary:
     Attributes:
         text: The tools about as they are sent.
         names: The name by which the model calls each, by its label.
+        reader: The model as the reader of texts that name calls.
     """
 
     text: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    reader: Reader = NO_TOOLS_READER
 
 
 NO_TOOLS: Final = ToolSummary()

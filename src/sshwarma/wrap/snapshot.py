@@ -14,7 +14,7 @@ from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.mentions import strip_address, write_names_plainly
+from sshwarma.world.mentions import split_address, strip_address, write_names_plainly
 from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -103,9 +103,14 @@ def unloaded_namespaces(
     if len(unloaded) > MAX_CONTEXT_NAMESPACES:
         note = f"{len(unloaded) - MAX_CONTEXT_NAMESPACES} more"
         unloaded[MAX_CONTEXT_NAMESPACES:] = [
-            {"name": note, "description": "search them with find_rooms"}
+            {"name": note, "description": "not listed: search for them"}
         ]
     return unloaded
+
+
+def is_layer_script(name: str) -> bool:
+    """Return whether a thing of that name is a script that makes layers, where it is equipped."""
+    return name in (WRAP_SCRIPT_NAME, HOOK_NAME) or name.startswith(f"{HOOK_NAME}:")
 
 
 def _is_context_data(thing: Thing) -> bool:
@@ -137,11 +142,12 @@ def _open_questions(agents: AgentDirectory, own: Agent, shown: Window) -> list[d
         row = rows.get(turn.request_row_id or "")
         if turn.status == "open" and row is not None:
             text = " ".join(row.content.split())[:MAX_OPEN_QUESTION_CHARACTERS]
+            asker, asked = split_address(agents.name_of(row.author_id), text, agents)
             questions.append(
                 {
                     "by": "you" if turn.agent_id == own.id else agents.name_of(turn.agent_id),
-                    "asker": agents.name_of(row.author_id),
-                    "text": write_names_plainly(text, agents),
+                    "asker": asker,
+                    "text": write_names_plainly(asked, agents),
                 }
             )
     return questions

@@ -1,8 +1,8 @@
 """Rows of a log as messages for a model, cut to size.
 
-A row of others begins in the first column with its speaker in angle brackets, or with a square
-bracket; every later line of it is indented. So no text can look like another row, whatever it
-contains: `parse_rows` reads the same rows back.
+A row of others begins in the first column with its speaker in angle brackets, and whom the speaker
+addresses (`<alice to qwen> `), or with a square bracket; every later line of it is indented. So no
+text can look like another row, whatever it contains: `parse_rows` reads the same rows back.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from sshwarma.common.limits import (
     MAX_CONTEXT_TEXT_CHARACTERS,
     MAX_KEPT_RESULT_CHARACTERS,
 )
-from sshwarma.tools.names import model_tool_name
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.mentions import write_names_plainly
+from sshwarma.world.mentions import split_address, write_names_plainly
+from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.row import Row
+from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.layers import ContextCall, ContextMessage
+from sshwarma.wrap.profiles import NO_TOOLS_READER
 
 RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
 
@@ -85,6 +87,7 @@ class Transcript:
     holds.
 
     Attributes:
+        reader: The model as the reader of texts that name calls.
         max_result_characters: Most characters of a tool's result.
         max_text_characters: Most characters of any other row.
         plain_calls: Whether all own calls are text, for a model that is offered no tools.
@@ -94,6 +97,7 @@ class Transcript:
     model_id: str
     agents: AgentDirectory
     policies: Mapping[str, RetentionPolicy]
+    reader: Reader = NO_TOOLS_READER
     max_result_characters: int = MAX_KEPT_RESULT_CHARACTERS
     max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
     plain_calls: bool = False
@@ -172,7 +176,9 @@ class Transcript:
             text = write_names_plainly(self._clip_result(result, policy), self.agents)
         is_error = result is None or result.kind != "tool.result"
         name = model_tool_name(_tool_of(row))
-        return ContextCall(f"call_{row.seq}", name, _read_arguments(row), text, is_error)
+        return ContextCall(
+            f"call_{row.seq}", name, _read_arguments(row, self.reader), text, is_error
+        )
 
     def _render_row(self, row: Row, *, is_answered: bool) -> str | None:
         """Return a row as the text of a message; None if its tool's policy leaves it out."""
@@ -181,7 +187,8 @@ class Transcript:
         policy = self._policy(row)
         match row.kind:
             case "chat":
-                return frame_text(f"<{name}> ", self._text(row))
+                speaker, said = split_address(name, row.content, self.agents)
+                return frame_text(f"<{speaker}> ", self._text(replace(row, content=said)))
             case "emote":
                 return frame_text(f"[{name} emotes] ", self._text(row))
             case "notice":
@@ -212,13 +219,16 @@ class Transcript:
 
     def _text(self, row: Row) -> str:
         text = write_names_plainly(
-            clip_text(row.content, self.max_text_characters, row.seq), self.agents
+            clip_text(row.content, self.max_text_characters, row.seq, self.reader), self.agents
         )
         return f"{text} … [cut off here]" if row.meta.get("cut") else text
 
     def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
         return clip_text(
-            row.content, min(policy.max_characters, self.max_result_characters), row.seq
+            row.content,
+            min(policy.max_characters, self.max_result_characters),
+            row.seq,
+            self.reader,
         )
 
 
@@ -231,7 +241,7 @@ def frame_text(head: str, text: str) -> str:
     return "\n".join([head + first, *(INDENT + line for line in others)])
 
 
-_FRAME: Final = re.compile(r"(<[^>\s]+> |\[[^\]]*\] )(.*)")
+_FRAME: Final = re.compile(r"(<[^>\s]+(?: to [^>\s]+(?:, [^>\s]+)*)?> |\[[^\]]*\] )(.*)")
 
 
 def parse_rows(text: str) -> list[tuple[str, str]]:
@@ -255,36 +265,43 @@ def parse_rows(text: str) -> list[tuple[str, str]]:
     return parsed
 
 
-def clip_text(text: str, characters: int, seq: int, length: int = 0) -> str:
-    """Return the start of a text that is too long, with the row and position to read on.
+def clip_text(text: str, characters: int, seq: int, reader: Reader, length: int = 0) -> str:
+    """Return the start of a text that is too long, with the call that reads on.
 
-    Never cut within a code point. `length` is that of the whole text, if `text` is only its start.
+    Never cut within a code point.
+
+    Args:
+        text: The text, or the start of it.
+        characters: Most characters of it that stay.
+        seq: Number of the row that has the whole text.
+        reader: Who reads it; a model that is not offered the call reads the row's number.
+        length: Characters of the whole text, if `text` is only its start.
     """
     if len(text) <= characters:
         return text
     omitted_count = max(length, len(text)) - characters
-    call = f"expand row {seq} start {characters}"
-    return f"{text[:characters]}… ({omitted_count:,} more characters: {call})"
+    call = next_call(": {}", "expand", row=seq, start=characters).text(reader)
+    return f"{text[:characters]}… ({omitted_count:,} more characters{call or f' in row {seq}'})"
 
 
 def _tool_of(row: Row) -> str:
     return str(row.meta.get("tool", "")) or "unknown"
 
 
-def _read_arguments(row: Row) -> dict[str, Any]:
+def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
     """Return the arguments of a call, with long texts cut."""
     try:
         arguments = json.loads(row.content)
     except ValueError:
         arguments = row.content
     if not isinstance(arguments, dict):
-        return {"arguments": _shorten(arguments, row.seq)}
-    return {name: _shorten(value, row.seq) for name, value in arguments.items()}
+        return {"arguments": _shorten(arguments, row.seq, reader)}
+    return {name: _shorten(value, row.seq, reader) for name, value in arguments.items()}
 
 
-def _shorten(value: Any, seq: int) -> Any:
+def _shorten(value: Any, seq: int, reader: Reader) -> Any:
     if isinstance(value, str):
-        return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq)
+        return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq, reader)
     if isinstance(value, (list, dict)) and len(text := json.dumps(value)) > MAX_ARGUMENT_CHARACTERS:
-        return clip_text(text, MAX_ARGUMENT_CHARACTERS, seq)
+        return clip_text(text, MAX_ARGUMENT_CHARACTERS, seq, reader)
     return value

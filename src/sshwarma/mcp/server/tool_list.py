@@ -15,11 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
 from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.exact_schema import make_exact_schema
-from sshwarma.tools.names import NameTable, mcp_tool_name
+from sshwarma.tools.names import NameTable
 from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
+from sshwarma.world.tool_names import mcp_tool_name
 
 T = TypeVar("T")
 

@@ -1,0 +1,36 @@
+"""Names of a tool in the lists of models and of MCP clients.
+
+The canonical name is `namespace:tool`. Models get `namespace__tool` in the alphabet and length
+their providers allow; MCP shows `namespace.tool`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS, MAX_MODEL_TOOL_NAME_CHARACTERS
+
+_NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def model_tool_name(canonical: str) -> str:
+    """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
+    namespace, _, tool = canonical.partition(":")
+    name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
+    return _clip_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
+
+
+def mcp_tool_name(canonical: str) -> str:
+    """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
+    name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
+    return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
+
+
+def _clip_name(name: str, canonical: str, length: int) -> str:
+    if len(name) <= length:
+        return name
+    digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]
+    return f"{name[: length - 9]}_{digest}"
