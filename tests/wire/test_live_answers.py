@@ -179,7 +179,7 @@ def test_concurrent_answers_have_separate_progress_lines(
     hers.wait_for(lambda: sum("take some rows" in row for row in hers.lines) >= 4)
     lines = [row for row in hers.lines if re.match(SPINNER, row)]
     assert sorted(row.split()[1] for row in lines) == ["opus", "qwen"]
-    hers.resize(24, 12)
+    hers.resize_and_wait(24, 12)
     hers.wait_for(lambda: [row.split()[1] for row in hers.lines if re.match(SPINNER, row)] == [
         row.split()[1] for row in lines
     ])  # fmt: skip

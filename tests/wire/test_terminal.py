@@ -312,9 +312,7 @@ def test_resizes_leave_no_copies_in_the_scrollback(alice: Person, room: str) -> 
     screen.type("half a line")
     screen.wait_for_input(f"{room}> half a line")
     for columns, rows in ((50, 20), (120, 40), (30, 12), (30, 8), (99, 50), (60, 30)):
-        drawn = screen.clear_of()
-        screen.resize(columns, rows)
-        screen.wait_for(lambda drawn=drawn: b"here" in screen.raw[drawn:])  # the status line
+        screen.resize_and_wait(columns, rows)
         screen.wait_for_input(f"{room}> half a line")
     alice.does("say the end")
     screen.wait_for("the end")

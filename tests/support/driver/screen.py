@@ -126,6 +126,21 @@ class Screen:
         self._set_size(columns, rows)
         self.process.send_signal(signal.SIGWINCH)
 
+    def resize_and_wait(self, columns: int, rows: int, drawn: bytes = b"here") -> None:
+        """Resize, and wait for the server to draw for the new size.
+
+        The signal is sent again while nothing comes: OpenSSH's client loses one that arrives
+        between its check and its poll, until there is other input.
+        """
+        start = self.clear_of()
+        self.resize(columns, rows)
+        deadline = time.monotonic() + SECONDS
+        while drawn not in self.raw[start:]:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not drawn for {columns}x{rows}:\n{self.picture()}")
+            if not self._read(1.0):
+                self.process.send_signal(signal.SIGWINCH)
+
     def kill(self) -> None:
         """The client is killed."""
         self.process.kill()
