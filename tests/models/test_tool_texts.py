@@ -15,7 +15,7 @@ from sshwarma.world.store import Change
 from support.house import House
 
 WRONG_VALUES: Final[tuple[Any, ...]] = (
-    "zzz", 0, 999_999, [], "sshwarma__look", "git__commit", "@zzz", "git", "me"
+    "zzz", "nope", 0, 999_999, [], "sshwarma__look", "git__commit", "@zzz", "git", "me"
 )  # fmt: skip
 """Values that hardly any argument takes, and names that a list of tools spells in its own way."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sshwarma.common.near_names import MAX_COMPARED_NAMES
+from sshwarma.common.near_names import MAX_COMPARED_NAMES, find_near_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.tools.names import find_spelled
 from sshwarma.verbs.rights import MAKER_RIGHT
@@ -16,7 +16,7 @@ from sshwarma.world.access import Right, not_maker_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.ids import HOME_ID, now_ms
-from sshwarma.world.reader import next_call
+from sshwarma.world.reader import SuggestedNames, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -52,13 +52,11 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     thing = await caller.world.store.read(lambda conn: _find_by_name(conn, caller, name))
     if thing is not None and await _is_visible(caller, thing):
         return thing
-    raise unknown_name_error(
-        "thing",
-        name,
-        where="here",
-        known=await _list_known_names(caller, name),
-        hint=next_call("{} lists all things here.", "inv show", inventory="all"),
-    )
+    known, tools = await _list_known_names(caller, name)
+    near = find_near_names(name, known)
+    list_call = next_call("{} lists all things here.", "inv show", inventory="all")
+    hint = SuggestedNames(tuple(near), tools) if near else list_call
+    raise unknown_name_error("thing", name, where="here", hint=hint)
 
 
 async def find_context(
@@ -156,8 +154,11 @@ def _find_by_name(conn: Connection, caller: Caller, name: str) -> Thing | None:
     return well_known if well_known and well_known.deleted_at is None else None
 
 
-async def _list_known_names(caller: Caller, name: str) -> list[str]:
+async def _list_known_names(caller: Caller, name: str) -> tuple[list[str], frozenset[str]]:
     """List the names that the caller may have meant, in the form of the given name.
+
+    Returns:
+        The names, and those of them that are canonical names of tools.
 
     With a prefix these are the things of its bag; otherwise the things of both bags, exits, rooms,
     agents, and equipped things.
@@ -173,15 +174,17 @@ async def _list_known_names(caller: Caller, name: str) -> list[str]:
         ]
     )
     if has_prefix:
-        return [f"{prefix}:{known}" for known in in_bags]
+        return [f"{prefix}:{known}" for known in in_bags], frozenset()
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    return [
+    tools = frozenset(item.thing.label for item in load.tools)
+    known = [
         *in_bags,
         *(way.direction for way in await caller.visible_exits(await caller.room())),
         *(room.name for room in await caller.known_rooms()),
         *(agent.name for agent in caller.world.agents if not agent.retired),
         *(item.thing.label for item in (*load.tools, *load.data)),
     ]
+    return known, tools
 
 
 async def _is_visible(caller: Caller, thing: Thing) -> bool:

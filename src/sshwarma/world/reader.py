@@ -1,6 +1,6 @@
 """Readers of results and refusals: how calls of verbs are named to people and to programs.
 
-A hint is text for every reader, a `NextCall`, or a `TextByReader`. The verbs register their names
+A hint is text for every reader, or one of the classes of `Hint`. The verbs register their names
 here as they are declared, so that refusals of every layer can name them.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from sshwarma.common.near_names import suggest_names
 from sshwarma.world.presence import PEOPLE_DOORS
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
@@ -193,7 +194,21 @@ def add_next_call(text: str, call: NextCall | None, reader: Reader) -> str:
     return " ".join(part for part in (text, sentence) if part).rstrip(" ")
 
 
-Hint: TypeAlias = str | NextCall | TextByReader
+@dataclass(frozen=True)
+class SuggestedNames:
+    """The question whether one of some names was meant; those of `tools` are names of tools."""
+
+    names: tuple[str, ...]
+    tools: frozenset[str]
+
+    def text(self, reader: Reader) -> str:
+        """Return the question for a reader, with tools spelled as in its list."""
+        return suggest_names(
+            [reader.name_tool(name) if name in self.tools else name for name in self.names]
+        )
+
+
+Hint: TypeAlias = str | NextCall | TextByReader | SuggestedNames
 
 
 def next_call(sentence: str, verb: str, /, **arguments: object) -> NextCall:
