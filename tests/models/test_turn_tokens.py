@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
@@ -19,6 +20,13 @@ class Rules:
 
     async def compose(self, *args: object, **options: object) -> ModelContext:
         return ModelContext((Layer("rules", "release", "system", "Be brief. " * 400),))
+
+
+class Tools:
+    """A composer that counts many tokens for the tools."""
+
+    async def compose(self, *args: object, **options: object) -> ModelContext:
+        return ModelContext((), tool_tokens=1_800)
 
 
 async def test_step_before_the_token_limit_is_the_last(house: House) -> None:
@@ -70,3 +78,16 @@ async def test_turn_with_tokens_for_one_request_answers_in_it(house: House) -> N
     made = await house.says("alice", "@qwen look for ever")
     assert [row.content for row in made] == ["@qwen look for ever", "What I know."]
     assert [request.is_last for request in house.backend.asked] == [True]
+
+
+async def test_tools_that_alone_exceed_the_context_are_named(house: House) -> None:
+    house.backend.context_tokens = 2_000
+    house.turns._deps = replace(house.turns._deps, composer=Tools())  # type: ignore[arg-type]
+    made = await house.says("alice", "@qwen hello")
+    assert re.fullmatch(
+        r"could not answer: its \d+ tools have about 1800 tokens, and its context has room for 1488"
+        r" before the answer; unequip some, or ask an owner to set its profile to small or its"
+        r" context_tokens higher",
+        made[-1].content,
+    )
+    assert house.backend.asked == []

@@ -266,13 +266,14 @@ class RunningTurn:
         asker = self._world.agents.name_of(question.author_id)
         load = await self._world.loadout(self.turn.room_id, self.agent.id)
         by_name = sorted(load.usable, key=lambda item: item.thing.label)
+        offers = offer_tools(by_name, backend.profile)
         try:
             context = await self._deps.composer.compose(
                 self._make_caller(),
                 question.content,
                 asker,
                 question.seq,
-                tools=summarize_tools(offer_tools(by_name, backend.profile)),
+                tools=summarize_tools(offers),
                 budget=budget,
                 result_tokens=min(backend.result_tokens, budget // 2),
                 reader=ContextReader(
@@ -281,6 +282,12 @@ class RunningTurn:
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
+        if context.tool_tokens >= self._request_tokens:
+            raise BackendError(
+                f"its {len(offers)} tools have about {context.tool_tokens} tokens, and its context"
+                f" has room for {self._request_tokens} before the answer; unequip some, or ask an"
+                " owner to set its profile to small or its context_tokens higher"
+            )
         last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
         known = () if last is None else last.notices  # a script fails at each answer
         for notice in (one for one in context.notices if one not in known):
