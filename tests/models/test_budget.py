@@ -100,6 +100,38 @@ def test_limit_message_says_who_can_change_it() -> None:
     )
 
 
+def planned(limit: int | None, *request_tokens: int, spent: int = 0) -> list[bool]:
+    """Whether each step is the last one; `spent` tokens are reported instead of those estimated."""
+    budget = TurnBudget(BudgetLimits(turn_tokens=limit))
+    made = []
+    for size in request_tokens:
+        budget.begin_step()
+        budget.plan_step(size, 500)
+        made.append(budget.is_last_step)
+        budget.add_usage(TokenUsage(spent or size, 100))
+    return made
+
+
+def test_step_is_the_last_if_another_one_would_not_fit() -> None:
+    assert planned(None, 2_000, 3_000) == [False, False]
+    assert planned(5_299, 2_000) == [True]  # 2 * (2,000 + 500) + 300
+    assert planned(5_300, 2_000) == [False]
+    assert planned(9_000, 1_000, 2_000, 3_000) == [False, False, True]
+    assert planned(9_000, 1_000, 1_000, spent=3_000) == [False, True]
+
+
+def test_request_that_exceeds_the_tokens_of_a_turn_is_not_sent() -> None:
+    change = "an owner can change its {}"
+    budget = TurnBudget(BudgetLimits(turn_tokens=2_000, change_hint=change))
+    budget.begin_step()
+    with pytest.raises(BudgetExceeded) as over:
+        budget.plan_step(2_000, 500)
+    assert str(over.value) == (
+        "does not answer: its request has about 2000 tokens, and one turn may have 2000;"
+        " an owner can change its turn_tokens"
+    )
+
+
 def test_used_up_daily_budget_starts_no_turn() -> None:
     budget = TurnBudget(BudgetLimits(day_tokens=10), lambda: UsageTotal(10))
     with pytest.raises(BudgetExceeded, match=r"^does not answer: it has used 10 of 10 tokens"):

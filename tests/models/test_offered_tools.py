@@ -17,7 +17,7 @@ from sshwarma.wrap.profiles import ContextProfile
 from sshwarma.wrap.tokens import estimate_tokens
 from support.house import House
 
-MAX_DEFAULT_TOKENS = 1_650
+MAX_DEFAULT_TOKENS = 1_800
 """Estimated tokens of the tools of a new room; o200k counts 1,152 for them."""
 
 

@@ -197,39 +197,6 @@ async def test_model_is_asked_for_an_answer_in_its_last_step(house: House) -> No
     assert await house.statuses() == ["completed"]
 
 
-async def test_step_before_the_token_limit_is_the_last(house: House) -> None:
-    """And its calls are not run, even if the provider makes some."""
-    house.limits = BudgetLimits(turn_tokens=100)
-    last: list[bool] = []
-
-    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        last.append(request.is_last)
-        yield ToolCall("a", "sshwarma__who", {})
-        yield TokenUsage(5, 0) if request.is_last else TokenUsage(40, 5)
-
-    house.backend.script = script
-    made = await house.says("alice", "@qwen look for ever")
-    assert last == [False, False, True]
-    assert sum(row.kind == "tool.call" for row in made) == 2
-    assert "tokens for one turn" in made[-1].content
-
-
-async def test_step_that_will_use_up_the_tokens_is_the_last(house: House) -> None:
-    house.limits = BudgetLimits(turn_tokens=4_000)
-
-    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if request.is_last:
-            yield TextDelta("What I have.")
-        else:
-            yield ToolCall("a", "sshwarma__who", {})
-        yield TokenUsage(2_700, 20)
-
-    house.backend.script = script
-    made = await house.says("alice", "@qwen look for ever")
-    assert (made[-1].kind, made[-1].content) == ("chat", "What I have.")
-    assert await house.statuses() == ["completed"]
-
-
 async def test_answer_cut_at_its_limit_is_marked(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield TextDelta("once upon a")

@@ -287,7 +287,7 @@ def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) 
     add(boss, mock, "bound")
     limits = {
         "turn_seconds 5": ("speak at length", "was stopped after 5 s, the time limit of one"),
-        "turn_tokens 5": ("who is there", "of 5 tokens for one turn"),
+        "turn_tokens 5": ("who is there", "tokens, and one turn may have 5"),
     }
     for limit, (words, says) in limits.items():
         boss.does(f"model set bound {limit}")
@@ -301,14 +301,15 @@ def test_every_turn_limit_ends_the_turn_with_a_notice(boss: Person, mock: Mock) 
             used = boss.json("model show bound")["tokens_today"]
             assert used > 10  # and counted, though the provider never said what it was
         if name == "turn_tokens":
-            assert "Let me see." in said
-            assert "You are." not in said
+            assert "Let me see." not in said  # it was not sent
     boss.does("model remove bound")
 
 
 def test_last_step_of_a_turn_ends_with_an_answer(boss: Person, mock: Mock) -> None:
     add(boss, mock, "steps")
     boss.does("model set steps turn_steps 2")
+    assert "So far: a lobby." in answer(boss, "@steps look again and again")
+    boss.does("model set steps turn_steps -", "model set steps turn_tokens 3000")
     assert "So far: a lobby." in answer(boss, "@steps look again and again")
     boss.does("model remove steps")
 

@@ -244,7 +244,7 @@ def test_growing_log_is_cut_in_large_steps() -> None:
     first: list[str] = []
     for turn in range(60):
         for _ in range(2):
-            made.append(row(len(made) + 1, "x" * 400, turn=f"t{turn}"))
+            made.append(row(len(made) + 1, "word " * 60, turn=f"t{turn}"))
         fitted = compact_log(made, teller(), 3_000)
         first.append(fitted.lines[0].text if fitted.lines else "")
         first[-1] += fitted.summary
@@ -259,7 +259,7 @@ def test_talk_is_summarized_in_part_and_the_journal_stays() -> None:
     fitted = compact_log(made, teller(), 4_000)
     assert "DECISION-B" in fitted.lines[0].text
     assert sum(message.tokens for message in fitted.lines) > 4_000 * 0.4
-    assert 15 < len(fitted.lines) < 45
+    assert 10 < len(fitted.lines) < 45
     assert "messages by" in fitted.summary
     size = sum(message.tokens for message in fitted.lines)
     assert size + estimate_tokens(fitted.summary) <= 4_000

@@ -1,6 +1,7 @@
 """Budgets: limits of a model for one turn and one day (UTC), and its usage.
 
-A turn checks its TurnBudget before each step and adds each TokenUsage to it. The day's usage is
+A turn checks its TurnBudget before each step, plans the step by the size of its request, and adds
+each TokenUsage to it. The day's usage is
 read from the usage table once and then kept in memory.
 """
 
@@ -21,8 +22,9 @@ from sshwarma.world.world import World
 T = TypeVar("T")
 
 
-LAST_STEP_FRACTION: Final = 0.8
-"""Fraction of a turn's tokens after which the next step is the last one."""
+MIN_CALL_TOKENS: Final = 300
+"""Tokens that the calls of a step and their results add to the next request at least; what does not
+fit of the results is cut."""
 
 
 class BudgetExceeded(Exception):
@@ -95,6 +97,7 @@ class TurnBudget:
     turn_usage: UsageTotal = field(default_factory=UsageTotal)
     step_start_tokens: int = 0  # tokens of the turn before the step that has begun
     last_step_tokens: int = 0  # tokens of the step before it
+    is_last_step: bool = False  # whether the model must answer in this step
 
     def begin_step(self) -> None:
         """Count another step.
@@ -110,22 +113,36 @@ class TurnBudget:
         self.last_step_tokens = tokens - self.step_start_tokens
         self.step_start_tokens = tokens
 
-    @property
-    def is_last_step(self) -> bool:
-        """Whether the step that has begun is the last one: the model must answer now.
+    def plan_step(self, request_tokens: int, answer_tokens: int) -> None:
+        """Decide whether the step that has begun is the last one: the model must answer now.
 
-        It is if it will use up the tokens of the turn, as it sends at least what the one before it
-        sent.
+        It is if the tokens of the turn do not suffice for it and for another one, which sends what
+        this one sends, the calls and their results. Sets `is_last_step`.
+
+        Args:
+            request_tokens: Estimated tokens of the request; 0 if the backend reads no context.
+            answer_tokens: Tokens that an answer needs.
+
+        Raises:
+            BudgetExceeded: if the first request alone exceeds the tokens of the turn.
         """
-        most_tokens, tokens = self.limits.turn_tokens, self.turn_usage.tokens
-        nears_tokens = most_tokens is not None and (
-            self.steps > 1
-            and (
-                tokens >= LAST_STEP_FRACTION * most_tokens
-                or tokens + self.last_step_tokens >= most_tokens
-            )
-        )
-        return self.steps >= self.limits.turn_steps or nears_tokens
+        self.is_last_step = self.steps >= self.limits.turn_steps
+        left = self.left_tokens
+        if left is None:
+            return
+        if self.steps == 1 and request_tokens >= left:
+            text = f"does not answer: its request has about {request_tokens} tokens, and one turn"
+            raise self.limits.make_error(f"{text} may have {left}", "turn_tokens")
+        # A provider may count more than the estimate: the step before shows that.
+        needed = max(request_tokens + answer_tokens if request_tokens else 0, self.last_step_tokens)
+        added = MIN_CALL_TOKENS if request_tokens else 0
+        self.is_last_step = self.is_last_step or left < 2 * needed + added
+
+    @property
+    def left_tokens(self) -> int | None:
+        """Tokens that are left of those of the turn; None without a limit."""
+        limit = self.limits.turn_tokens
+        return None if limit is None else max(0, limit - self.turn_usage.tokens)
 
     def make_end_error(self) -> BudgetExceeded:
         """Build the error for a turn that goes on after its last step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from dataclasses import dataclass
@@ -12,6 +11,12 @@ from sshwarma.common.limits import MAX_MODEL_ATTEMPTS, MAX_RETRY_AFTER_SECONDS
 from sshwarma.models.backend import BackendError
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.secrets import Secret, describe_key_location
+from sshwarma.models.stream_errors import (
+    EmptyAnswer,
+    StreamDamaged,
+    StreamStalled,
+    StreamTruncated,
+)
 from sshwarma.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -31,23 +36,6 @@ _CONTEXT_TOO_LONG: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _KEY_LIKE: Final = re.compile(r"\b(sk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
-
-
-class StreamStalled(Exception):
-    """The stream sent nothing for `seconds`; `has_begun` if it had sent something before."""
-
-    def __init__(self, seconds: float, *, has_begun: bool) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-        self.has_begun = has_begun
-
-
-class EmptyAnswer(Exception):
-    """The stream ended without content; the argument is the finish reason, if known."""
-
-
-class StreamTruncated(Exception):
-    """The stream ended without a finish reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +66,15 @@ def expected_exceptions() -> tuple[type[Exception], ...]:
     import httpx2
     from pydantic_ai.exceptions import AgentRunError, UserError
 
-    return (StreamStalled, EmptyAnswer, StreamTruncated, AgentRunError, UserError, httpx2.HTTPError)
+    return (
+        StreamStalled,
+        EmptyAnswer,
+        StreamTruncated,
+        StreamDamaged,
+        AgentRunError,
+        UserError,
+        httpx2.HTTPError,
+    )
 
 
 def classify_error(
@@ -93,6 +89,8 @@ def classify_error(
         return ModelFailure(BackendError(f"{model} sent nothing for {error.seconds:g} s {phase}"))
     if isinstance(error, StreamTruncated):
         return _connection_failure(settings, error, has_begun=True)
+    if isinstance(error, StreamDamaged):
+        return ModelFailure(BackendError(f"the stream of its provider is damaged: {error}"))
     if isinstance(error, EmptyAnswer):
         if "length" in error.args:
             text = f"{model} reached its token limit before it began to answer"
@@ -153,8 +151,11 @@ def _classify_api_error(
             retry_after = MAX_RETRY_AFTER_SECONDS + 1
         text = f"{address} failed ({status or 'error'}): {detail}"
         return _retryable_failure(text, retry_after, "server error")
-    if isinstance(error.__cause__, json.JSONDecodeError):
-        return ModelFailure(BackendError(f"its stream was not valid JSON: {error.__cause__}"))
+    if isinstance(error.__cause__, ValueError):
+        text = (
+            f"the stream of its provider is damaged: {_shorten_detail(str(error.__cause__), key)}"
+        )
+        return ModelFailure(BackendError(text))
     return ModelFailure(BackendError(f"{address} refused the request: {detail}"))
 
 

@@ -106,7 +106,7 @@ def build_messages(
             log_ended = marks_cache and group[-1].ends_log
     for step in request.steps:
         answer(cache.find(step) or ModelResponse(parts=list(_step_parts(step))), step.done)
-    if request.is_last and request.steps:
+    if request.is_last and (request.steps or request.tools):
         received.append(UserPromptPart(LAST_STEP_PROMPT))
     if received:
         messages.append(ModelRequest(parts=received, instructions=instructions))

@@ -107,8 +107,12 @@ def load_model(
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
         from pydantic_ai.models import create_async_httpx2_client
 
+        from sshwarma.models.event_stream import check_events
+
         http = create_async_httpx2_client()
+        http.headers["Accept-Encoding"] = "identity"  # events are checked before the SDK reads them
         http.event_hooks["request"].append(record_request)
+        http.event_hooks["response"].append(check_events)
         kind = PROVIDER_KINDS[settings.kind]
         model = kind.make(settings, url, key.reveal() or PLACEHOLDER_KEY, http)
     return LoadedModel(model, _request_settings(settings, kind), key, http)

@@ -15,6 +15,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextman
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from sshwarma.common.shorten import shorten_text
 from sshwarma.models.backend import (
     AnswerCut,
@@ -29,14 +31,7 @@ from sshwarma.models.backend import (
     ToolCall,
 )
 from sshwarma.models.control_tokens import restore_control_tokens
-from sshwarma.models.errors import (
-    EmptyAnswer,
-    ModelFailure,
-    StreamStalled,
-    StreamTruncated,
-    classify_error,
-    expected_exceptions,
-)
+from sshwarma.models.errors import ModelFailure, classify_error, expected_exceptions
 from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
 from sshwarma.models.model_client import ModelClient
 from sshwarma.models.prices import add_cost
@@ -44,6 +39,12 @@ from sshwarma.models.profiles import find_output_tokens, find_profile
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind
 from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
 from sshwarma.models.stream_deltas import ArgumentCounter, read_deltas, split_reasoning
+from sshwarma.models.stream_errors import (
+    EmptyAnswer,
+    StreamDamaged,
+    StreamStalled,
+    StreamTruncated,
+)
 from sshwarma.models.think_tags import ThinkTagSplitter
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
@@ -52,6 +53,8 @@ from sshwarma.wrap.profiles import ContextProfile
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.settings import ModelSettings as PydanticAISettings
+
+log = structlog.get_logger(__name__)
 
 
 class PydanticAIBackend:
@@ -226,7 +229,7 @@ class PydanticAIBackend:
         thinking, arguments = ThinkTagSplitter(), ArgumentCounter(self.output_tokens)
         text = buffer = ""  # blank text is held back: alone it is not an answer
         async with AsyncExitStack() as stack:
-            async with _stall_timeout(self._settings.first_token_seconds, has_begun=False):
+            async with _provider_read(self._settings.first_token_seconds, has_begun=False):
                 stream_context = model_request_stream(
                     loaded.model,
                     messages,
@@ -252,7 +255,7 @@ class PydanticAIBackend:
                 if arguments.exceeds_limit(event):
                     yield AnswerCut()
                     return
-                async with _stall_timeout(self._settings.stall_seconds, has_begun=True):
+                async with _provider_read(self._settings.stall_seconds, has_begun=True):
                     event = await anext(events, None)
             answer = stream.get()
         if (rest := thinking.end()) and (text := text + rest).strip():
@@ -283,8 +286,8 @@ class PydanticAIBackend:
 
 
 @asynccontextmanager
-async def _stall_timeout(seconds: float, *, has_begun: bool) -> AsyncIterator[None]:
-    """Raise StreamStalled after `seconds`.
+async def _provider_read(seconds: float, *, has_begun: bool) -> AsyncIterator[None]:
+    """Wait for an event: raise StreamStalled after `seconds`, StreamDamaged if it is unreadable.
 
     Never hold it across a yield, because the consumer may be slow.
     """
@@ -295,6 +298,10 @@ async def _stall_timeout(seconds: float, *, has_begun: bool) -> AsyncIterator[No
         if not limit.expired():
             raise
         raise StreamStalled(seconds, has_begun=has_begun) from None
+    except (AttributeError, TypeError, LookupError, ValueError) as error:
+        # The SDKs do not check the form of an event: one with other types fails in their code.
+        log.warning("an event of a provider could not be read", error=repr(error))
+        raise StreamDamaged("an event has another form than the API of its kind") from None
 
 
 def _settings_for(
@@ -316,11 +323,13 @@ def _has_finish_reason(answer: ModelResponse) -> bool:
 
 
 def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
+    if not isinstance(part.tool_name, str):
+        raise StreamDamaged("the name of a called tool is not a string")
     name = collapse_repeated_name(part.tool_name, names)
     arguments: Any
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
-    except (ValueError, AssertionError) as error:
+    except (ValueError, AssertionError, TypeError) as error:
         detail = shorten_text(" ".join(str(error).split()))
         detail = f"the arguments must be a JSON object: {detail}"
         return ToolCall(part.tool_call_id, name, {}, detail)

@@ -34,7 +34,6 @@ class StepRequestBuilder:
         steps: tuple[TurnStep, ...],
         *,
         profile: ContextProfile = FULL_PROFILE,
-        is_last: bool = False,
     ) -> StepRequest:
         """Return the request of the next step, with the tools that the model has now."""
         room = await caller.room()
@@ -50,7 +49,6 @@ class StepRequestBuilder:
                 _to_message(line, ends_log=number == context.stable_messages)
                 for number, line in enumerate(context.messages, 1)
             ),
-            is_last=is_last,
         )
 
     def _order_tools(self, tools: Iterable[LoadoutItem]) -> list[LoadoutItem]:

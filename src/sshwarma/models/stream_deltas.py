@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sshwarma.models.backend import ReasoningDelta, TextDelta, TextFold
 from sshwarma.models.profiles import find_max_characters
+from sshwarma.models.stream_errors import StreamDamaged
 from sshwarma.models.think_tags import ThinkTagSplitter
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ def split_reasoning(
 
 
 def read_deltas(event: ModelResponseStreamEvent) -> Iterator[TextDelta | ReasoningDelta]:
-    """Yield the text or reasoning that an event adds."""
+    """Yield the text or reasoning that an event adds.
+
+    Raises:
+        StreamDamaged: if it is not a string; the SDKs do not check that.
+    """
     from pydantic_ai.messages import (
         PartDeltaEvent,
         PartStartEvent,
@@ -37,14 +42,20 @@ def read_deltas(event: ModelResponseStreamEvent) -> Iterator[TextDelta | Reasoni
 
     if isinstance(event, PartStartEvent):
         if isinstance(event.part, TextPart) and event.part.content:
-            yield TextDelta(event.part.content)
+            yield TextDelta(_require_text(event.part.content))
         elif isinstance(event.part, ThinkingPart) and event.part.content:
-            yield ReasoningDelta(event.part.content)
+            yield ReasoningDelta(_require_text(event.part.content))
     elif isinstance(event, PartDeltaEvent):
         if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
-            yield TextDelta(event.delta.content_delta)
+            yield TextDelta(_require_text(event.delta.content_delta))
         elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
-            yield ReasoningDelta(event.delta.content_delta)
+            yield ReasoningDelta(_require_text(event.delta.content_delta))
+
+
+def _require_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise StreamDamaged("the text of an event is not a string")
+    return value
 
 
 class ArgumentCounter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -35,6 +36,7 @@ from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import ResultFitter
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.offered_tools import make_model_reader, offer_tools, summarize_tools
+from sshwarma.models.request_size import count_request_tokens
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
@@ -54,7 +56,7 @@ from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
 from sshwarma.wrap.profiles import ContextReader
-from sshwarma.wrap.tokens import count_answer_tokens
+from sshwarma.wrap.tokens import MIN_ANSWER_TOKENS, count_answer_tokens
 
 log = structlog.get_logger(__name__)
 
@@ -176,44 +178,31 @@ class RunningTurn:
         while True:
             await self._make_caller().as_present()
             self._budget.begin_step()
-            is_last = self._budget.is_last_step
             try:
-                calls = await self._run_step(backend, context, steps, is_last=is_last)
+                calls = await self._run_step(backend, context, steps)
             except BackendError as error:
                 if not error.is_context_too_long or self._live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
                 self._request_tokens //= 2
                 context = await self._compose(backend, (context.tokens or 2) // 2)
-                calls = await self._run_step(backend, context, steps, is_last=is_last)
+                calls = await self._run_step(backend, context, steps)
             if not calls:
                 return
             text = self._live_answer.text
             await self._append_text()
             self._budget.check()
-            if is_last:  # a provider may ignore that it offers no tools
+            if self._budget.is_last_step:  # a provider may ignore that it offers no tools
                 raise self._budget.make_end_error()
             self._live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
             self._live_answer.set_running_tools()
 
     async def _run_step(
-        self,
-        backend: Backend,
-        composed: ModelContext,
-        steps: tuple[TurnStep, ...],
-        *,
-        is_last: bool,
+        self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
     ) -> list[ToolCall]:
         """Run one step and return its tool calls."""
-        request = await self._requests.build(
-            self._make_caller(), composed, steps, profile=backend.profile, is_last=is_last
-        )
-        if backend.provider_kind != GUIDE_KIND:  # what the guide is sent, people read
-            self._reader = make_model_reader(request.tools)
-        if self._request_tokens:
-            # In a thread: to estimate the tokens of long results takes tens of milliseconds.
-            request = await asyncio.to_thread(self._results.fit, request, self._request_tokens)
+        request = await self._build_request(backend, composed, steps)
         calls: list[ToolCall] = []
         self._live_answer.cut_reason = ""
         guard = AnswerGuard(self._live_answer, backend.output_tokens)
@@ -249,6 +238,28 @@ class RunningTurn:
                 else:
                     calls.append(part)
 
+    async def _build_request(
+        self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
+    ) -> StepRequest:
+        """Return the request of the next step, which fits the context and the turn's tokens."""
+        request = await self._requests.build(
+            self._make_caller(), composed, steps, profile=backend.profile
+        )
+        if backend.provider_kind != GUIDE_KIND:  # what the guide is sent, people read
+            self._reader = make_model_reader(request.tools)
+        answer_tokens = min(MIN_ANSWER_TOKENS, backend.output_tokens or MIN_ANSWER_TOKENS)
+        size = 0
+        if self._request_tokens:
+            left = self._budget.left_tokens
+            budget = self._request_tokens
+            if left is not None:
+                budget = min(budget, max(0, left - answer_tokens))
+            # In a thread: to estimate the tokens of long results takes tens of milliseconds.
+            request = await asyncio.to_thread(self._results.fit, request, budget)
+            size = await asyncio.to_thread(count_request_tokens, request)
+        self._budget.plan_step(size, answer_tokens)
+        return replace(request, is_last=self._budget.is_last_step)
+
     async def _compose(self, backend: Backend, budget: int) -> ModelContext:
         """Compose the context in about `budget` tokens; empty if that is 0.
 
@@ -260,13 +271,14 @@ class RunningTurn:
         asker = self._world.agents.name_of(question.author_id)
         load = await self._world.loadout(self.turn.room_id, self.agent.id)
         by_name = sorted(load.usable, key=lambda item: item.thing.label)
+        offers = offer_tools(by_name, backend.profile)
         try:
             context = await self._deps.composer.compose(
                 self._make_caller(),
                 question.content,
                 asker,
                 question.seq,
-                tools=summarize_tools(offer_tools(by_name, backend.profile)),
+                tools=summarize_tools(offers),
                 budget=budget,
                 result_tokens=min(backend.result_tokens, budget // 2),
                 reader=ContextReader(
@@ -275,6 +287,12 @@ class RunningTurn:
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
+        if context.tool_tokens >= self._request_tokens:
+            raise BackendError(
+                f"its {len(offers)} tools have about {context.tool_tokens} tokens, and its context"
+                f" has room for {self._request_tokens} before the answer; unequip some, or ask an"
+                " owner to set its profile to small or its context_tokens higher"
+            )
         last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
         known = () if last is None else last.notices  # a script fails at each answer
         for notice in (one for one in context.notices if one not in known):

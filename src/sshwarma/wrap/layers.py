@@ -31,10 +31,6 @@ STABILITIES: Final[tuple[Stability, ...]] = (
 )
 
 
-CUT_MARK_TOKENS: Final = 20
-"""Tokens of the mark at the cut of a layer."""
-
-
 @dataclass(frozen=True, slots=True)
 class ContextCall:
     """A tool call that the model made in an earlier turn, with its result.
@@ -129,9 +125,12 @@ def cut_to_budget(layer: Layer) -> Layer:
         return layer
     character_limit = count_fitting_characters(layer.text, layer.budget)
     omitted_count = len(layer.text) - character_limit
-    mark = f"[{omitted_count} more characters of {layer.name} are not shown]"
-    text = f"{layer.text[:character_limit]}\n{mark}"
+    text = layer.text[:character_limit] + _make_cut_mark(layer.name, omitted_count)
     return replace(layer, text=text, note=f"cut by {omitted_count} characters")
+
+
+def _make_cut_mark(name: str, omitted_count: int) -> str:
+    return f"\n[{omitted_count} more characters of {name} are not shown]"
 
 
 def fit_layers(layers: Sequence[Layer], tokens: int) -> list[Layer]:
@@ -158,7 +157,9 @@ def _cut_layer(layer: Layer, limit: int) -> Layer:
     if not layer.budget or layer.rows is not None or len(layer.lines) > 1:
         return layer
     text = layer.lines[0].text if layer.lines else layer.text
-    budget = max(1, limit - CUT_MARK_TOKENS)
+    reserved = estimate_tokens(_make_cut_mark(layer.name, len(text)))
+    reserved += MESSAGE_OVERHEAD_TOKENS if layer.lines else 0
+    budget = max(1, limit - reserved)
     cut = cut_to_budget(replace(layer, text=text, lines=(), budget=budget))
     if not layer.lines:
         return cut

@@ -48,4 +48,4 @@ async def test_stream_without_end_is_closed_at_the_limit(
 async def test_broken_stream_is_called_so(server: Server, backend: Ask) -> None:
     server.script = ["{broken", END]
     _, failed = await heard(backend(CHAT, server.url), question("hello"))
-    assert str(failed).startswith("its stream was not valid JSON: Expecting property name")
+    assert str(failed).startswith("the stream of its provider is damaged: an event is not")

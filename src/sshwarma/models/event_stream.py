@@ -1,0 +1,123 @@
+"""Check of a provider's response: server-sent events, each with a JSON object.
+
+The SDKs of the providers disagree on damaged events: one skips them, one fails in its own code. So
+a hook of the HTTP client reads the events first, and passes on the bytes as they are.
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from sshwarma.models.stream_errors import StreamDamaged
+
+_JSON_TYPES = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+async def check_events(response: httpx2.Response) -> None:
+    """Hook of a provider's HTTP client: check the events of a response while they are read.
+
+    A refusal is left as it is, and so is a compressed body, which has no lines yet.
+    """
+    stream = response.stream
+    is_checked = response.is_success and "content-encoding" not in response.headers
+    if is_checked and isinstance(stream, httpx2.AsyncByteStream):
+        kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        response.stream = _CheckedStream(stream, kind)
+
+
+class _CheckedStream(httpx2.AsyncByteStream):
+    """The bytes of a response, checked as events; the connection is closed as before."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, content_type: str) -> None:
+        self._stream = stream
+        self._check = EventCheck(content_type)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            try:
+                self._check.feed(chunk)
+            except StreamDamaged:
+                yield chunk[: self._check.sound_bytes]  # what came before the damage is shown
+                raise
+            yield chunk
+        self._check.end()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class EventCheck:
+    """Checks the bytes of server-sent events in the chunks in which they arrive.
+
+    Attributes:
+        sound_bytes: Bytes of the last chunk up to the end of its last event without damage.
+    """
+
+    def __init__(self, content_type: str = "") -> None:
+        self.sound_bytes = 0
+        self._content_type = content_type or "a body"
+        self._line = b""  # the start of a line whose end has not arrived
+        self._data: list[bytes] = []  # values of the `data` fields of the event so far
+        self._has_fields = False
+        self._stray = b""  # the first line that is no field
+
+    def feed(self, chunk: bytes) -> None:
+        """Check the events that end in a chunk.
+
+        Raises:
+            StreamDamaged: if one of them is no JSON object.
+        """
+        self.sound_bytes, position = 0, -len(self._line)
+        lines = (self._line + chunk).splitlines(keepends=True)
+        # A carriage return at the end of a chunk may be the first half of a line end.
+        self._line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        for line in lines:
+            self._read_line(line.rstrip(b"\r\n"))
+            position += len(line)
+            if not self._data:
+                self.sound_bytes = max(0, position)
+
+    def end(self) -> None:
+        """Check what is left at the end of the response.
+
+        Raises:
+            StreamDamaged: if it ended within an event, or if there were no events but other text.
+        """
+        for line in (self._line.rstrip(b"\r\n"), b""):
+            self._read_line(line, is_end=True)
+        if self._stray and not self._has_fields:
+            raise StreamDamaged(f"it sent {self._content_type} instead of events")
+
+    def _read_line(self, line: bytes, *, is_end: bool = False) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif not line and self._data:
+            self._check_data(b"\n".join(self._data), is_end=is_end)
+            self._data = []
+        elif name.lstrip().startswith(b"<"):
+            raise StreamDamaged("it sent HTML instead of events")
+        is_field = name in (b"", b"data", b"event", b"id", b"retry")
+        self._has_fields = self._has_fields or bool(line and is_field)
+        if not is_field and not self._stray:
+            self._stray = line
+
+    @staticmethod
+    def _check_data(data: bytes, *, is_end: bool) -> None:
+        if not data.strip() or data.startswith(b"[DONE]"):
+            return
+        try:
+            value = json.loads(data)
+        except ValueError as error:
+            if is_end:
+                raise StreamDamaged("it ended in the middle of an event") from None
+            raise StreamDamaged(f"an event is not valid JSON: {error}") from None
+        except RecursionError:
+            raise StreamDamaged("an event is nested too deeply") from None
+        if not isinstance(value, dict):
+            kind = _JSON_TYPES.get(type(value), "a number")
+            raise StreamDamaged(f"an event is {kind}, not a JSON object")
