@@ -76,7 +76,7 @@ async def test_resources_are_read_as_text_and_json(served: Served, mode: str) ->
         assert isinstance(space, dict)
         assert space["namespace"]["available"] is True, space
         assert [tool["name"] for tool in space["tools"]] == ["git:commit"]
-        assert "git:commit" in text
+        assert "git.commit" in text
 
 
 UNREADABLE = [

@@ -22,6 +22,7 @@ from sshwarma.terminal.text import Block
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents, attachments, calls
 from sshwarma.world.attachments import Attachment
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -110,7 +111,7 @@ async def test_image_is_decoded_once_for_all_terminals_of_a_room(
     world: World, alice: Someone, context: SshContext
 ) -> None:
     pages = [Page(context.clock, images=mode) for mode in ("blocks", "blocks", "kitty", "off")]
-    views = [RoomView(context, alice.id, page) for page in pages]
+    views = [RoomView(context, AgentConnection(alice.id, "lobby", "ssh"), page) for page in pages]
     for view in views:
         await view.enter("lobby")
     await record(world, alice, image())
@@ -128,7 +129,7 @@ async def test_row_of_the_result_stands_above_its_picture(
     world: World, alice: Someone, context: SshContext
 ) -> None:
     page = Page(context.clock, images="blocks")
-    view = RoomView(context, alice.id, page)
+    view = RoomView(context, AgentConnection(alice.id, "lobby", "ssh"), page)
     await view.enter("lobby")
     page.printed.clear()
     row = await record(world, alice, image())
@@ -145,7 +146,7 @@ async def test_person_who_left_the_room_gets_no_picture(
     world: World, alice: Someone, context: SshContext
 ) -> None:
     page, gate = Page(context.clock, images="blocks"), decoder_of(context).gate
-    view = RoomView(context, alice.id, page)
+    view = RoomView(context, AgentConnection(alice.id, "lobby", "ssh"), page)
     await view.enter("lobby")
     gate.clear()
     await record(world, alice, image())
@@ -162,7 +163,7 @@ async def test_hidden_tool_result_shows_no_picture(
 ) -> None:
     await world.change(lambda tx: agents.update_agent(tx, alice.id, prefs={"tools": "hidden"}))
     page = Page(context.clock, images="blocks")
-    view = RoomView(context, alice.id, page)
+    view = RoomView(context, AgentConnection(alice.id, "lobby", "ssh"), page)
     await view.enter("lobby")
     await record(world, alice, image())
     await context.background.join()

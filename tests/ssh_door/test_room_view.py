@@ -13,6 +13,7 @@ from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents, rooms, rows
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
@@ -42,7 +43,7 @@ async def test_concurrent_room_entries_show_only_the_last_room(world: World) -> 
         world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
     )
     page = Page(clock)
-    view = RoomView(context, carol.id, page)
+    view = RoomView(context, AgentConnection(carol.id, "lobby", "ssh"), page)
 
     await asyncio.gather(view.enter("lobby"), view.enter(den.id))
     for room_id in ("lobby", den.id):

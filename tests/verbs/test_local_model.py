@@ -10,6 +10,7 @@ import pytest
 
 from sshwarma.models import local_files, packaged_model
 from sshwarma.models.local_files import downloaded_model_file
+from sshwarma.models.local_process import default_threads
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
@@ -134,6 +135,22 @@ async def test_restored_default_is_named(place: Place, tmp_path: Path) -> None:
     file.write_bytes(b"GGUF")
     await place.does("alice", f"/model add mine local {file}")
     default = place.services.roster[place.world.agents.find("mine").id].context_tokens
-    await place.does("alice", "/model set mine context_tokens 2048")
-    text = await place.does("alice", "/model set mine context_tokens -")
-    assert text == f"context_tokens of mine is now: the default, {default}"
+    for setting, value, expected in (
+        ("context_tokens", "2048", str(default)),
+        ("max_output_tokens", "77", "1200"),
+        ("profile", "full", "small"),
+        ("tools", "all", "few"),
+        ("threads", "3", str(default_threads())),
+        ("memory_mib", "512", "4096 and twice its file"),
+        ("temperature", "0.5", "its server's own"),
+        ("seed", "7", "another each time"),
+        ("rooms", "lobby", "every room"),
+        ("result_share", "0.5", "0.25"),
+        ("turn_tokens", "5000", "1000000"),
+        ("day_tokens", "none", "20000000"),
+        ("prompt", "Be brief.", "none"),
+    ):
+        set_text = await place.does("alice", f"/model set mine {setting} {value}")
+        assert set_text == f"{setting} of mine is now: {value.replace('none', 'no limit')}"
+        text = await place.does("alice", f"/model set mine {setting} -")
+        assert text == f"{setting} of mine is now: the default, {expected}"

@@ -249,3 +249,19 @@ def test_lines_per_ten_seconds_are_limited(
     assert [one.status for one in done] == [0, 0, 0, 0, 0, 1, 1]
     assert "At most 5 lines in 10 seconds" in done[-1].err
     ann.hang_up()
+
+
+def test_notice_is_shown_on_the_other_terminals_of_its_author(alice: Person, room: str) -> None:
+    here, there = alice.sit(), alice.sit()
+    for screen in (here, there):
+        screen.enter(f"/join {room}")
+        screen.wait_for_prompt(room)
+    here.enter("/tool new greet = return 1")
+    here.wait_for("greet")
+    there.wait_for(f"· {alice.name} made the tool {room}:greet")
+    here.enter("said last")
+    here.wait_for(f"{alice.name}: said last")
+    assert f"· {alice.name} made the tool" not in here.text  # it shows the result
+    alice.does("tool remove greet")
+    for screen in (here, there):
+        screen.wait_for(f"· {alice.name} removed the tool {room}:greet")

@@ -139,7 +139,7 @@ def check_arguments(
         schema_problems = checker.find_problems(values, schema)
     except TooManyChecks:
         raise Invalid(
-            f"{reader.name_tool(tool.label)}: the arguments need more than {MAX_ARGUMENT_CHECKS}"
+            f"{_name_refused_tool(tool, reader)}the arguments need more than {MAX_ARGUMENT_CHECKS}"
             " checks against its schema, the limit.",
             hint="Pass fewer values.",
         ) from None
@@ -154,10 +154,16 @@ def check_arguments(
         names = ", ".join(_argument_names(schema, tool.label, reader)) or "none"
         suffix = "; and more" if len(problems) > MAX_NAMED_PROBLEMS else ""
         raise Invalid(
-            f"{reader.name_tool(tool.label)}: {'; '.join(problems[:MAX_NAMED_PROBLEMS])}{suffix}.",
+            f"{_name_refused_tool(tool, reader)}"
+            f"{'; '.join(problems[:MAX_NAMED_PROBLEMS])}{suffix}.",
             hint=f"Arguments: {names}.",
         )
     return values
+
+
+def _name_refused_tool(tool: Thing, reader: Reader) -> str:
+    """Return how a refusal begins; the name is left out where the refusal stands at the call."""
+    return "" if reader.kind == "model" else f"{reader.name_tool(tool.label)}: "
 
 
 def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:

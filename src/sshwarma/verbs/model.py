@@ -30,6 +30,7 @@ from sshwarma.verbs.model_settings import (
     strip_quotes,
     validate_settings,
 )
+from sshwarma.verbs.model_values import read_values
 from sshwarma.verbs.model_views import (
     DetectedModel,
     DetectedModels,
@@ -37,7 +38,6 @@ from sshwarma.verbs.model_views import (
     ModelRoster,
     ModelTestResult,
     explain_missing_key,
-    format_value,
     list_roster,
     read_model_details,
 )
@@ -269,10 +269,10 @@ async def set_model(
     )
     note = f". It cannot answer yet: {no_key}." if no_key else ""
     note = note or await _find_note(caller, setting, new_settings)
-    now = format_value(new_settings, setting)
-    backend = roster.get(agent.id)
-    if setting == "context_tokens" and text == "-" and backend is not None:
-        now = f"the default, {backend.context_tokens}"
+    entry, _ = _find_roster_entry(caller, name)
+    now = (await read_values(entry, new_settings))[setting]
+    if text == "-":
+        now = f"the default, {now}"
     return Confirmation(f"{setting} of {agent.name} is now: {now}{note}")
 
 

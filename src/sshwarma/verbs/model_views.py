@@ -9,50 +9,16 @@ from typing import Final
 
 from sshwarma.models.backend import BackendError
 from sshwarma.models.budget import UsageTotal
-from sshwarma.models.local_process import BASE_MEMORY_MIB, default_threads
-from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import Roster, RosterEntry, describe_model
-from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES, describe_key_location, read_key
+from sshwarma.models.secrets import describe_key_location, read_key
 from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.verbs.model_values import LIMIT_FIELDS, OTHER_FIELDS, format_price, read_values
 from sshwarma.verbs.views import draw_columns, format_duration, view, view_for_reader
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import Reader
-
-LIMIT_FIELDS: Final = (
-    "turn_steps",
-    "turn_seconds",
-    "turn_tokens",
-    "turn_cost",
-    "day_tokens",
-    "day_cost",
-)
-OTHER_FIELDS: Final = (
-    "key_env",
-    "key_file",
-    "context_tokens",
-    "max_output_tokens",
-    "profile",
-    "tools",
-    "temperature",
-    "seed",
-    "threads",
-    "memory_mib",
-    "first_token_seconds",
-    "stall_seconds",
-    "result_share",
-    "rooms",
-    "price_in",
-    "price_out",
-)
-
-
-DEFAULTED_FIELDS: Final = frozenset(
-    ("context_tokens", "max_output_tokens", "profile", "tools", "seed", "threads", "memory_mib")
-)
-"""Settings that have a default of their kind, size or machine, not "none"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,26 +245,19 @@ async def read_model_details(
         if failure
         else ""
     )
-    limits = ((name, format_setting(getattr(settings, name), "no limit")) for name in LIMIT_FIELDS)
-    price = await _format_price(settings)
-    fields = _format_other_fields(settings, price) | {
-        "context_tokens": str(entry.backend.context_tokens),
-        "max_output_tokens": str(entry.backend.output_tokens),
-        "profile": entry.backend.profile.name,
-        "tools": entry.backend.profile.tools,
-    }
+    values = await read_values(entry, settings)
     return ModelDetails(
         name=agent.name,
         kind=settings.kind,
         model=settings.model,
-        address=base_url_of(settings),
+        address=values["base_url"],
         origin=origin,
         state=_describe_state(entry, agent),
         key=await _describe_key(roster, settings),
         prompt=settings.prompt,
-        price=price,
-        settings=tuple(fields.items()),
-        limits=tuple(limits),
+        price=await format_price(settings),
+        settings=tuple((name, values[name]) for name in OTHER_FIELDS),
+        limits=tuple((name, values[name]) for name in LIMIT_FIELDS),
         tokens_today=usage.tokens,
         cost_today=_total_cost(usage),
         last_error=last_error,
@@ -328,32 +287,6 @@ async def explain_missing_key(roster: Roster, settings: ModelSettings) -> str:
     return ""
 
 
-def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
-    default_key = "" if settings.key_file else DEFAULT_KEY_VARIABLES.get(settings.kind, "")
-    unset = dict.fromkeys(OTHER_FIELDS, "its server's own") | {
-        "key_env": default_key or "none",
-        "key_file": "none",
-        "rooms": "every room",
-        "seed": "another each time",
-        "threads": str(default_threads()) if settings.kind == "local" else "for kind local only",
-        "memory_mib": f"{BASE_MEMORY_MIB} and twice its file"
-        if settings.kind == "local"
-        else "for kind local only",
-        "price_in": price,
-        "price_out": price,
-    }
-    return {name: format_setting(getattr(settings, name), unset[name]) for name in OTHER_FIELDS}
-
-
-async def _format_price(settings: ModelSettings) -> str:
-    from sshwarma.models import prices
-
-    if settings.price_in is not None and settings.price_out is not None:
-        return f"${settings.price_in:g} sent, ${settings.price_out:g} received, a million tokens"
-    is_known = await asyncio.to_thread(prices.is_price_known, settings)
-    return "its provider's list price" if is_known else "unknown: set price_in and price_out"
-
-
 async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:
     return await services_of(caller).budgets.usage_today(agent.id)
 
@@ -364,19 +297,3 @@ def _total_cost(used: UsageTotal) -> float | None:
 
 def _format_usage(tokens: int, cost: float | None) -> str:
     return f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.4f}'}"
-
-
-def format_value(settings: ModelSettings, name: str) -> str:
-    """Format a setting by its name; one that is not set is the default, or no limit."""
-    return format_setting(
-        getattr(settings, name), "the default" if name in DEFAULTED_FIELDS else "none"
-    )
-
-
-def format_setting(value: object, nothing: str = "none") -> str:
-    """Format a setting; return `nothing` for None, "" and an empty list."""
-    if value in (None, "", ()):
-        return nothing
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -368,7 +368,7 @@ class Caller:
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 
-        `notice` is what others in the room see: "opened an exit north → studio".
+        `notice` is what the room sees: "opened an exit north → studio".
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
@@ -392,5 +392,6 @@ class Caller:
         return await self.world.change(audited)
 
     def append_notice(self, tx: Change, text: str) -> None:
-        """Announce the caller's action to the others in the room, as part of a change."""
-        rows.append_row(tx, self.room_id, "notice", text, author_id=self.agent.id)
+        """Announce the caller's action to all terminals in the room but its own, in a change."""
+        author_id, origin = self.agent.id, self.connection
+        rows.append_row(tx, self.room_id, "notice", text, author_id=author_id, origin=origin)

@@ -21,10 +21,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowAppended:
-    """A row was committed. `audience` names the agents it is for; None means the whole room."""
+    """A row was committed.
+
+    Attributes:
+        audience: the ids of the agents it is for; None means the whole room.
+        origin: the connection whose line made it, which is shown the result of that line.
+    """
 
     row: Row
     audience: frozenset[str] | None = None
+    origin: object | None = None
     view_cache: dict[object, object] = field(default_factory=dict)  # cache for the listeners' views
 
 

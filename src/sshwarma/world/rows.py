@@ -47,9 +47,11 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     meta: dict[str, Any] | None = None,
     tags: Iterable[str] = (),
     audience: frozenset[str] | None = None,
+    origin: object | None = None,
 ) -> Row:
     """Append a row to a room's log and publish it, to `audience` only if given.
 
+    `origin` is that of `RowAppended`.
     A NUL in `content` becomes visible: SQL functions and clients would end the text there.
     """
     content = replace_nul(content)
@@ -75,7 +77,7 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     )  # fmt: skip
     for tag in tags:
         tx.conn.execute(row_tags.insert().values(row_id=row.id, tag=tag))
-    tx.publish_on_commit(RowAppended(row, audience))
+    tx.publish_on_commit(RowAppended(row, audience, origin))
     return row
 
 

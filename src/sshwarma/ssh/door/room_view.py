@@ -30,6 +30,7 @@ from sshwarma.verbs.log_rows import (
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.world import mentions
 from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
 from sshwarma.world.world import TAIL_ROWS
 
@@ -41,11 +42,14 @@ class RoomView(AnswerWatcher, StatusWatcher):
         room_id: the room that is shown now or was shown last; "" before the first `enter`.
     """
 
-    def __init__(self, context: SshContext, agent_id: str, terminal: Terminal) -> None:
+    def __init__(
+        self, context: SshContext, connection: AgentConnection, terminal: Terminal
+    ) -> None:
         self.room_id = ""
+        self._connection = connection
         self._context = context
         self._world = context.world
-        self._agent_id = agent_id
+        self._agent_id = connection.agent_id
         self._terminal = terminal
         self._announced: set[str] = set()  # turns announced on a plain terminal
         self._row_options = RowDisplayOptions()
@@ -146,7 +150,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
             return
         row = event.row
         is_own = row.author_id == self._agent_id
-        if is_own and row.kind in ("presence", "notice"):
+        if is_own and (row.kind == "presence" or event.origin is self._connection):
             return  # the result of its own line says so
         is_mention = not is_own and "@" in row.content and self._is_mentioned(row.content)
         own_view = is_own or is_mention or row.kind == "tell"

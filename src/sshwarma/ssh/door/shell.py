@@ -98,7 +98,7 @@ class ShellHandler(ChannelHandler):
             clock=context.clock,
         )
         self.terminal.submit_limit = context.limits.line_bytes
-        self._room_view = RoomView(context, agent_id, self.terminal)
+        self._room_view = RoomView(context, self._connection, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
         context.on_stop.add(self._farewell)
 
