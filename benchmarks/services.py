@@ -24,7 +24,7 @@ def idle_services(world: World, folder: Path) -> Services:
     tools = Tools(world, dict.fromkeys(("internal", "global"), VerbToolProvider()))
     lua = LuaHost(SCRIPT_LIMITS)
     composer = ContextComposer(lua)
-    roster = Roster(world, {})
+    roster = Roster(world, {}, folder / "models")
     budgets = ModelBudgets(world, roster.limits)
     return Services(
         tools=tools,

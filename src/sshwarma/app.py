@@ -169,7 +169,12 @@ class App:
         tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)
         roster = await Roster.open(
-            self.world, settings.models, load_help_topics(), load_how_tos(), os.environ
+            self.world,
+            settings.models,
+            load_help_topics(),
+            load_how_tos(),
+            os.environ,
+            settings.data_dir / "models",
         )
         stack.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)

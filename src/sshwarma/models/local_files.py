@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.models.backend import BackendError
-from sshwarma.settings import xdg_dir
 
 PACKAGED_MODEL: Final = "smollm2"
 """Name of the model that is downloaded: SmolLM2-135M."""
@@ -36,11 +35,12 @@ class PackagedModelMissing(BackendError):
     """The packaged model is not on this server; `models.packaged_model` can download it."""
 
 
-def find_model_file(model: str) -> Path:
+def find_model_file(model: str, models_dir: Path | None = None) -> Path:
     """Return the file of a local model, after looking whether it can be used.
 
     Args:
         model: PACKAGED_MODEL, or the absolute path of a GGUF file.
+        models_dir: Folder of the server's downloads, if it has one.
 
     Raises:
         BackendError: if the engine or the model is not installed, or the file is not a GGUF file
@@ -48,7 +48,7 @@ def find_model_file(model: str) -> Path:
     """
     if model == PACKAGED_MODEL:
         _check_engine()
-        return _find_packaged_file()
+        return _find_packaged_file(models_dir)
     path = Path(model)
     if not path.is_absolute():
         raise BackendError(
@@ -66,24 +66,18 @@ def _check_engine() -> None:
         raise BackendError(f"llama.cpp is not installed; on the server: {INSTALL_ENGINE}")
 
 
-def _find_packaged_file() -> Path:
+def _find_packaged_file(models_dir: Path | None) -> Path:
     spec = find_spec(MODEL_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = Path(folder) / PACKAGED_FILE
         if path.is_file():
             return path
-    downloaded = downloaded_model_file()
-    if downloaded.is_file():
+    if models_dir is not None and (downloaded := models_dir / PACKAGED_FILE).is_file():
         return downloaded
     raise PackagedModelMissing(
         f"its model {PACKAGED_MODEL} is not on this server: wait for its download, or run there:"
         f" {MANUAL_DOWNLOAD}"
     )
-
-
-def downloaded_model_file() -> Path:
-    """Return where the file of the packaged model is kept that was downloaded."""
-    return xdg_dir("XDG_DATA_HOME", ".local/share") / "models" / PACKAGED_FILE
 
 
 def _describe_file_problem(path: Path) -> str:

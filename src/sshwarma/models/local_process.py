@@ -67,8 +67,11 @@ class _RunningServer:
 class LocalModelProcess:
     """The server process of one local model; `start` it before each request."""
 
-    def __init__(self, settings: ModelSettings, context_tokens: int) -> None:
+    def __init__(
+        self, settings: ModelSettings, context_tokens: int, models_dir: Path | None = None
+    ) -> None:
         self._settings = settings
+        self._models_dir = models_dir
         self._context_tokens = context_tokens
         self._running: _RunningServer | None = None
         self._lock = asyncio.Lock()
@@ -89,7 +92,7 @@ class LocalModelProcess:
             if self._running is not None and self._running.process.returncode is None:
                 return self._running.address
             await self._stop()
-            file = await asyncio.to_thread(find_model_file, self._settings.model)
+            file = await asyncio.to_thread(find_model_file, self._settings.model, self._models_dir)
             self._running = await self._launch(file)
             log.info("a local model started", model=self._settings.model, pid=self.pid)
             return self._running.address

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from sshwarma.models.local_files import find_model_file
 from sshwarma.models.local_process import NO_ADDRESS, LocalAddress, LocalModelProcess
@@ -21,14 +22,21 @@ class ModelClient:
     """
 
     def __init__(
-        self, settings: ModelSettings, environ: Mapping[str, str], context_tokens: int
+        self,
+        settings: ModelSettings,
+        environ: Mapping[str, str],
+        context_tokens: int,
+        models_dir: Path | None,
     ) -> None:
         self.was_ready = False
+        self._models_dir = models_dir
         self._settings = settings
         # Not a field, because `environ` has keys.
         self._load = lambda *address: load_model(settings, environ, *address)
         self._process = (
-            LocalModelProcess(settings, context_tokens) if settings.kind == "local" else None
+            LocalModelProcess(settings, context_tokens, models_dir)
+            if settings.kind == "local"
+            else None
         )
         self._address: LocalAddress | None = None
         self._loaded: LoadedModel | None = None
@@ -59,7 +67,7 @@ class ModelClient:
         if self._process is None:
             await self.ready()
         else:
-            await asyncio.to_thread(find_model_file, self._settings.model)
+            await asyncio.to_thread(find_model_file, self._settings.model, self._models_dir)
 
     @asynccontextmanager
     async def preview(self) -> AsyncIterator[LoadedModel]:

