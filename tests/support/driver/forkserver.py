@@ -1,6 +1,6 @@
 """Servers forked from a process that has imported the program.
 
-Its imports are most of the CPU time of a start, and the suite starts some sixty servers. What runs
+Its imports are most of the CPU time of a start, and the suite starts some eighty servers. What runs
 after the fork is the command itself, `sshwarma.cli.main`, with the environment, directory and
 standard streams of a command that was just started. Tests of starting run the real command.
 """
@@ -8,6 +8,7 @@ standard streams of a command that was just started. Tests of starting run the r
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -15,11 +16,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 MAX_MESSAGE_BYTES = 1 << 20
+
+AT_START = ("sshwarma.app", "sshwarma.settings.logs", "uvicorn.lifespan.off", "uvloop")
+AT_FIRST_USE = (
+    "pydantic_ai.direct",
+    "pydantic_ai.models.openai",
+    "sshwarma.mcp.client.sdk.dial",
+    "sshwarma.mcp.server.endpoint",
+)
 
 
 class ForkedProcess:
@@ -103,15 +112,28 @@ class ForkServer:
         return ForkedProcess(pid, status, os.fdopen(out, "rb", buffering=0))
 
 
+def preload() -> Callable[[list[str]], int]:
+    """Import what a server imports until it is ready, and at the first turn of a model, the first
+    MCP server and the first MCP client; return the command.
+
+    The command line imports a subcommand's modules when it runs: importing the command alone leaves
+    them to each child. Tests of loading at the first use have processes of their own.
+    """
+    for name in (*AT_START, *AT_FIRST_USE):
+        importlib.import_module(name)
+    from sshwarma.cli.main import main
+    from sshwarma.verbs.registry import tool_specs
+
+    tool_specs()  # half of what is left of a start; each verb keeps its schema
+    return main
+
+
 def _serve(link: socket.socket) -> None:
     """Fork for each request, and report each end on the pipe that came with the request."""
     import gc
     import random
 
-    import uvloop  # noqa: F401 - imported for the children
-
-    from sshwarma.cli.main import main
-
+    main = preload()
     gc.collect()
     gc.freeze()
     wake, wake_up = os.pipe()

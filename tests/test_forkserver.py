@@ -1,0 +1,42 @@
+"""The process that the servers of tests are forked from has what they need."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAX_MODULES = 20
+
+SERVE = """
+import atexit, sys, threading
+from support.driver.forkserver import preload
+main = preload()
+assert threading.active_count() == 1, "a fork loses threads"
+loaded = set(sys.modules)
+atexit.register(lambda: print(*set(sys.modules) - loaded))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.process
+def test_start_of_a_forked_server_imports_next_to_nothing(tmp_path: Path) -> None:
+    flags = ["--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, "serve", *flags],
+        cwd=Path(__file__).parent,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        ready = server.stdout.readline()
+        server.send_signal(signal.SIGTERM)
+        late, log = server.communicate(timeout=30)
+    assert ready.startswith("ready "), log
+    assert len(late.split()) < MAX_MODULES, f"name them in AT_START of forkserver.py: {late}"
