@@ -29,7 +29,7 @@ LOADABLE: Final = ("git__commit", "sshwarma__equip")
 """Tools that are not equipped, in namespaces that a call loads."""
 
 _CALL: Final = re.compile(r"([a-z][\w.:]*) (\{\"[^{}]*\})")
-_LISTED_ARGUMENTS: Final = re.compile(r"^(\S+?): .*Arguments: ([\w?, ]+)\.", re.MULTILINE)
+_LISTED_ARGUMENTS: Final = re.compile(r".*Arguments: ([\w?, ]+)\..*")  # a refusal is one line
 _FLAT_NAMES: Final = {verb.tool for verb in every_verb() if verb.tool}
 _ACTIVE: Final = re.compile(
     r"(?<![\w:./@])(\w+) (?:lists?|shows?|loads?|reads?|sets?|equips?|switches|finds?|takes|brings"
@@ -51,8 +51,13 @@ def add_commit_tool(tx: Change) -> None:
     )
 
 
-def find_foreign_names(text: str, offers: dict[str, OfferedTool]) -> Iterator[str]:
-    """Yield what a text names that the list of tools does not have, and words for people."""
+def find_foreign_names(
+    text: str, offers: dict[str, OfferedTool], called: str = ""
+) -> Iterator[str]:
+    """Yield what a text names that the list of tools does not have, and words for people.
+
+    `called` is the tool whose result the text is.
+    """
     for name, arguments in _CALL.findall(text):
         if name not in offers:
             yield f"{name} {arguments}"
@@ -60,12 +65,9 @@ def find_foreign_names(text: str, offers: dict[str, OfferedTool]) -> Iterator[st
         properties = offers[name].input_schema["properties"]
         own = {"zzz", *properties}  # the log also has the call that gave an unknown argument
         yield from (key for key in json.loads(arguments) if key not in own)
-    for name, listed in _LISTED_ARGUMENTS.findall(text):
-        if name not in offers:
-            yield name
-        elif listed != "none":
-            properties = offers[name].input_schema["properties"]
-            yield from (key for key in listed.replace("?", "").split(", ") if key not in properties)
+    if (refusal := _LISTED_ARGUMENTS.fullmatch(text)) and refusal[1] != "none":
+        listed, properties = refusal[1], offers[called].input_schema["properties"]
+        yield from (key for key in listed.replace("?", "").split(", ") if key not in properties)
     for name in re.findall(r"\b\w+__\w+\b", text):
         if name not in offers and name not in LOADABLE:
             yield name
@@ -124,7 +126,7 @@ async def test_texts_name_tools_and_arguments_as_the_list_has_them(house: House)
     wrong = {
         f"{call} -> {text[:400]}": names
         for call, text in told
-        if (names := list(find_foreign_names(text, offers)))
+        if (names := list(find_foreign_names(text, offers, call.split()[0])))
     }
     (refused,) = (text for call, text in told if call == 'git__commit {"n": 3}')
     assert 'global__load_room {"room": "git"} loads its namespace' in refused
