@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from support.source import parse
+
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 
@@ -39,7 +41,7 @@ MODULES = {_name_of(path): path for path in sorted((SRC / "sshwarma").rglob("*.p
 @cache
 def parse_modules() -> dict[str, ast.Module]:
     """The syntax trees of all modules, by name."""
-    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+    return {name: parse(path) for name, path in MODULES.items()}
 
 
 def _at_import(node: ast.AST) -> Iterator[ast.AST]:

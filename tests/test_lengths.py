@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from support.source import nodes, parse
+
 TOP = Path(__file__).parent.parent
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -21,7 +23,7 @@ def test_long_files_state_a_reason_in_their_docstring() -> None:
     found = []
     for file in FILES:
         source = file.read_text(encoding="utf-8")
-        docstring = " ".join((ast.get_docstring(ast.parse(source)) or "").split())
+        docstring = " ".join((ast.get_docstring(parse(file)) or "").split())
         is_long = source.count("\n") > MAX_FILE_LINES
         if is_long and "Longer than 400 lines, because" not in docstring:
             found.append(str(file.relative_to(TOP)))
@@ -31,7 +33,7 @@ def test_long_files_state_a_reason_in_their_docstring() -> None:
 def test_functions_have_at_most_60_lines() -> None:
     found = []
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:

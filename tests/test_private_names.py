@@ -10,12 +10,14 @@ import ast
 import dis
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
+
+from support.source import nodes
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -45,15 +47,10 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and not name.endswith("_")
 
 
-@cache
-def _tree(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text())
-
-
-def _defined(tree: ast.AST) -> set[str]:
+def _defined(within: Iterable[ast.AST]) -> set[str]:
     """The private names that classes define: methods, variables, and attributes of `self`."""
     found = set()
-    for node in ast.walk(tree):
+    for node in within:
         match node:
             case ast.ClassDef():
                 for inner in node.body:
@@ -81,7 +78,7 @@ def _classes(module: str) -> dict[str, type]:
 
 @cache
 def _defined_in(module: str) -> set[str]:
-    return _defined(_tree(module))
+    return _defined(nodes(MODULES[module]))
 
 
 def _inherited(module: str) -> set[str]:
@@ -95,9 +92,9 @@ def _inherited(module: str) -> set[str]:
     return {name for base in bases for name in _defined_in(base)}
 
 
-def _used(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+def _used(within: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
     """(line, private name, how it is written) of all attributes, by dot or by getattr."""
-    for node in ast.walk(tree):
+    for node in within:
         match node:
             case ast.Attribute() if _is_private(node.attr):
                 yield node.lineno, node.attr, ast.unparse(node)
@@ -113,7 +110,7 @@ OUTSIDE = [module for module in MODULES if module not in FENCES and "__main__" n
 
 @pytest.mark.parametrize("module", OUTSIDE)
 def test_private_attributes_are_defined_by_the_file_or_its_own_base_classes(module: str) -> None:
-    used = [use for use in _used(_tree(module)) if use[2] not in DOCUMENTED]
+    used = [use for use in _used(nodes(MODULES[module])) if use[2] not in DOCUMENTED]
     known = _defined_in(module) | (_inherited(module) if used else set())
     assert not [f"line {line}: {text}" for line, name, text in used if name not in known]
 
@@ -153,10 +150,10 @@ def _attributes(base: type) -> frozenset[str]:
 def test_subclass_shares_no_private_name_with_its_library(module: str) -> None:
     """Whether by intent (an override) or by accident: both change what the library does."""
     shared = []
-    for node in ast.walk(_tree(module)):
+    for node in nodes(MODULES[module]):
         if isinstance(node, ast.ClassDef) and node.name in _classes(module):
             bases = _foreign_bases(_classes(module)[node.name])
-            names = _defined(node)
+            names = _defined(ast.walk(node))
             shared += [
                 f"{node.name}.{name} is {base.__module__}.{base.__qualname__}.{name}"
                 for base in bases
@@ -169,7 +166,7 @@ def test_subclass_shares_no_private_name_with_its_library(module: str) -> None:
 @pytest.mark.parametrize("module", OUTSIDE)
 def test_no_private_name_is_imported(module: str) -> None:
     imported = []
-    for node in ast.walk(_tree(module)):
+    for node in nodes(MODULES[module]):
         if isinstance(node, ast.Import):
             imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from support.source import nodes_of_text
+
 TOP = Path(__file__).parent.parent
 
 BANNED = {
@@ -70,14 +72,13 @@ TEST_FILES.append("tests/test_words.py")
 
 def _python_texts(source: str) -> Iterator[tuple[int, str]]:
     """Every string and every block of comments, with the line it begins in."""
-    tree = ast.parse(source)
     inner = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes_of_text(source)
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
-    for node in ast.walk(tree):
+    for node in nodes_of_text(source):
         if isinstance(node, ast.JoinedStr):
             yield (
                 node.lineno,
@@ -155,7 +156,7 @@ def test_help_texts_begin_with_plain_words(folder: str) -> None:
 def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:
     """The name of a test file and of each test in it, with the lines; underscores are blanks."""
     yield 1, Path(name).stem.replace("_", " ")
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of_text(source):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if node.name.startswith("test_"):

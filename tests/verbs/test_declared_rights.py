@@ -13,12 +13,13 @@ import pytest
 from sshwarma import verbs
 from sshwarma.verbs.registry import Verb, every_verb, find_verb
 from sshwarma.verbs.rights import DataRight
+from support.source import nodes
 
 
 def test_rights_are_checked_by_dispatch_and_rights_alone() -> None:
     """A right that a body asks for by hand is missing in help, docs and the HTTP catalogue."""
     for file in sorted(Path(verbs.__file__).parent.glob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes(file):
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "caller.require":
                 assert file.name in ("dispatch.py", "rights.py"), f"{file.name}:{node.lineno}"
             if isinstance(node, ast.Compare) and (right := _compared_right(node)):

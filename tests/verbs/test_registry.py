@@ -31,6 +31,7 @@ from sshwarma.verbs.registry import (
 from sshwarma.verbs.rights import ArgumentRight, DataRight
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Invalid
+from support.source import nodes
 from support.views import has_view
 
 EVERY = list(every_verb())
@@ -242,7 +243,7 @@ class TestEveryGroup:
 def test_no_function_is_called_underscore() -> None:
     """A traceback, a profile and a search show a function by its name."""
     for file in sorted(Path(sshwarma.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.name.strip("_"), f"{file.name}:{node.lineno}"
                 views = [mark for mark in node.decorator_list if _is_view(mark)]

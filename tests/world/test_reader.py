@@ -19,6 +19,7 @@ from sshwarma.world.reader import (
     TextByReader,
     next_call,
 )
+from support.source import nodes
 from support.typed_text import names_typed
 
 
@@ -105,7 +106,7 @@ def _calls_of_source() -> Iterator[tuple[str, str, set[str]]]:
     """Yield the place, the verb and the arguments of each call that a source file names."""
     sentence_first = {"next_call": 1, "hint": 1, "draw_hint": 2, "name_call": 0}
     for path in sorted(Path(sshwarma.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if not isinstance(node, ast.Call):
                 continue
             called = str(getattr(node.func, "id", None) or getattr(node.func, "attr", ""))
