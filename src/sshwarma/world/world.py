@@ -44,6 +44,7 @@ from sshwarma.world.row import Row
 from sshwarma.world.store import Change, Store
 from sshwarma.world.text_volume import TextVolume
 from sshwarma.world.things import Thing
+from sshwarma.world.unread_messages import UnreadMessages
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class World:
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
         self.text_volume = TextVolume()
+        self.unread_messages = UnreadMessages()
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
@@ -264,6 +266,7 @@ class World:
             tail = self._tails.get(happened.row.room_id)
             if tail is not None and (not tail or tail[-1].seq < happened.row.seq):
                 tail.append(happened.row)  # unless it was read between its commit and this
+            self.unread_messages.count_message(happened)
             self._schedule_indexing()
         elif isinstance(happened, TurnsChanged):
             self._tails.pop(happened.room_id, None)

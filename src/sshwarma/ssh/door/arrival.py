@@ -33,9 +33,7 @@ async def read_unread_messages(world: World, agent_id: str) -> list[Block]:
     """Draw the private messages that came while the agent was away; none if it was not."""
     if len(world.presence.connections_of(agent_id)) > 1:
         return []  # another terminal has shown them
-    count, unread = await world.store.read(
-        lambda conn: private_messages.read_unread(conn, agent_id, MAX_SHOWN_UNREAD)
-    )
+    count, unread = await world.unread_messages.read_unread(world.store, agent_id, MAX_SHOWN_UNREAD)
     if not count:
         return []
     sender = world.agents.name_of(unread[-1].author_id)
@@ -52,7 +50,5 @@ async def mark_messages_read(world: World, connection: AgentConnection) -> None:
     What came later may never have been seen: the next login shows it.
     """
     read_at = now_ms() - int((time.monotonic() - connection.last_active) * 1000)
-    if await world.store.read(
-        lambda conn: private_messages.has_unread(conn, connection.agent_id, read_at)
-    ):
+    if await world.unread_messages.has_unread(world.store, connection.agent_id, read_at):
         await world.change(lambda tx: private_messages.mark_read(tx, connection.agent_id, read_at))

@@ -156,6 +156,7 @@ class LeanConnection(AsyncsshConnection):
         if transport is None or transport.is_closing():
             return
         self.send_goodbye(reason)
+        self.flush_replies()
         transport.close()
         self._stop_farewell_timer()
         self._farewell_timer = self.event_loop.call_later(
