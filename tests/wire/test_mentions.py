@@ -166,6 +166,27 @@ def test_wrap_shows_the_request_as_its_provider_receives_it(
     hers.press("ctrl-c")
 
 
+@covers("wrap")
+def test_request_of_a_long_room_is_cut_as_it_will_be_sent(
+    slow_house: Server, slow_model: SlowModel
+) -> None:
+    """Talk that is longer than the model's context is summarized in the same pieces."""
+    owner = slow_house.owner
+    url = f"http://127.0.0.1:{slow_model.server_address[1]}/v1"
+    owner.does(f"model add long compatible m --url {url}", "model set long context_tokens 9000")
+    lines = [f"say {number} {'the north light is dim ' * 160}" for number in range(12)]
+    owner.run("batch", "\n".join(lines))
+    request = json.dumps(owner.json("wrap @long request")["body"], ensure_ascii=False)
+    assert "not shown" in request or "summarized" in request
+    hers = owner.sit()
+    hers.enter("@long tell me of the light")
+    hers.wait_for("long: Once upon a time")
+    sent = owner.json("wrap @long last")["body"]
+    asked = json.loads(request.replace("  …", "  tell me of the light"))
+    assert without_clock(sent) == without_clock(asked)
+    hers.press("ctrl-c")
+
+
 @covers("room models")
 def test_room_and_settings_say_who_answers_where(slow_house: Server) -> None:
     """Seen on the screen of the author; the model is also not listed there any more."""

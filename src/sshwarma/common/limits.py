@@ -386,6 +386,9 @@ MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
 """Characters of an answer for each token that it may have: a server that ignores the limit of
 tokens is stopped there."""
 
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one event of a provider's response. A larger one ends the turn."""
+
 MAX_CALLS_PER_STEP: Final = 8
 """Tool calls of one step that are carried out; the others are refused."""
 

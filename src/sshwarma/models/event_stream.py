@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
+from sshwarma.common.limits import MAX_EVENT_BYTES
+from sshwarma.common.units import MIB
 from sshwarma.models.stream_errors import StreamDamaged
 
 _JSON_TYPES = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
@@ -60,8 +62,9 @@ class EventCheck:
     def __init__(self, content_type: str = "") -> None:
         self.sound_bytes = 0
         self._content_type = content_type or "a body"
-        self._line = b""  # the start of a line whose end has not arrived
+        self._line = bytearray()  # the start of a line whose end has not arrived
         self._data: list[bytes] = []  # values of the `data` fields of the event so far
+        self._data_bytes = 0
         self._has_fields = False
         self._stray = b""  # the first line that is no field
 
@@ -69,12 +72,18 @@ class EventCheck:
         """Check the events that end in a chunk.
 
         Raises:
-            StreamDamaged: if one of them is no JSON object.
+            StreamDamaged: if an event is not a JSON object, or is over MAX_EVENT_BYTES.
         """
         self.sound_bytes, position = 0, -len(self._line)
-        lines = (self._line + chunk).splitlines(keepends=True)
+        has_end = b"\n" in chunk or b"\r" in chunk or self._line.endswith(b"\r")
+        self._line += chunk
+        if len(self._line) + self._data_bytes > MAX_EVENT_BYTES + len(chunk):
+            raise StreamDamaged(f"an event is over {MAX_EVENT_BYTES // MIB} MiB, the limit")
+        if not has_end:
+            return
+        lines = bytes(self._line).splitlines(keepends=True)
         # A carriage return at the end of a chunk may be the first half of a line end.
-        self._line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        self._line = bytearray(b"" if lines[-1].endswith(b"\n") else lines.pop())
         for line in lines:
             self._read_line(line.rstrip(b"\r\n"))
             position += len(line)
@@ -87,7 +96,7 @@ class EventCheck:
         Raises:
             StreamDamaged: if it ended within an event, or if there were no events but other text.
         """
-        for line in (self._line.rstrip(b"\r\n"), b""):
+        for line in (bytes(self._line).rstrip(b"\r\n"), b""):
             self._read_line(line, is_end=True)
         if self._stray and not self._has_fields:
             raise StreamDamaged(f"it sent {self._content_type} instead of events")
@@ -96,9 +105,10 @@ class EventCheck:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
+            self._data_bytes += len(value)
         elif not line and self._data:
             self._check_data(b"\n".join(self._data), is_end=is_end)
-            self._data = []
+            self._data, self._data_bytes = [], 0
         elif name.lstrip().startswith(b"<"):
             raise StreamDamaged("it sent HTML instead of events")
         is_field = name in (b"", b"data", b"event", b"id", b"retry")

@@ -35,10 +35,11 @@ from sshwarma.models.backend import (
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import ResultFitter
 from sshwarma.models.live_answer import LiveAnswer
-from sshwarma.models.offered_tools import make_model_reader, offer_tools, summarize_tools
+from sshwarma.models.offered_tools import make_model_reader
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
+from sshwarma.models.turn_context import AskedText, compose_turn_context
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_rows import TurnRows
 from sshwarma.world import turns, usage
@@ -55,7 +56,6 @@ from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.profiles import ContextReader
 from sshwarma.wrap.tokens import MIN_ANSWER_TOKENS, count_answer_tokens
 
 log = structlog.get_logger(__name__)
@@ -269,29 +269,19 @@ class RunningTurn:
             return ModelContext(())
         question = self._question
         asker = self._world.agents.name_of(question.author_id)
-        load = await self._world.loadout(self.turn.room_id, self.agent.id)
-        by_name = sorted(load.usable, key=lambda item: item.thing.label)
-        offers = offer_tools(by_name, backend.profile)
+        asked = AskedText(question.content, asker, question.seq)
         try:
-            context = await self._deps.composer.compose(
-                self._make_caller(),
-                question.content,
-                asker,
-                question.seq,
-                tools=summarize_tools(offers),
-                budget=budget,
-                result_tokens=min(backend.result_tokens, budget // 2),
-                reader=ContextReader(
-                    backend.provider_kind, backend.profile.name, backend.output_tokens
-                ),
+            composed = await compose_turn_context(
+                self._deps.composer, self._make_caller(), backend, asked, budget
             )
         except LuaError as error:
             raise BackendError(f"its context could not be composed: {error}") from error
+        context = composed.context
         if context.tool_tokens >= self._request_tokens:
             raise BackendError(
-                f"its {len(offers)} tools have about {context.tool_tokens} tokens, and its context"
-                f" has room for {self._request_tokens} before the answer; unequip some, or ask an"
-                " owner to set its profile to small or its context_tokens higher"
+                f"its {len(composed.offers)} tools have about {context.tool_tokens} tokens, and its"
+                f" context has room for {self._request_tokens} before the answer; unequip some, or"
+                " ask an owner to set its profile to small or its context_tokens higher"
             )
         last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
         known = () if last is None else last.notices  # a script fails at each answer
@@ -361,7 +351,7 @@ class RunningTurn:
         turn = self.turn
         incomplete = note or self._live_answer.cut_reason
 
-        def work(tx: Change) -> tuple[Row | None, list[tuple[Turn, Agent]]]:
+        def work(tx: Change) -> Row | None:
             row = None
             if text:
                 cut = status == "cancelled" or bool(incomplete)
@@ -375,23 +365,29 @@ class RunningTurn:
                 "failed" if note and status == "completed" else status,
                 backend.provider_kind if backend is not None else None,
             )
-            follow_ups = (
-                [] if row is None or incomplete else self._follower.open_follow_ups(tx, self, row)
-            )
+            if row is not None and not incomplete:
+                follow_ups.extend(self._follower.open_follow_ups(tx, self, row))
             tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
-            return row, follow_ups
+            return row
 
         row: Row | None = None
         follow_ups: list[tuple[Turn, Agent]] = []
         try:
             await self._record_unfinished_step()
             text = self._live_answer.take_text()
-            row, follow_ups = await self._world.change(work)
+            row = await self._world.change(work)
         except WorldError as error:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(error))
+            self._take_back(follow_ups)
             self._world.bus.publish(StreamEnded(turn.room_id, turn.id))
         except Exception:
             log.exception("a turn could not be stored", agent=self.agent.name)
+            self._take_back(follow_ups)
             await self._world.change(self.rows.close_failed_turn)
         finally:
             self._follower.start_follow_ups(self, row, follow_ups)
+
+    def _take_back(self, follow_ups: list[tuple[Turn, Agent]]) -> None:
+        """Forget turns that were not stored: their models may still be asked."""
+        self.asked.asked_ids.difference_update(agent.id for _, agent in follow_ups)
+        follow_ups.clear()

@@ -11,6 +11,7 @@ from sshwarma.models.backend import Backend, PreviewBackend
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.step_requests import StepRequestBuilder
+from sshwarma.models.turn_context import AskedText, TurnContext, compose_turn_context
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
 from sshwarma.settings import LimitSettings
@@ -27,7 +28,6 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
-from sshwarma.wrap.profiles import ContextProfile
 
 TURN_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped turns to end."""
@@ -82,14 +82,6 @@ class TurnRunner:
         """Return an agent's context window in tokens; 0 if it reads no context."""
         return self._backends[agent.id].context_tokens
 
-    def provider_kind_of(self, agent: Agent) -> str:
-        """Return the kind of provider that answers for an agent."""
-        return self._backends[agent.id].provider_kind
-
-    def profile_of(self, agent: Agent) -> ContextProfile:
-        """Return how much an agent's model is sent, and which tools it is offered."""
-        return self._backends[agent.id].profile
-
     def last_context(self, room_id: str, agent_id: str) -> ModelContext | None:
         """Return the last context that a model was sent in a room, if still known."""
         return self._deps.context_log.find_last(room_id, agent_id)
@@ -97,6 +89,19 @@ class TurnRunner:
     def last_request(self, room_id: str, agent_id: str) -> SentRequest | None:
         """Return the last request that a model was sent in a room, if still known."""
         return self._deps.sent_requests.find_last(room_id, agent_id)
+
+    async def preview_context(self, caller: Caller, asked: AskedText) -> TurnContext:
+        """Compose the context that a model would be sent for a question.
+
+        Args:
+            caller: the model, in its room.
+            asked: the question.
+
+        Raises:
+            LuaError: if it cannot be composed.
+        """
+        backend = self._backends[caller.agent.id] if self.can_answer(caller.agent) else None
+        return await compose_turn_context(self._deps.composer, caller, backend, asked)
 
     async def preview_request(
         self, caller: Caller, context: ModelContext, asker: str, text: str
@@ -255,7 +260,7 @@ class TurnRunner:
         models: list[Agent] = []
         refused: dict[str, list[str]] = {}  # names by reason
         for agent in mentioned and self._filter_silent(tx, running_turn, mentioned):
-            reason = asked.refuse_reason(agent.id)
+            reason = asked.explain_refusal(agent.id)
             if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
                 reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
             if reason:

@@ -25,7 +25,6 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import (
     Conflict,
-    Forbidden,
     Invalid,
     NotFound,
     Unavailable,
@@ -101,10 +100,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     question = caller.question or Question(caller.agent.id, caller.limits.turns_per_question)
     if models:
         check_answer_capacity(caller, answering, len(models))
-        _ask(question, models)
-    row, new_turns = await caller.world.change(
-        partial(_append_message, caller=caller, text=message, models=models, question=question)
-    )
+    with question.asking(models):
+        row, new_turns = await caller.world.change(
+            partial(_append_message, caller=caller, text=message, models=models, question=question)
+        )
     for turn, agent in zip(new_turns, models, strict=True):
         answering.start_turn(turn, agent, row, caller.services, asked=question)
     turn_ids = tuple(turn.id for turn in new_turns)
@@ -137,21 +136,6 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
             f"At most {MAX_ANSWERS_PER_ROOM} models may answer in a room at once.",
             hint=next_call("Wait for one, or stop it with {}.", "stop"),
         )
-
-
-def _ask(question: Question, models: list[Agent]) -> None:
-    """Count models as asked.
-
-    Raises:
-        Forbidden: if one was already asked, or they are too many.
-    """
-    for agent in models:
-        reason = question.refuse_reason(agent.id)
-        if reason:
-            raise Forbidden(
-                f"{agent.name} cannot be called: {reason}.", hint="Write the name without the @."
-            )
-        question.asked_ids.add(agent.id)
 
 
 def _append_message(

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, TypeAlias, cast
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, MAX_ROW_PART_CHARACTERS
+from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.models.backend import BackendError
-from sshwarma.models.offered_tools import offer_tools, summarize_tools
+from sshwarma.models.turn_context import AskedText
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, ModelMention
@@ -25,7 +25,6 @@ from sshwarma.world.questions import Question
 from sshwarma.world.reader import next_call
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.profiles import FULL_PROFILE, ContextReader
 
 UNKNOWN_QUESTION: Final = "…"
 """Stands for the question that is not asked yet."""
@@ -262,33 +261,18 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
     """
     if reads_only_question(caller, agent):
         raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
-    services = services_of(caller)
-    answering = services.turns
-    budget, provider_kind, profile = DEFAULT_CONTEXT_TOKENS, "", FULL_PROFILE
-    if answering.can_answer(agent):
-        budget = answering.context_tokens_of(agent)
-        provider_kind = answering.provider_kind_of(agent)
-        profile = answering.profile_of(agent)
-    load = await caller.world.loadout(caller.room_id, agent.id)
-    by_name = sorted(load.usable, key=lambda item: item.thing.label)
-    offers = offer_tools(by_name, profile)
+    answering = services_of(caller).turns
+    asked = AskedText(UNKNOWN_QUESTION, caller.agent.name, MAX_ROW_ID)
     try:
-        context = await services.composer.compose(
-            _call_as(caller, agent),
-            UNKNOWN_QUESTION,
-            caller.agent.name,
-            MAX_ROW_ID,
-            tools=summarize_tools(offers),
-            budget=budget,
-            reader=ContextReader(provider_kind, profile.name),
-        )
+        composed = await answering.preview_context(_call_as(caller, agent), asked)
     except LuaError as error:
         raise Unavailable(f"The context cannot be composed: {error}") from error
+    context = composed.context
     last_context = answering.last_context(caller.room_id, agent.id)
     details = WrappedContext(
         model=agent.name,
-        profile=profile.name,
-        tools=tuple(offer.name for offer in offers),
+        profile=composed.profile.name,
+        tools=tuple(offer.name for offer in composed.offers),
         tool_tokens=context.tool_tokens,
         layers=tuple(
             LayerDetails(
@@ -303,7 +287,7 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         ),
         total_tokens=context.tokens + context.tool_tokens,
         cached_tokens=context.count_shared_tokens(last_context) if last_context is not None else 0,
-        budget=budget,
+        budget=composed.budget,
         notices=tuple(context.notices),
     )
     return details, context

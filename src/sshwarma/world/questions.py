@@ -1,19 +1,24 @@
-"""Questions: what one line of a person sets off, when models call each other."""
+"""Questions: the turns that one message of a person starts, when models call each other."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Forbidden
 
 
 @dataclass(slots=True)
 class Question:
-    """The turns that one line has set off so far.
+    """The turns that one message has started so far.
 
     Models may call each other while they answer. Each is asked once, so that the chain ends.
 
     Attributes:
-        person_id: Id of the agent that wrote the line.
-        max_turns: Most turns that it may set off.
+        person_id: Id of the agent that wrote the message.
+        max_turns: Maximum number of turns that it may start.
         root_turn_id: Id of its first turn; "" before that is open.
         asked_ids: Ids of the models that were asked.
     """
@@ -23,10 +28,33 @@ class Question:
     root_turn_id: str = ""
     asked_ids: set[str] = field(default_factory=set)
 
-    def refuse_reason(self, agent_id: str) -> str:
-        """Return why a model cannot be asked now; "" if it can be."""
+    def explain_refusal(self, agent_id: str, more: int = 0) -> str:
+        """Return why a model cannot be asked now, after `more` others; "" if it can be."""
         if agent_id in self.asked_ids:
             return "each model answers a question once"
-        if len(self.asked_ids) >= self.max_turns:
-            return f"one question sets off at most {self.max_turns} answers"
+        if len(self.asked_ids) + more >= self.max_turns:
+            return f"one question starts at most {self.max_turns} answers"
         return ""
+
+    @contextmanager
+    def asking(self, models: Iterable[Agent]) -> Iterator[None]:
+        """Count models as asked; none of them if one may not be asked, or the block fails.
+
+        Raises:
+            Forbidden: if one was asked before, or they are too many.
+        """
+        new_ids: list[str] = []
+        for agent in models:
+            reason = self.explain_refusal(agent.id, len(new_ids))
+            if reason:
+                raise Forbidden(
+                    f"{agent.name} cannot be called: {reason}.",
+                    hint="Write the name without the @.",
+                )
+            new_ids.append(agent.id)
+        self.asked_ids.update(new_ids)
+        try:
+            yield
+        except BaseException:
+            self.asked_ids.difference_update(new_ids)
+            raise

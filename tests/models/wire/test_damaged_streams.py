@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from sshwarma.common.limits import MAX_EVENT_BYTES
 from sshwarma.models.event_stream import EventCheck
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.models.stream_errors import StreamDamaged
@@ -233,6 +234,27 @@ def test_sound_events_pass_in_chunks_of_any_size(size: int) -> None:
     check = EventCheck()
     for start in range(0, len(body), size):
         check.feed(body[start : start + size])
+    check.end()
+
+
+@pytest.mark.parametrize("line", [b"x" * 65_536, b"data:" + b"y" * 65_530 + b"\n"])
+def test_event_that_never_ends_is_given_up(line: bytes) -> None:
+    check = EventCheck()
+    sent = 0
+    with pytest.raises(StreamDamaged, match="an event is over 8 MiB, the limit"):
+        while sent < 4 * MAX_EVENT_BYTES:
+            check.feed(line)
+            sent += len(line)
+    assert MAX_EVENT_BYTES <= sent <= 2 * MAX_EVENT_BYTES
+
+
+def test_long_event_in_small_chunks_is_read() -> None:
+    check = EventCheck()
+    check.feed(b'data: {"a": "')
+    for _ in range(400):
+        check.feed(b"x" * 16_384)
+    check.feed(b'"}\n\n')
+    assert check.sound_bytes == 4
     check.end()
 
 
