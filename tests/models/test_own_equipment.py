@@ -9,7 +9,7 @@ import pytest
 from sshwarma.models.backend import StepRequest, StreamPart, TextDelta, ToolCall
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.views import render_for
-from sshwarma.world import equipment, garbage, things
+from sshwarma.world import agents, equipment, garbage, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import PERSON
 from sshwarma.world.store import Change
@@ -35,8 +35,8 @@ async def git(house: House) -> House:
     return house
 
 
-async def call(house: House, tool: str, /, **arguments: object) -> str:
-    """Let the model call one tool in the lobby; return what it is sent for it."""
+async def call(house: House, tool: str, /, asker: str = "bob", **arguments: object) -> str:
+    """Let the model call one tool in the lobby for somebody; return what it is sent for it."""
 
     async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.steps:
@@ -45,7 +45,7 @@ async def call(house: House, tool: str, /, **arguments: object) -> str:
             yield ToolCall("a", tool, arguments)
 
     house.backend.script = answer
-    await house.says("bob", "@qwen go on")
+    await house.says(asker, "@qwen go on")
     return house.backend.asked[-1].completed_calls[0].text
 
 
@@ -78,6 +78,28 @@ async def test_what_a_model_loads_it_has_in_that_room_only(git: House) -> None:
     told = await call(git, "global__unload_room", room="git")
     assert told == "Unloaded namespace git from you in this room."
     assert not await offers(git, "alice", "lobby")
+
+
+async def test_load_for_a_guest_says_that_the_tools_need_a_role(git: House) -> None:
+    await git.world.change(lambda tx: agents.create_agent(tx, "gast", role="guest"))
+    told = await call(git, "global__load_room", "gast", room="git")
+    assert told.startswith("git was not loaded, because none of its tools could be called: gast")
+    assert "gast needs the role member for them, unless the room equips them" in told
+    assert not await offers(git, "alice", "lobby")
+    await run_line(git.caller("alice"), "/load git room")
+    assert TOOL in await call(git, "global__load_room", "gast", room="git")
+
+
+async def test_model_is_offered_no_verb_that_it_is_refused(git: House) -> None:
+    """Of this room's tools it may neither create rooms nor set the vibe, which it reads anyway."""
+    alice = git.caller("alice")
+    assert await offers(git, "alice", "lobby") is False
+    names = {tool.name for tool in git.backend.asked[-1].tools}
+    assert {"sshwarma__look", "sshwarma__say"} <= names
+    assert not {"sshwarma__create", "sshwarma__vibe"} & names
+    await run_line(alice, "/room builder qwen")
+    await offers(git, "alice", "lobby")
+    assert "sshwarma__vibe" in {tool.name for tool in git.backend.asked[-1].tools}
 
 
 async def test_people_see_and_take_back_what_a_model_loaded(git: House) -> None:

@@ -7,10 +7,12 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Final
 
+import pytest
+
 from sshwarma.common.limits import MAX_CALLS_PER_STEP
 from sshwarma.models.backend import OfferedTool, StepRequest, StreamPart, TextDelta, ToolCall
 from sshwarma.verbs.registry import every_verb
-from sshwarma.world import things
+from sshwarma.world import agents, things
 from sshwarma.world.store import Change
 from support.house import House
 
@@ -112,13 +114,20 @@ async def call_all(house: House, calls: list[tuple[str, dict[str, Any]]]) -> lis
     return told
 
 
-async def test_texts_name_tools_and_arguments_as_the_list_has_them(house: House) -> None:
+@pytest.mark.parametrize("is_builder", [False, True], ids=["called", "builder"])
+async def test_texts_name_tools_and_arguments_as_the_list_has_them(
+    house: House, is_builder: bool
+) -> None:
     for line in SETTING:
         await house.says("alice", line)
     await house.world.change(add_commit_tool)
+    if is_builder:
+        qwen = house.world.agents.find("qwen").id
+        await house.world.change(lambda tx: agents.update_agent(tx, qwen, role="member"))
+        await house.says("alice", "/room builder qwen")
     await house.says("alice", "@qwen hello")
     offers = {offer.name: offer for offer in house.backend.asked[-1].tools}
-    assert len(offers) == 25
+    assert len(offers) == (25 if is_builder else 23)
     calls = [(name, {"n": 3}) for name in (*LOADABLE, "git:commit", "lok")]
     calls += [(name, given) for name, offer in offers.items() for given in wrong_calls(offer)]
     told = await call_all(house, calls)

@@ -13,6 +13,7 @@ from sshwarma.models.control_tokens import break_control_tokens
 from sshwarma.models.request_size import count_call_tokens, count_request_tokens
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.tokens import estimate_tokens
+from sshwarma.wrap.transcript import indent_heads
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -143,7 +144,7 @@ def _tool_return(result: CompletedCall) -> ModelRequestPart:
 
     return ToolReturnPart(
         tool_name=result.call.name,
-        content=break_control_tokens(result.text),
+        content=indent_heads(break_control_tokens(result.text)),
         tool_call_id=result.call.id,
         outcome="failed" if result.is_error else "success",
     )

@@ -11,7 +11,8 @@ from typing import Final
 from sshwarma.models.backend import OfferedTool
 from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
 from sshwarma.tools.exact_schema import make_exact_schema
-from sshwarma.world.bootstrap import MODEL_TEXTS_KEY
+from sshwarma.world.access import Right
+from sshwarma.world.bootstrap import MODEL_TEXTS_KEY, read_needed_rights
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
@@ -42,14 +43,20 @@ _FIRST_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
 def offer_tools(
-    items: Iterable[LoadoutItem], profile: ContextProfile = FULL_PROFILE
+    items: Iterable[LoadoutItem],
+    profile: ContextProfile = FULL_PROFILE,
+    rights: frozenset[Right] = frozenset(Right),
 ) -> tuple[OfferedTool, ...]:
-    """Return the tools that a model of a profile is offered, in the order of `items`."""
+    """Return the tools that a model of a profile is offered, in the order of `items`.
+
+    With its `rights`, those are left out that it would be refused.
+    """
+    items = [item for item in items if rights.issuperset(read_needed_rights(item.thing))]
     if profile.tools == "none":
         return ()
     if profile.tools == "all":
         return tuple(_offer_tool(item.thing) for item in items)
-    return tuple(_shorten_offer(_offer_tool(item.thing)) for item in _choose_few(list(items)))
+    return tuple(_shorten_offer(_offer_tool(item.thing)) for item in _choose_few(items))
 
 
 def _choose_few(items: list[LoadoutItem]) -> list[LoadoutItem]:

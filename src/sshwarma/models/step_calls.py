@@ -25,6 +25,7 @@ class StepCalls:
         self._live_answer = live_answer
         self._turn = turn
         self._question = question
+        self._step = 0
 
     async def run(self, caller: Caller, calls: list[ToolCall]) -> tuple[CompletedCall, ...]:
         """Run the calls of a step concurrently.
@@ -33,11 +34,12 @@ class StepCalls:
         before it. Of more than MAX_CALLS_PER_STEP calls the first are run, and one more stands for
         the others, which are refused.
         """
+        self._step += 1
         refused = calls[MAX_CALLS_PER_STEP:]
         calls = calls[: MAX_CALLS_PER_STEP + 1]
         places: list[CallPosition] = []
         for _ in calls:
-            places.append(CallPosition(places[-1] if places else None))
+            places.append(CallPosition(self._step, places[-1] if places else None))
 
         async def run_call(number: int, call: ToolCall) -> CompletedCall:
             refusal = call.parse_error

@@ -13,6 +13,7 @@ from sshwarma.models.backend import (
 )
 from sshwarma.models.offered_tools import offer_tools
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import ContextMessage
@@ -42,7 +43,9 @@ class StepRequestBuilder:
             room=room.name,
             asker=self._asker,
             text=self._text,
-            tools=offer_tools(self._order_tools(load.usable), profile),
+            tools=offer_tools(
+                self._order_tools(load.usable), profile, caller.rights_in(room, now_ms())
+            ),
             steps=steps,
             system=context.system,
             conversation=tuple(

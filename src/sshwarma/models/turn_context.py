@@ -8,6 +8,7 @@ from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
 from sshwarma.models.backend import Backend, OfferedTool
 from sshwarma.models.offered_tools import offer_tools, summarize_tools
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ContextReader
 
@@ -64,7 +65,9 @@ async def compose_turn_context(
         result_tokens = backend.result_tokens
     budget = budget_of_model if budget is None else budget
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    offers = offer_tools(sorted(load.usable, key=lambda item: item.thing.label), profile)
+    by_name = sorted(load.usable, key=lambda item: item.thing.label)
+    rights = caller.rights_in(await caller.room(), now_ms())
+    offers = offer_tools(by_name, profile, rights)
     context = await composer.compose(
         caller,
         asked.text,
@@ -75,4 +78,4 @@ async def compose_turn_context(
         result_tokens=budget // 2 if result_tokens is None else min(result_tokens, budget // 2),
         reader=reader,
     )
-    return TurnContext(context, tuple(offers), profile, budget)
+    return TurnContext(context, offers, profile, budget)

@@ -21,11 +21,11 @@ from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
-from sshwarma.world import calls, things
+from sshwarma.world import calls
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
-from sshwarma.world.equip_role import find_equip_role, may_equip_itself
+from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import (
     Forbidden,
     Invalid,
@@ -152,6 +152,7 @@ class Tools:
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
                 is_nested=stack is not None and stack.row_id is not None,
+                step=place.step if place is not None else None,
             )
         )
         if place is not None:
@@ -325,9 +326,8 @@ class Tools:
         if item.source != "agent" or person is None:
             return
         tool = item.thing
-        chain = await self._world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
-        if not may_equip_itself(person, tool, chain):
-            role = find_equip_role(tool, chain, person.id)
+        role = await self._world.store.read(lambda conn: find_missing_role(conn, person, tool))
+        if role is not None:
             raise Forbidden(
                 f"{caller.reader.name_tool(tool.label)} cannot be called for {person.name}:"
                 f" it needs the role {role}, unless the room has equipped it."

@@ -9,9 +9,13 @@ class CallPosition:
     """The place of a call among concurrent calls; its rows follow those of the call before it.
 
     A call that cannot be made still has to `release`.
+
+    Attributes:
+        step: number of the step of the turn that makes the calls, from 1.
     """
 
-    def __init__(self, before: CallPosition | None = None) -> None:
+    def __init__(self, step: int, before: CallPosition | None = None) -> None:
+        self.step = step
         self._before = before
         self._recorded = asyncio.Event()
         self._ended = asyncio.Event()

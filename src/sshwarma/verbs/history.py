@@ -142,7 +142,7 @@ history = group(
     ),
     spellings={"stats": Spelling("history stats")},
     excludes={"row": ("n", "before", "at", "tools"), "at": ("before",)},
-    rarely_used=("at", "tools"),
+    rarely_used=("agent", "at", "row", "tools"),
 )
 async def show_history(
     caller: Caller,
@@ -160,8 +160,7 @@ async def show_history(
     says how to read them. A page ends after {MAX_PAGE_CHARACTERS} characters.
 
     For models:
-        Show your room's log: newest n rows, rows before a row, one row in full, or messages with an
-        agent.
+        Show your room's log: the newest n rows, or n rows before a row.
 
     Args:
         agent: @NAME, for your private messages with that agent (default: this room).

@@ -21,7 +21,9 @@ from sshwarma.verbs.resolve import find_context
 from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right
+from sshwarma.world.bootstrap import read_needed_rights
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
@@ -224,9 +226,13 @@ async def show_defaults(caller: Caller) -> Inventory:
 
 
 async def _make_inventory(caller: Caller, owner: _Owner) -> Inventory:
+    tools = owner.load.tools
+    if caller.reader.kind == "model":  # its list of tools leaves out what it would be refused
+        rights = caller.rights_in(await caller.room(), now_ms())
+        tools = tuple(item for item in tools if rights.issuperset(read_needed_rights(item.thing)))
     return Inventory(
         of=owner.name,
-        equipped=tuple(map(_make_equipped_item, (*owner.load.tools, *owner.load.data))),
+        equipped=tuple(map(_make_equipped_item, (*tools, *owner.load.data))),
         bag_title=owner.bag_title,
         bag=tuple(
             BagItem(thing.name, thing.kind, thing.description)

@@ -137,7 +137,7 @@ async def load(
         target, _ = open_context(tx, caller, context_thing, targets)
         changed, _ = equipment.equip_things(tx, target.id, targets)
         reasons = explain_blocked_tools(tx.conn, caller, context_thing, targets)
-        if reasons.has_off_switch and not reasons.usable:
+        if (reasons.has_off_switch or reasons.lacks_role) and not reasons.usable:
             raise Conflict(
                 f"{space.id} was not loaded, because none of its tools could be called:"
                 f" {reasons.text}.",

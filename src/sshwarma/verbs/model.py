@@ -30,7 +30,7 @@ from sshwarma.verbs.model_settings import (
     strip_quotes,
     validate_settings,
 )
-from sshwarma.verbs.model_values import read_values
+from sshwarma.verbs.model_values import NONE_IS_A_VALUE, read_values
 from sshwarma.verbs.model_views import (
     DetectedModel,
     DetectedModels,
@@ -250,7 +250,7 @@ async def set_model(
     if text == "-":
         values.pop(setting, None)
     else:
-        values[setting] = None if text == "none" else text
+        values[setting] = None if text == "none" and setting not in NONE_IS_A_VALUE else text
     new_settings = validate_settings(caller, values, text)
     await check_price(new_settings)
     if setting in ("kind", "model"):

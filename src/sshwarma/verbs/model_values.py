@@ -39,6 +39,10 @@ OTHER_FIELDS: Final = (
 )
 
 
+NONE_IS_A_VALUE: Final = frozenset({"tools"})
+"""Settings of which `none` is one of the values; of the others it removes a limit."""
+
+
 async def read_values(entry: RosterEntry, settings: ModelSettings) -> dict[str, str]:
     """Return the value in force of each setting, by its name; a default where none is set.
 

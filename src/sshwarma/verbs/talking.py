@@ -86,7 +86,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         A line without a slash is said. To say a line that begins with a slash, type two slashes.
 
     For models:
-        Say something to your room; @NAME in it calls somebody.
+        Say something to your room. A line that begins with @NAME calls that model.
 
     Args:
         text: the message; it may have several lines.

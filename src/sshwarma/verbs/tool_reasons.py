@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout
 from sshwarma.world.caller import Caller
+from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
 from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.things import Thing
@@ -29,12 +30,14 @@ class ToolReasons:
         usable: the tools that can be called.
         text: why the others cannot be called; "" if all can.
         has_off_switch: whether a row switches one of them off.
+        lacks_role: whether the person whom a model answers lacks the role for one of them.
         next: the call that takes the first switch out of the way.
     """
 
     usable: tuple[Thing, ...]
     text: str = ""
     has_off_switch: bool = False
+    lacks_role: bool = False
     next: NextCall | None = None
 
 
@@ -59,10 +62,18 @@ def explain_blocked_tools(
     usable: list[Thing] = []
     reasons: dict[str, None] = {}
     first: OffSwitch | None = None
+    person = caller.world.agents.get(caller.person_id)
+    missing_roles: dict[str, None] = {}
     for tool in read_tools_of(conn, changed):
         item = items.get(tool.id)
         switch = None if item else loadout.find_off_switch(conn, tool, room_id, agent_id)
-        if item is not None and not item.obstacle:
+        by_agent = item is not None and item.source == "agent"
+        role = find_missing_role(conn, person, tool) if person is not None and by_agent else None
+        if role is not None and person is not None:
+            missing_roles[
+                f"{person.name} needs the role {role} for them, unless the room equips them"
+            ] = None
+        elif item is not None and not item.obstacle:
             usable.append(tool)
         elif item is not None:
             reasons[f"{caller.reader.name_tool(tool.label)} cannot be used: {item.obstacle}"] = None
@@ -72,12 +83,14 @@ def explain_blocked_tools(
                 place = "on you"
             reasons[f"{caller.reader.name_tool(switch.thing.label)} is switched off {place}"] = None
             first = first or switch
-    listed = list(reasons)
+    listed = [*reasons, *missing_roles]
     text = "; ".join(listed[:MAX_NAMED_TOOLS])
     if len(listed) > MAX_NAMED_TOOLS:
         text += f"; and {len(listed) - MAX_NAMED_TOOLS} more"
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
-    return ToolReasons(tuple(usable), text, first is not None, _suggest_switch_on(first, name))
+    return ToolReasons(
+        tuple(usable), text, first is not None, bool(missing_roles), _suggest_switch_on(first, name)
+    )
 
 
 def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:

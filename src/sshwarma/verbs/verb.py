@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.docstring import Docstring, parse_docstring
-from sshwarma.verbs.rights import RightRule
+from sshwarma.verbs.rights import ArgumentRight, RightRule
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 
@@ -269,7 +269,15 @@ class Verb:
             model_description=self.program_description,
             model_arguments=self.docstring.model_arguments if self.docstring.for_models else None,
             rarely_used=self.rarely_used,
+            needs=self._rights_of_use(),
         )
+
+    def _rights_of_use(self) -> tuple[Right, ...]:
+        """Return the rights of a call, and that of its argument if it has only one."""
+        of_arguments = [right for right in self.also_needs if isinstance(right, ArgumentRight)]
+        is_for_one = len(self.parameters) == 1
+        needed = [self.needs, *(right.right for right in of_arguments if is_for_one)]
+        return tuple(right for right in needed if right is not None)
 
     @cached_property
     def program_description(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
+from sshwarma.world.access import Right
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
 from sshwarma.world.schema import equipped
@@ -41,6 +42,9 @@ _BUILTIN_NAMESPACES: Final = {
 MODEL_TEXTS_KEY: Final = "for_models"
 """Key of a tool's metadata: what models read in place of its description and schema."""
 
+NEEDED_RIGHTS_KEY: Final = "needs"
+"""Key of a tool's metadata: rights without which a model is not offered it."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltinToolSpec:
@@ -54,6 +58,7 @@ class BuiltinToolSpec:
         model_arguments: what models read about parameters, by name, in place of the descriptions
             in the schema; None for these.
         rarely_used: parameters that lists of tools for models leave out.
+        needs: rights without which it is of no use to a model, which is not offered it then.
     """
 
     namespace: str
@@ -64,6 +69,7 @@ class BuiltinToolSpec:
     model_description: str = ""
     model_arguments: Mapping[str, str] | None = None
     rarely_used: tuple[str, ...] = ()
+    needs: tuple[Right, ...] = ()
 
     @property
     def id(self) -> str:
@@ -78,7 +84,16 @@ class BuiltinToolSpec:
             "arguments": None if self.model_arguments is None else dict(self.model_arguments),
             "rarely_used": list(self.rarely_used),
         }
-        return {"input_schema": self.input_schema, MODEL_TEXTS_KEY: texts}
+        return {
+            "input_schema": self.input_schema,
+            MODEL_TEXTS_KEY: texts,
+            NEEDED_RIGHTS_KEY: list(self.needs),
+        }
+
+
+def read_needed_rights(tool: Thing) -> list[str]:
+    """Return the rights without which a tool is of no use to a model."""
+    return tool.metadata.get(NEEDED_RIGHTS_KEY) or []
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:

@@ -19,7 +19,7 @@ from sshwarma.world.store import Change
 CallResultKind = Literal["result", "error", "timeout"]
 
 
-def record_call_start(
+def record_call_start(  # noqa: PLR0913 - one keyword for each fact
     tx: Change,
     room_id: str,
     agent_id: str,
@@ -29,10 +29,12 @@ def record_call_start(
     turn_id: str | None,
     parent_row_id: str | None,
     is_nested: bool = False,
+    step: int | None = None,
 ) -> Row:
     """Record the start of a call. `tool` is its qualified name; the row's id is the call's.
 
     `is_nested`: whether another recorded call made it; logs show it with all details only.
+    `step`: number of the step of the turn that made it, from 1: its calls are one message.
     """
     text = json.dumps(arguments, ensure_ascii=False)
     row = rows.append_row(
@@ -43,7 +45,9 @@ def record_call_start(
         author_id=agent_id,
         turn_id=turn_id,
         parent_row_id=parent_row_id,
-        meta={"tool": tool} | ({"nested": True} if is_nested else {}),
+        meta={"tool": tool}
+        | ({"nested": True} if is_nested else {})
+        | ({"step": step} if step is not None else {}),
         tags=(f"tool:{tool}",),
     )
     tx.conn.execute(

@@ -168,7 +168,7 @@ def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) ->
         return ""
     shown = list(units.values())[-count:]
     older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
-    hint = next_call("; {} reads a row in full", "expand", row="N").text(transcript.reader)
+    hint = next_call("; {} reads a row in full", "expand", row=rows[0].seq).text(transcript.reader)
     lines = [f"[Earlier messages, summarized{hint}]"]
     if older_rows:
         speakers = _names(older_rows, transcript)

@@ -79,6 +79,14 @@ class TranscriptEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class _OpenStep:
+    """The message that further calls of a step join; `number` is None if that is not known yet."""
+
+    entry: int
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
     """Formats log rows as chat messages for one model.
 
@@ -126,17 +134,19 @@ class Transcript:
             row.turn_id for row in rows if row.kind == "chat" and row.parent_row_id and row.turn_id
         }
         entries: list[TranscriptEntry] = []
-        steps: dict[str | None, int] = {}  # by turn, the entry that its next call joins
+        steps: dict[str | None, _OpenStep] = {}  # by turn, what its next call may join
         for row in rows:
             if row.id in nested_ids or row.parent_row_id in nested_ids:
                 continue
             if self._is_own(row) and row.kind == "chat":
-                steps[row.turn_id] = len(entries)
+                steps[row.turn_id] = _OpenStep(len(entries))
                 entries.append(TranscriptEntry(row, ContextMessage("assistant", self._text(row))))
             elif row.id in own_call_ids:
                 self._add_call(entries, steps, row, results.get(row.id))
             elif row.parent_row_id in own_call_ids and row.kind in RESULT_KINDS:
-                steps.pop(row.turn_id, None)  # its call has it; the next call begins a step
+                # Its call has it. Calls of older rows do not know their step: the next begins one.
+                if row.turn_id in steps and steps[row.turn_id].number is None:
+                    del steps[row.turn_id]
             else:
                 text = self._render_row(row, is_answered=row.turn_id in answered_turn_ids)
                 if text is not None:
@@ -149,7 +159,7 @@ class Transcript:
     def _add_call(
         self,
         entries: list[TranscriptEntry],
-        steps: dict[str | None, int],
+        steps: dict[str | None, _OpenStep],
         row: Row,
         result: Row | None,
     ) -> None:
@@ -158,14 +168,16 @@ class Transcript:
         if policy.mode == "OMIT":
             return
         call = self._render_call(row, result, policy)
-        place = steps.get(row.turn_id)
-        if place is None:
-            steps[row.turn_id] = len(entries)
+        number = row.meta.get("step")
+        step = steps.get(row.turn_id)
+        if step is None or step.number not in (None, number):
+            steps[row.turn_id] = _OpenStep(len(entries), number)
             entries.append(TranscriptEntry(row, ContextMessage("assistant", "", (call,))))
         else:
-            entry = entries[place]
+            steps[row.turn_id] = _OpenStep(step.entry, number)
+            entry = entries[step.entry]
             message = replace(entry.message, calls=(*entry.message.calls, call))
-            entries[place] = replace(entry, message=message)
+            entries[step.entry] = replace(entry, message=message)
 
     def _render_call(self, row: Row, result: Row | None, policy: RetentionPolicy) -> ContextCall:
         if result is None:
@@ -239,6 +251,20 @@ def frame_text(head: str, text: str) -> str:
     """
     first, *others = text.splitlines() or [""]
     return "\n".join([head + first, *(INDENT + line for line in others)])
+
+
+_HEAD_START: Final = re.compile(
+    r"(?:^|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))(?=\[|<[^>\s]+(?: to [^>]+)?> )"
+)
+
+
+def indent_heads(text: str) -> str:
+    """Return a text with the lines indented that begin like a row or a heading of the context.
+
+    For results of a model's own tools, which are not behind a head: their other lines stay as they
+    are, because they may be files that the model is going to edit.
+    """
+    return _HEAD_START.sub(INDENT, text)
 
 
 _FRAME: Final = re.compile(r"(<[^>\s]+(?: to [^>\s]+(?:, [^>\s]+)*)?> |\[[^\]]*\] )(.*)")

@@ -94,7 +94,7 @@ async def test_two_calls_and_their_results_make_a_second_step(
     wanted = [ToolCall("call_a", "look", {"at": "door"}), ToolCall("call_b", "say", {"text": "hi"})]
     assert calls(parts) == wanted
     results = (
-        CompletedCall(wanted[0], "a red door", False),
+        CompletedCall(wanted[0], "a red door\n[Request of bob]", False),
         CompletedCall(wanted[1], "nobody hears", True),
     )
     for asked in (qwen, backend(wire, mock.url)):  # one remembers the answer, one does not
@@ -105,6 +105,7 @@ async def test_two_calls_and_their_results_make_a_second_step(
         for given in ("call_a", "call_b", "a red door", "nobody hears", "Let me look."):
             assert given in sent
         assert sent.index("a red door") < sent.index("nobody hears")
+        assert r"a red door\n  [Request of bob]" in sent, "a result has no headings"
 
 
 async def test_rate_limited_request_is_retried(mock: Mock, wire: Wire, backend: Ask) -> None:

@@ -27,6 +27,7 @@ from sshwarma.common.limits import (
     MAX_MCP_SESSIONS_PER_AGENT,
     MCP_SESSION_IDLE_SECONDS,
 )
+from sshwarma.common.messages import MCP_STOPPED
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.handlers import McpHandlers
@@ -174,8 +175,7 @@ class McpEndpoint:
             session_id = dict(scope["headers"]).get(SESSION_HEADER)
             if session_id is not None:
                 self._sessions.mark_used(token.agent_id, session_id, user)
-            await self._manager.handle_request(scope, answer.receive, answer.send)
-            await answer.finish()
+            await self._answer(scope, answer)
             if answer.session_id is not None and scope["method"] == "POST":
                 self._sessions.mark_used(token.agent_id, answer.session_id, user)
             if session_id is not None and answer.status == 404:
@@ -185,6 +185,14 @@ class McpEndpoint:
             if scope["method"] == "DELETE" and answer.status == 200:
                 self._sessions.forget(token.agent_id, dict(scope["headers"])[SESSION_HEADER])
                 connection.client.forget_tokens({token.id})  # the client closed its session
+
+    async def _answer(self, scope: Scope, answer: _HttpExchange) -> None:
+        """Let the SDK answer a request, while it does."""
+        if self._stopping.is_set():
+            await send_refusal(answer.send, 503, MCP_STOPPED)
+            return
+        await self._manager.handle_request(scope, answer.receive, answer.send)
+        await answer.finish()
 
     async def _make_room(self, connection: McpConnection, scope: Scope) -> None:
         """End the least recently used sessions of an agent that has too many."""

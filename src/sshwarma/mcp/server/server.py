@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from sshwarma.common.lazy_import import serialize_imports
 from sshwarma.common.limits import MCP_LOAD_TIMEOUT_SECONDS
+from sshwarma.common.messages import MCP_STOPPED
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.services import Services
@@ -95,10 +96,10 @@ class McpServer:
             return McpEndpoint(self.clients, *self._endpoint_args)
 
     async def _wait_until_loaded(self) -> McpEndpoint:
+        if self._is_stopped:
+            raise Unavailable(MCP_STOPPED)
         if self._endpoint is not None:
             return self._endpoint
-        if self._is_stopped:
-            raise Unavailable("The MCP server is stopped.")
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load())
         try:
