@@ -217,3 +217,45 @@ def test_limits_come_from_the_settings() -> None:
     plain = ModelSettings(name="a", kind="openai", model="m")
     assert BudgetLimits().turn_steps == plain.turn_steps
     assert BudgetLimits().turn_seconds == plain.turn_seconds
+
+
+def share_day(day_tokens: int, count: int) -> tuple[UsageTotal, list[TurnBudget]]:
+    """Budgets of turns at the same time, of one model."""
+    today = UsageTotal()
+    limits = BudgetLimits(day_tokens=day_tokens)
+    return today, [TurnBudget(limits, lambda: today) for _ in range(count)]
+
+
+def test_turns_at_the_same_time_share_the_tokens_of_the_day() -> None:
+    today, turns = share_day(20_000, 20)
+    answering = []
+    for turn in turns:
+        turn.begin_step()
+        try:
+            turn.plan_step(9_000, 500)
+        except BudgetExceeded as error:
+            assert "of 20000 are left for today (UTC)" in str(error)
+        else:
+            answering.append(turn)
+    assert len(answering) == 2
+    for turn in answering:
+        turn.add_usage(TokenUsage(9_000, 10))
+    assert (today.tokens, today.reserved) == (18_020, 0)
+
+
+async def test_reserved_tokens_are_free_again_when_a_turn_ends() -> None:
+    today, (first, second) = share_day(20_000, 2)
+    first.begin_step()
+    first.plan_step(15_000, 500)
+    second.begin_step()
+    with pytest.raises(BudgetExceeded, match="request has about 15000 tokens, and 4500 of 20000"):
+        second.plan_step(15_000, 500)
+
+    async def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await first.run_with_timeout(fail())
+    assert today.reserved == 0
+    second.plan_step(15_000, 500)
+    assert second.is_last_step, "there is no room for another"

@@ -50,7 +50,7 @@ async def test_stored_text_of_an_agent_is_limited_by_the_hour(bob: Someone) -> N
         await do(bob, "x" * 16_000)
     error = await refused(bob, "/put me:big = " + "x" * 30_000)
     assert isinstance(error, RateLimited)
-    assert error.message == "You have stored 1 MiB of text in an hour, the limit."
+    assert error.message == "You can store at most 1 MiB of text in an hour."
     assert 1 <= error.retry_after_seconds <= 60
     await do(bob, "short")
 

@@ -51,6 +51,10 @@ def test_offered_server_is_available_in_the_room_while_connected(
         his.wait_for(f"✓ {space}:read_graph")
         bob.does("join lobby")
         assert tools(bob) == set()
+        assert space not in bob.run("namespaces").out
+        assert space not in bob.run(f"find {space}").out
+        assert f"Unknown namespace {space}" in bob.run(f"namespace show {space}").err
+        assert f"Unknown namespace {space}" in bob.run(f"load {space}").err
         twice = offer(alice, space, command=("cat",))
         _, said = twice.communicate(timeout=30)
         assert b"is already offered here" in said

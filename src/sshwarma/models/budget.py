@@ -74,11 +74,17 @@ class BudgetLimits:
 
 @dataclass(slots=True)
 class UsageTotal:
-    """Total tokens and US dollars; `unpriced` counts answers of unknown price."""
+    """Total tokens and US dollars.
+
+    Attributes:
+        unpriced: number of answers of unknown price.
+        reserved: tokens that steps in progress will probably use.
+    """
 
     tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    reserved: int = 0
 
     def add(self, spent: TokenUsage) -> None:
         """Add the tokens and the cost of one step."""
@@ -98,6 +104,7 @@ class TurnBudget:
     step_start_tokens: int = 0  # tokens of the turn before the step that has begun
     last_step_tokens: int = 0  # tokens of the step before it
     is_last_step: bool = False  # whether the model must answer in this step
+    _reservation: tuple[UsageTotal, int] | None = None  # of the step in progress
 
     def begin_step(self) -> None:
         """Count another step.
@@ -116,33 +123,68 @@ class TurnBudget:
     def plan_step(self, request_tokens: int, answer_tokens: int) -> None:
         """Decide whether the step that has begun is the last one: the model must answer now.
 
-        It is if the tokens of the turn do not suffice for it and for another one, which sends what
-        this one sends, the calls and their results. Sets `is_last_step`.
+        It is if the tokens of the turn or of the day do not suffice for it and for another one,
+        which sends what this one sends, the calls and their results. Sets `is_last_step`. The
+        step's tokens are reserved until its usage is known, so that turns at the same time do not
+        use the same tokens of the day.
 
         Args:
             request_tokens: Estimated tokens of the request; 0 if the backend reads no context.
             answer_tokens: Tokens that an answer needs.
 
         Raises:
-            BudgetExceeded: if the first request alone exceeds the tokens of the turn.
+            BudgetExceeded: if the first request alone exceeds the tokens of the turn, or any
+                request those that are left of the day.
         """
+        self._release()
         self.is_last_step = self.steps >= self.limits.turn_steps
         left = self.left_tokens
         if left is None:
             return
-        if self.steps == 1 and request_tokens >= left:
-            text = f"does not answer: its request has about {request_tokens} tokens, and one turn"
-            raise self.limits.make_error(f"{text} may have {left}", "turn_tokens")
+        self._check_request(request_tokens)
+        self._reserve(request_tokens + answer_tokens if request_tokens else 0)
         # A provider may count more than the estimate: the step before shows that.
         needed = max(request_tokens + answer_tokens if request_tokens else 0, self.last_step_tokens)
         added = MIN_CALL_TOKENS if request_tokens else 0
         self.is_last_step = self.is_last_step or left < 2 * needed + added
 
+    def _check_request(self, tokens: int) -> None:
+        in_turn, today = self._left_in_turn, self._left_today
+        size = f"its request has about {tokens} tokens"
+        if self.steps == 1 and in_turn is not None and tokens >= in_turn:
+            text = f"does not answer: {size}, and one turn may have {in_turn}"
+            raise self.limits.make_error(text, "turn_tokens")
+        if tokens and today is not None and tokens >= today:
+            text = f"{size}, and {today} of {self.limits.day_tokens} are left for today (UTC)"
+            prefix = "does not answer:" if self.steps == 1 else "was stopped:"
+            raise self.limits.make_error(f"{prefix} {text}", "day_tokens")
+
+    def _reserve(self, tokens: int) -> None:
+        today = self.day_usage()
+        today.reserved += tokens
+        self._reservation = (today, tokens)
+
+    def _release(self) -> None:
+        if self._reservation is not None:
+            day, tokens = self._reservation
+            day.reserved -= tokens
+            self._reservation = None
+
     @property
     def left_tokens(self) -> int | None:
-        """Tokens that are left of those of the turn; None without a limit."""
+        """Tokens that are left of those of the turn and of the day; None without a limit."""
+        left = [tokens for tokens in (self._left_in_turn, self._left_today) if tokens is not None]
+        return min(left, default=None)
+
+    @property
+    def _left_in_turn(self) -> int | None:
         limit = self.limits.turn_tokens
         return None if limit is None else max(0, limit - self.turn_usage.tokens)
+
+    @property
+    def _left_today(self) -> int | None:
+        limit, today = self.limits.day_tokens, self.day_usage()
+        return None if limit is None else max(0, limit - today.tokens - today.reserved)
 
     def make_end_error(self) -> BudgetExceeded:
         """Build the error for a turn that goes on after its last step."""
@@ -189,6 +231,7 @@ class TurnBudget:
 
     def add_usage(self, used: TokenUsage) -> None:
         """Add the usage of a step; the next step checks the limits."""
+        self._release()
         self.turn_usage.add(used)
         self.day_usage().add(used)
 
@@ -204,6 +247,8 @@ class TurnBudget:
         except TimeoutError:
             if not limit.expired():
                 raise
+        finally:
+            self._release()
         seconds = self.limits.turn_seconds
         text = f"was stopped after {seconds:g} s, the time limit of one turn"
         raise self.limits.make_error(text, "turn_seconds")

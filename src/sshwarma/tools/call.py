@@ -12,6 +12,7 @@ import structlog
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
+    count_arguments,
     count_nested_call,
     find_caller_off_switch,
     find_unequipped_tool,
@@ -140,8 +141,10 @@ class Tools:
             raise checked_call.outcome
         if stack is not None and stack.is_trial:
             return await self._run_in_trial(caller, checked_call)
-        if place is not None:
-            await place.wait_to_begin()
+        place = place or CallPosition()
+        if turn_id is None:  # a turn has a budget of tokens
+            count_arguments(caller, checked_call.arguments)
+        await place.wait_to_begin()
         call = await self._world.change(
             lambda tx: calls.record_call_start(
                 tx,
@@ -152,17 +155,15 @@ class Tools:
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
                 is_nested=stack is not None and stack.row_id is not None,
-                step=place.step if place is not None else None,
+                step=place.step,
             )
         )
-        if place is not None:
-            place.mark_begun()
+        place.mark_begun()
         start = time.monotonic()
         try:
             kind, result, nested_calls = await self._run_recorded(caller, call, checked_call)
             seconds = time.monotonic() - start
-            if place is not None:
-                await place.wait_to_end()
+            await place.wait_to_end()
         except asyncio.CancelledError:
             await asyncio.shield(
                 self._record_ending(
@@ -173,7 +174,10 @@ class Tools:
                 )
             )
             raise
-        return await self._record_ending(call, kind, result, seconds, nested_calls)
+        outcome = await self._record_ending(call, kind, result, seconds, nested_calls)
+        if turn_id is None:
+            caller.count_text(len(outcome.text.encode()), is_stored=True)
+        return outcome
 
     async def _run_in_trial(self, caller: Caller, call: _CheckedCall) -> CallOutcome:
         """Run a call of a tool that is being tested, without recording it."""

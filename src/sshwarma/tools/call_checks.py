@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -24,6 +26,15 @@ def find_unequipped_tool(
     if tool is None:
         return None
     return tool.label if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
+
+
+def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:
+    """Count the arguments of a call, which its row keeps.
+
+    Raises:
+        RateLimited: if the agent has stored too much text in the last hour.
+    """
+    caller.count_text(len(json.dumps(arguments, ensure_ascii=False).encode(errors="replace")))
 
 
 def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:

@@ -11,10 +11,10 @@ class CallPosition:
     A call that cannot be made still has to `release`.
 
     Attributes:
-        step: number of the step of the turn that makes the calls, from 1.
+        step: number of the step of the turn that makes the calls, from 1; None outside a turn.
     """
 
-    def __init__(self, step: int, before: CallPosition | None = None) -> None:
+    def __init__(self, step: int | None = None, before: CallPosition | None = None) -> None:
         self.step = step
         self._before = before
         self._recorded = asyncio.Event()

@@ -357,13 +357,15 @@ class Caller:
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
-    def count_text(self, size: int) -> None:
-        """Count bytes of text that the caller is about to store for good.
+    def count_text(self, size: int, *, is_stored: bool = False) -> None:
+        """Count bytes of text that the caller is about to store for good, or that are stored.
 
         Raises:
-            RateLimited: if the agent has stored too much in the last hour.
+            RateLimited: if the agent has stored too much in the last hour; not for what is stored.
         """
-        self.world.text_volume.take(self.agent.id, size, self.limits.text_mib_per_hour)
+        volume = self.world.text_volume
+        count = volume.charge if is_stored else volume.take
+        count(self.agent.id, size, self.limits.text_mib_per_hour)
 
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.

@@ -93,7 +93,12 @@ def read_metadata_words(thing: Thing, field: str) -> tuple[str, ...]:
 
 
 def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namespace]:
-    """Every live namespace, by its dotted name; of rooms only the one given, if it has tools."""
+    """Every live namespace, by its dotted name.
+
+    Of rooms, and of what is offered in them, only that of the one given: what is in a room may be
+    known, and called, in that room alone.
+    """
+    in_rooms = select(things_table.c.id).where(things_table.c.kind == "room")
     tool = things_table.alias("tool")
     tool_count = (
         select(func.count())
@@ -111,6 +116,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
             things_table.c.deleted_at.is_(None),
             things_table.c.id.not_in(_PLAIN_CONTAINERS),
             (things_table.c.kind != "room") | (things_table.c.id == room_id),
+            things_table.c.parent_id.not_in(in_rooms) | (things_table.c.parent_id == room_id),
         )
         .order_by(things_table.c.qualified_name, things_table.c.name)
         .limit(MAX_LISTED_NAMESPACES)

@@ -29,14 +29,22 @@ class TextVolume:
         Raises:
             RateLimited: if they are more than it may store now; they are not counted.
         """
-        rate = mib_per_hour * MIB / SECONDS_PER_HOUR
-        bucket = self._buckets.get(agent_id)
-        if bucket is None:
-            bucket = self._buckets[agent_id] = TokenBucket(rate, mib_per_hour * MIB, self._clock)
+        bucket = self._find_bucket(agent_id, mib_per_hour)
         if not bucket.try_take(size):
             wait = max(1.0, bucket.wait_for(size))
             raise RateLimited(
-                f"You have stored {mib_per_hour} MiB of text in an hour, the limit.",
+                f"You can store at most {mib_per_hour} MiB of text in an hour.",
                 retry_after_seconds=wait,
                 hint=f"Wait {wait:.0f} s.",
             )
+
+    def charge(self, agent_id: str, size: int, mib_per_hour: int) -> None:
+        """Count `size` bytes that are stored already, such as a tool's result: never refused."""
+        self._find_bucket(agent_id, mib_per_hour).take(size)
+
+    def _find_bucket(self, agent_id: str, mib_per_hour: int) -> TokenBucket:
+        bucket = self._buckets.get(agent_id)
+        if bucket is None:
+            rate = mib_per_hour * MIB / SECONDS_PER_HOUR
+            bucket = self._buckets[agent_id] = TokenBucket(rate, mib_per_hour * MIB, self._clock)
+        return bucket

@@ -1,0 +1,23 @@
+"""What calls of tools store counts toward the hour's text, as what is said does."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.services import services_of
+from sshwarma.world.errors import RateLimited
+from support.people import Someone, do, everything
+
+
+async def test_arguments_and_results_of_calls_are_counted(alice: Someone, bob: Someone) -> None:
+    bob.limits = bob.limits.model_copy(update={"text_mib_per_hour": 1})
+    tools = services_of(bob.caller).tools
+    long = "x" * 500_000
+    for _ in range(2):  # refused by the verb, and recorded with its arguments
+        outcome = await tools.call(bob.caller, "sshwarma:note", {"text": long})
+        assert outcome.ending == "error"
+    before = await everything(bob.world)
+    with pytest.raises(RateLimited, match="at most 1 MiB of text in an hour"):
+        await tools.call(bob.caller, "sshwarma:note", {"text": long})
+    assert await everything(bob.world) == before
+    await do(alice, "/say others are not concerned")
