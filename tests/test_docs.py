@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,13 @@ from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
-from sshwarma.verbs.registry import VerbOptions, find_entry, verb, verb_names  # noqa: E402
+from sshwarma.verbs.registry import (  # noqa: E402
+    VerbOptions,
+    every_verb,
+    find_entry,
+    verb,
+    verb_names,
+)
 from sshwarma.world.errors import WorldError  # noqa: E402
 from sshwarma.world.migrate import newest_schema_file  # noqa: E402
 
@@ -123,7 +129,7 @@ def test_contributing_page_says_how_a_right_is_declared() -> None:
     text = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = text.partition("## Add a verb")[2].partition("\n## ")[0]
     for name in ("needs", "also_needs", "scope", "section", "examples"):
-        assert name in VerbOptions.__annotations__ or name in signature(verb).parameters
+        assert name in VerbOptions.__annotations__ or name in inspect.signature(verb).parameters
         assert f"`{name}`" in section, name
     tables = (TOP / "tests" / "verbs" / "test_rights.py").read_text(encoding="utf-8")
     for name in ("NEEDS", "REFUSED_IN_A_WORLD_OF_OTHERS"):
@@ -152,6 +158,28 @@ def test_every_row_of_the_where_page_names_a_file() -> None:
     assert len(rows) >= 36
     for _, question, files, _ in rows:
         assert NAMED_FILE.search(files), question
+
+
+def test_where_page_names_the_file_that_declares_a_verb() -> None:
+    text = (TOP / "docs" / "where.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")][2:]
+    verbs = {verb.name: verb for verb in every_verb()}
+    checked = 0
+    for _, question, files, _ in rows:
+        if not question.startswith(" `/"):
+            continue
+        for words in re.findall(r"`/([a-z ]+?)(?: [A-Z@].*?)?`", question):
+            verb = verbs.get(words) or next(
+                (one for name, one in verbs.items() if words.startswith(f"{name} ")), None
+            )
+            if verb is None:
+                family = [one for name, one in verbs.items() if name.startswith(f"{words} ")]
+                assert family, f"/{words} is no verb"
+                verb = family[0]
+            place = Path(inspect.unwrap(verb.run).__code__.co_filename)
+            assert f"`{place.parent.name}/{place.name}`" in files, f"/{words}: {files}"
+            checked += 1
+    assert checked >= 12
 
 
 def test_architecture_page_is_short_enough() -> None:

