@@ -126,7 +126,7 @@ class Hub(ToolProvider):
             return
         async with self.pool.lock_for(name):
             server = await self.find(name)
-            if server.metadata.get("origin") == "settings":
+            if server_records.is_from_settings(server):
                 raise Conflict(
                     f"{name} is in the settings file and would return at the next start.",
                     hint=next_call("Turn it off with {}.", "mcp disable", name=name),
@@ -275,7 +275,7 @@ def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thin
             log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
     server_records.remove_offers(tx)
     for server in server_records.list_servers(tx.conn):
-        if server.metadata.get("origin") == "settings" and server.name not in names:
+        if server_records.is_from_settings(server) and server.name not in names:
             server_records.remove_server(tx, server)
     servers = server_records.list_servers(tx.conn)
     if servers:
