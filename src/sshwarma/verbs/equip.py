@@ -39,11 +39,11 @@ from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_equip_role, may_equip_itself
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.ids import HOME_ID
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -297,9 +297,7 @@ def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: l
 
 
 def _is_always_on(thing: Thing) -> bool:
-    return thing.id == GLOBAL_NAMESPACE or (
-        thing.kind == "tool" and thing.parent_id == GLOBAL_NAMESPACE
-    )
+    return thing.id == GLOBAL_ID or (thing.kind == "tool" and thing.parent_id == GLOBAL_ID)
 
 
 def _find_tools_on_through_namespace(

@@ -35,9 +35,9 @@ from sshwarma.verbs.tool_reasons import (
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, namespaces
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.reader import Hint, NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
@@ -261,7 +261,7 @@ async def unload(
         off: switch it off there, even if it is loaded elsewhere.
     """
     space = await _find_namespace(caller, room)
-    if space.thing.id == GLOBAL_NAMESPACE:
+    if space.thing.id == GLOBAL_ID:
         note = "global is always loaded; its tools stay."
         return LoadResult(space.id, context, loaded=True, changed=(), tools=(), note=note)
     context_thing = await find_context(caller, context)

@@ -1,6 +1,7 @@
 """Access of one asker to SQL: a connection that is restricted to their rooms and bags.
 
-Uses only the standard library, because `report_worker` imports it. Two lines of defence:
+Imports only constants and the standard library, because `report_worker` imports it. Two lines of
+defence:
 
 - **Gates.** For the asker, `rows` or `things` is a temporary view over the table of that name, for
   the rooms and bags they may look into. The reporting views are created again over those, from
@@ -21,6 +22,8 @@ import secrets
 import sqlite3
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
 
 MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, instead of for every joined row."""
@@ -112,7 +115,7 @@ _COLUMN_REPLACEMENTS: Final = {
 }
 
 PUBLIC_CONTAINERS: Final = (
-    "internal", "global", "mcps", "toolsets", "skills", "projects", "defaults",
+    *BUILTIN_NAMESPACES, "mcps", "toolsets", "skills", "projects", DEFAULTS_ID,
 )  # fmt: skip
 """Containers of the world that are open to everybody."""
 
@@ -192,7 +195,7 @@ class RestrictedDatabase:
             )
 
         fill("logs", question["logs"])
-        fill("contexts", [*question["logs"], question["agent"], "defaults"])
+        fill("contexts", [*question["logs"], question["agent"], DEFAULTS_ID])
         fill("bags", list(PUBLIC_CONTAINERS))
         database.execute(_FILL_VISIBLE_THINGS)
 
