@@ -122,7 +122,7 @@ async def act_and_compare(alice: Someone, line: str) -> None:
         case _:
             message = render_plain(draw_result(result))
             if line.endswith("on") and on != TOOLS:
-                assert "stays switched off" in message
+                assert "is still switched off" in message
     listed = {item.id: item for item in (await do(alice, "/namespaces")).namespaces}
     assert listed["git"].loaded is bool(on & OWN)
 
@@ -227,7 +227,7 @@ async def test_auto_load_after_an_unload_names_where_it_stays_off(
     await do(alice, "/namespace set git auto_load off")
     told = await do(alice, "/namespace set git auto_load on")
     assert told.text == (
-        "auto_load of git is now: on. It stays switched off, in whole or in part: on bob."
+        "auto_load of git is now: on. It is still switched off, fully or partly, on bob."
     )
     assert await callable_tools(bob) == set()
     assert await callable_tools(alice) == TOOLS

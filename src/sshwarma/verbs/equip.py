@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
 from sshwarma.common.near_names import suggest_near_names
-from sshwarma.common.shorten import shorten_text
+from sshwarma.common.shorten import join_with_rest, shorten_text
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
     Arg,
@@ -322,11 +322,8 @@ def notify_room(
     """
     if context.id != caller.room_id or not changed:
         return
-    labels = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
-    suffix = (
-        f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
-    )
-    caller.append_notice(tx, f"{action} {labels}{suffix}")
+    labels = join_with_rest([thing.label for thing in changed], MAX_NOTICE_NAMES)
+    caller.append_notice(tx, f"{action} {labels}")
 
 
 def _make_equip_result(

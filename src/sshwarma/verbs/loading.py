@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
@@ -85,8 +86,8 @@ def draw_load_result(result: LoadResult, reader: Reader) -> Block:
         lines.append(
             line("Its tools: ", *join_names(result.tools[:MAX_NAMED_TOOLS], "tool"), hang=2)
         )
-        if len(result.tools) > MAX_NAMED_TOOLS:
-            lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
+        if rest := count_rest(len(result.tools) - MAX_NAMED_TOOLS):
+            lines.append(line(("dim", rest)))
     if result.note:
         text = add_next_call(result.note, result.next, reader)
         lines.insert(0 if not result.changed else len(lines), line(("warn", text), hang=2))

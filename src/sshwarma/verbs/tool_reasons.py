@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout
 from sshwarma.world.caller import Caller
@@ -72,10 +73,7 @@ def explain_blocked_tools(
                 place = "on you"
             reasons[f"{caller.reader.name_tool(switch.thing.label)} is switched off {place}"] = None
             first = first or switch
-    listed = list(reasons)
-    text = "; ".join(listed[:MAX_NAMED_TOOLS])
-    if len(listed) > MAX_NAMED_TOOLS:
-        text += f"; and {len(listed) - MAX_NAMED_TOOLS} more"
+    text = join_with_rest(list(reasons), MAX_NAMED_TOOLS, separator="; ")
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
     return ToolReasons(tuple(usable), text, first is not None, _suggest_switch_on(first, name))
 
@@ -151,6 +149,4 @@ def _describe_reasons(
 
 
 def _join_tool_names(items: Sequence[LoadoutItem], reader: Reader) -> str:
-    names = ", ".join(reader.name_tool(item.thing.label) for item in items[:MAX_NAMED_TOOLS])
-    excess = len(items) - MAX_NAMED_TOOLS
-    return f"{names} and {excess} more" if excess > 0 else names
+    return join_with_rest([reader.name_tool(item.thing.label) for item in items], MAX_NAMED_TOOLS)
