@@ -300,6 +300,7 @@ def test_worker_imports_little_of_the_program(tmp_path: Path) -> None:
         "sshwarma.common",
         "sshwarma.common.confine",
         "sshwarma.common.limits",
+        "sshwarma.common.units",
         "sshwarma.terminal",
         "sshwarma.terminal.image_worker",
         "sshwarma.terminal.picture",

@@ -23,7 +23,7 @@ import structlog
 from sshwarma.common.limits import LOCAL_MODEL_START_SECONDS
 from sshwarma.common.processes import end_launched, launcher_command
 from sshwarma.common.shorten import shorten_text
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, find_model_file
 from sshwarma.models.secrets import Secret
@@ -191,7 +191,7 @@ async def _read_log(process: Process, lines: deque[str]) -> None:
     """Keep the last lines that the process writes to stderr."""
     assert process.stderr is not None  # noqa: S101 - for mypy
     rest = b""
-    while chunk := await process.stderr.read(65_536):
+    while chunk := await process.stderr.read(64 * KIB):
         *whole, rest = (rest + chunk).split(b"\n")
         rest = rest[-4_096:]
         lines.extend(line.decode("utf-8", "replace")[:500] for line in whole if line.strip())

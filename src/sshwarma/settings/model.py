@@ -16,6 +16,7 @@ from sshwarma.common.limits import (
     MAX_MODEL_ROOMS,
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
 
@@ -144,10 +145,10 @@ class ModelSettings(SettingsSection):
         "", max_length=20_000, description="System prompt of this model."
     )
     first_token_seconds: float = Field(
-        60, gt=0, le=3600, description="Timeout for the first token, in seconds."
+        60, gt=0, le=HOUR_SECONDS, description="Timeout for the first token, in seconds."
     )
     stall_seconds: float = Field(
-        60, gt=0, le=3600, description="Timeout between two parts of an answer, in seconds."
+        60, gt=0, le=HOUR_SECONDS, description="Timeout between two parts of an answer, in seconds."
     )
     turn_steps: int = Field(
         DEFAULT_TURN_STEPS,
@@ -158,7 +159,7 @@ class ModelSettings(SettingsSection):
     turn_seconds: float = Field(
         DEFAULT_TURN_SECONDS,
         gt=0,
-        le=86_400,
+        le=DAY_SECONDS,
         description="Timeout of one turn, tools included, in seconds.",
     )
     turn_tokens: int | None = Field(

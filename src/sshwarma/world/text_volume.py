@@ -9,11 +9,10 @@ from typing import Final
 from cachetools import LRUCache
 
 from sshwarma.common.rate_limit import TokenBucket
-from sshwarma.common.units import MIB
+from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.world.errors import RateLimited
 
 MAX_TRACKED_AGENTS: Final = 4096
-SECONDS_PER_HOUR: Final = 3600
 
 
 class TextVolume:
@@ -29,7 +28,7 @@ class TextVolume:
         Raises:
             RateLimited: if they are more than it may store now; they are not counted.
         """
-        rate = mib_per_hour * MIB / SECONDS_PER_HOUR
+        rate = mib_per_hour * MIB / HOUR_SECONDS
         bucket = self._buckets.get(agent_id)
         if bucket is None:
             bucket = self._buckets[agent_id] = TokenBucket(rate, mib_per_hour * MIB, self._clock)

@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
     MIN_TERMINAL_ROWS,
 )
 from sshwarma.common.rate_limit import SlidingWindow
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.interfaces import Rejected
 
@@ -93,15 +93,15 @@ class AdmissionLimits:
     """Time that closing waits for the peer to read the buffered data."""
 
     # One channel.
-    send_buffer_high_bytes: int = 64 * 1024
+    send_buffer_high_bytes: int = 64 * KIB
     """Unsent bytes above which the handler's `pause` is called: a few full screens."""
-    send_buffer_low_bytes: int = 16 * 1024
+    send_buffer_low_bytes: int = 16 * KIB
     """Unsent bytes at or below which the handler's `resume` is called."""
     max_send_buffer_bytes: int = MIB
     """Unsent bytes at which the connection is closed, because its handler ignores `pause`."""
-    receive_window_bytes: int = 512 * 1024
+    receive_window_bytes: int = 512 * KIB
     """Bytes a client may send ahead while its handler has paused reading."""
-    max_command_bytes: int = 64 * 1024
+    max_command_bytes: int = 64 * KIB
     """Longest `ssh host COMMAND`; longer text comes by standard input."""
     max_env_bytes: int = 256
     """Longest environment value kept."""
