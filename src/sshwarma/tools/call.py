@@ -13,9 +13,11 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     count_nested_call,
+    explain_off_switch,
     find_caller_off_switch,
     find_unequipped_tool,
     read_error_text,
+    suggest_switch_on,
 )
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
@@ -281,17 +283,9 @@ class Tools:
                 lambda conn: find_caller_off_switch(conn, caller, label)
             )
             if label is not None and switch is not None:
-                place = "in this room" if switch.source == "room" else "on you"
-                context = "room" if switch.source == "room" else "me"
+                reason = explain_off_switch(switch, caller.reader)
                 raise NotFound(
-                    f"{spell(label)} cannot be called: {spell(switch.thing.label)} is switched off"
-                    f" {place}.",
-                    hint=next_call(
-                        "{} switches it on.",
-                        "equip",
-                        context=context,
-                        patterns=switch.thing.label,
-                    ),
+                    f"{spell(label)} cannot be called: {reason}.", hint=suggest_switch_on(switch)
                 )
             if label is not None:
                 space = label.partition(":")[0]
