@@ -95,6 +95,11 @@ def test_deleted_room_is_restored_with_all_that_it_had(
     refusal = f"You deleted no room named {den}."
     assert refusal in bob.run(f"room restore {den}").err
     assert bob.run(f"room restore {den}").status == 1
+    nothing = f"Nothing named {den} was dropped here."
+    assert (
+        f"{nothing} Did you mean the room? /room restore {den}" in alice.run(f"restore {den}").err
+    )
+    assert bob.run(f"restore {den}").err.strip().endswith(nothing)
     alice.does(f"room restore {den}")
     look = alice.does(f"look --room {den}")
     assert "plan" in look

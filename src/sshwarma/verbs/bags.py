@@ -18,6 +18,7 @@ from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
+from sshwarma.verbs.room import suggest_room_restore
 from sshwarma.verbs.thing_completion import (
     DroppableName,
     DroppedName,
@@ -316,10 +317,9 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
         dropped = await caller.world.store.read(
             lambda conn: things.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
         )
-        near = suggest_near_names(bare, dropped)
         raise NotFound(
             f"Nothing named {shorten_name(name)} was dropped here.",
-            hint=near or next_call("{} restores a room.", "room restore", name=name),
+            hint=await suggest_room_restore(caller, bare) or suggest_near_names(bare, dropped),
         )
     name = thing.name
     await _require_bag(caller, thing.parent_id or "")
