@@ -341,9 +341,12 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         provider = self._provider_of(tool)
         if provider is None:
-            return "error", ToolResult(
-                f"{caller.reader.name_tool(tool.label)} has no provider now.", is_error=True
+            refused = Unavailable(
+                f"{caller.reader.name_tool(tool.label)} is unavailable: nothing here runs the tools"
+                f" of its namespace.",
+                hint=next_call("Details: {}", "examine", thing=tool.label),
             )
+            return "error", ToolResult(read_error_text(caller, refused), is_error=True)
         seconds = provider.timeout_seconds
         try:
             async with asyncio.timeout(seconds):

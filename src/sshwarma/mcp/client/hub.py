@@ -256,7 +256,10 @@ class Hub(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         supervisor = self.pool.get(tool.parent_id)
         if supervisor is None:
-            raise Unavailable(f"{tool.label} has no running server.")
+            raise Unavailable(
+                f"{caller.reader.name_tool(tool.label)} is unavailable: its server does not run.",
+                hint=self.unavailable_hint(tool),
+            )
         person = self.world.agents.get(caller.person_id or caller.agent.id)
         person_id = person.id if person is not None and person.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
