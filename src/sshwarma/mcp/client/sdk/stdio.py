@@ -106,7 +106,7 @@ class _RunningProgram:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
         self._process = process
         self._stdout = process.stdout
-        self._ring = log_buffer
+        self._log_buffer = log_buffer
         self._on_ended = ended
         self._from_program, self.received = anyio.create_memory_object_stream[IncomingMessage](0)
         self.outgoing, self._to_program = anyio.create_memory_object_stream[SessionMessage](0)
@@ -119,7 +119,7 @@ class _RunningProgram:
 
     async def _watch(self) -> None:
         self._on_ended(
-            await _wait_until_gone(self._process, self._reading, self._logging, self._ring)
+            await _wait_until_gone(self._process, self._reading, self._logging, self._log_buffer)
         )
         self._from_program.close()  # calls fail only now, when the reason is known
 
