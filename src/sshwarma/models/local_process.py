@@ -199,8 +199,8 @@ async def _read_log(process: Process, lines: deque[str]) -> None:
 
 def _find_reason(lines: deque[str]) -> str:
     """Return the line of llama.cpp's log that most likely says why it could not load a model."""
-    for word in ("error", "fail", "MemoryError"):
+    for word in ("error", "fail"):
         for line in lines:
-            if word.lower() in line.lower() and "Traceback" not in line:
+            if word in line.lower() and "Traceback" not in line:
                 return shorten_text(line.split("error:")[-1].strip())
     return "its process ended"
