@@ -100,7 +100,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
     if size > caller.limits.thing_bytes:
         raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
     bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
-    caller.count_text(size)
+    caller.charge_text_volume(size)
 
     def store(tx: Change) -> bool:
         thing = things.find_child(tx.conn, bag_id, plain, "data")

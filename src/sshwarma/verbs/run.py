@@ -82,7 +82,7 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         name: name of the tool, such as holler:sample.
         arguments: NAME=VALUE words, or a JSON object.
     """
-    caller.count_text(len((arguments or "").encode()))
+    caller.charge_text_volume(len((arguments or "").encode()))
     tools = services_of(caller).tools
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))

@@ -357,7 +357,7 @@ class Caller:
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
-    def count_text(self, size: int) -> None:
+    def charge_text_volume(self, size: int) -> None:
         """Count bytes of text that the caller is about to store for good.
 
         Raises:

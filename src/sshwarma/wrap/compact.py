@@ -222,10 +222,10 @@ def _quote(row: Row, transcript: Transcript) -> str:
     """Return the start of a message behind its speaker: "alice to qwen: what broke?"."""
     agents = transcript.agents
     speaker, text = split_address(agents.name_of(row.author_id), row.content, agents)
-    return f"{speaker}: {_shorten_text(text)}"
+    return f"{speaker}: {_cut_to_summary(text)}"
 
 
-def _shorten_text(text: str) -> str:
+def _cut_to_summary(text: str) -> str:
     line = " ".join(text.split())
     return (
         line

@@ -295,11 +295,11 @@ def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
     except ValueError:
         arguments = row.content
     if not isinstance(arguments, dict):
-        return {"arguments": _shorten(arguments, row.seq, reader)}
-    return {name: _shorten(value, row.seq, reader) for name, value in arguments.items()}
+        return {"arguments": _cut_argument(arguments, row.seq, reader)}
+    return {name: _cut_argument(value, row.seq, reader) for name, value in arguments.items()}
 
 
-def _shorten(value: Any, seq: int, reader: Reader) -> Any:
+def _cut_argument(value: Any, seq: int, reader: Reader) -> Any:
     if isinstance(value, str):
         return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq, reader)
     if isinstance(value, (list, dict)) and len(text := json.dumps(value)) > MAX_ARGUMENT_CHARACTERS:
