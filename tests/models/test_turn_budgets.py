@@ -71,7 +71,7 @@ async def test_answer_that_quotes_names_calls_nobody(house: House) -> None:
     assert await house.statuses() == ["completed"]
 
 
-async def test_one_question_sets_off_a_bounded_number_of_answers(house: House) -> None:
+async def test_one_question_starts_a_bounded_number_of_answers(house: House) -> None:
     names = ["amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "islet", "jade"]
 
     def everyone() -> str:
@@ -95,7 +95,7 @@ async def test_one_question_sets_off_a_bounded_number_of_answers(house: House) -
     made = await house.world.store.read(lambda conn: rows.read_tail(conn, "lobby", 200))
     answers = [row for row in made if row.kind == "chat" and row.content == everyone()]
     assert len(answers) == 8
-    assert any("one question sets off at most 8 answers" in row.content for row in made)
+    assert any("one question starts at most 8 answers" in row.content for row in made)
     turns_made = await house.world.store.read(lambda conn: turns.read_path(conn, "lobby"))
     assert len({turn.question_id for turn in turns_made}) == 1
 

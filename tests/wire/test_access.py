@@ -145,6 +145,6 @@ def test_calls_that_change_nothing_say_so(alice: Person, room: str) -> None:
     again = alice.run("portal north lobby")
     assert (again.status, again.err) == (1, "The exit north leads to lobby already.\n")
     alice.does("put plan = x", "unequip room sshwarma:*")
-    assert "Nothing of that is equipped there." in alice.does("unequip room sshwarma:*")
+    assert "None of these is equipped in this room." in alice.does("unequip room sshwarma:*")
     alice.does("note one", "note two", "note three")
     assert [entry["text"] for entry in alice.json("journal 2")["entries"]] == ["two", "three"]

@@ -39,8 +39,8 @@ INHERITED_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
 
 MAX_LOG_LINES: Final = 20
 PACKAGED_SAMPLING: Final = {"temp": 0.1, "top_p": 0.9}
-"""Sampling of the packaged model, which wanders off at llama.cpp's 0.8; its makers recommend 0.2.
-Other files bring their own, or llama.cpp's."""
+"""Sampling of the packaged model. At llama.cpp's default temperature of 0.8 it loses the topic; its
+authors recommend 0.2. Other files bring their own, or llama.cpp's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,10 +103,9 @@ class ModelSettings(SettingsSection):
     )
     profile: ProfileName | None = Field(
         None,
-        description="How much it is sent: full, or small for models up to about 8 billion"
-        " parameters, which get a short charter, examples and few tools (default: small for kind"
-        " local, for a size up to 8b in the name of a model on a server of yours, or for a context"
-        " of 8,000 tokens there; else full).",
+        description="How much it is sent: full or small. small: short rules, examples and few"
+        " tools. Default: small for kind local and, on a server of yours, for a name with at most"
+        " 8b or a context up to 8,000 tokens; otherwise full.",
     )
     tools: OfferedTools | None = Field(
         None,
@@ -123,8 +122,8 @@ class ModelSettings(SettingsSection):
     memory_mib: int | None = Field(
         None,
         ge=64,
-        description="MiB of memory of the process of a model of kind local, without its file"
-        " (default: 4,096 and twice the file).",
+        description="Memory limit of a local model's process in MiB, the mapped model file not"
+        " counted (default: 4,096 plus twice the file's size).",
     )
     seed: int | None = Field(
         None,

@@ -119,7 +119,7 @@ class LimitSettings(SettingsSection):
         8,
         ge=1,
         le=50,
-        description="Maximum number of answers that one message sets off, when models call others.",
+        description="Maximum number of answers that one message starts, when models call others.",
     )
 
 

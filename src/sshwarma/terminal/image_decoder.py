@@ -212,7 +212,7 @@ def _read_size(value: Any) -> tuple[int, int]:
 def _describe_failure(header: dict[str, Any]) -> str:
     match header["failure"]:
         case "format":
-            return "it is no PNG, JPEG, GIF or WebP file"
+            return "it is not a PNG, JPEG, GIF or WebP file"
         case "pixels":
             width, height = _read_size((header["width"], header["height"]))
             return f"it has {width:,} x {height:,} pixels, over {MAX_IMAGE_PIXELS:,}"

@@ -92,7 +92,7 @@ class NamespaceSearch:
             MAX_CACHED_INDEXES
         )
         self.embedded_queries = 0
-        """Number of queries that were compared by similarity: those that are no name."""
+        """Queries compared by similarity (all but exact names)."""
 
     @property
     def embedder(self) -> Embedder | None:

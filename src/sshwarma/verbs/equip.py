@@ -140,7 +140,8 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
     if not lines:
-        lines.append(line(("dim", "Nothing of that is equipped there.")))
+        place = describe_context(result.context)
+        lines.append(line(("dim", f"None of these is equipped {place}.")))
     if result.broken:
         lines.append(line(("warn", result.broken), hang=2))
     if result.note:

@@ -247,8 +247,8 @@ async def unload(
 ) -> LoadResult:
     """Unload a namespace.
 
-    Removes it from the equipment there. Whatever else loads it still does; off switches it off for
-    the room or agent all the same, until it is loaded there again.
+    Removes it from the equipment there. If something else loads it, it stays on. With off it is
+    switched off there until it is loaded again.
 
     For models:
         Unload a namespace (room) of tools.

@@ -162,7 +162,7 @@ class Caller:
         """Return the caller's rights in a room at the time `now` (ms).
 
         While a model answers, it may look and talk in the room in which it was called, even if it
-        is no member: as a visitor, and only what the person may who asked. A ban and a mute hold.
+        is not a member: as a visitor, and only what the person may who asked. Bans and mutes hold.
         """
         rights = room.rights_of(self.agent, now=now)
         person = self.world.agents.get(self.person_id)

@@ -115,7 +115,7 @@ def parse_direction(word: str) -> str:
     """Return the full name of a direction: `n` is north; other names are returned as they are.
 
     Raises:
-        Invalid: if it is no valid exit name.
+        Invalid: if it is not a valid exit name.
     """
     full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
     if not NAME_PATTERN.fullmatch(full):

@@ -1,4 +1,4 @@
-"""Questions: what one line of a person sets off, when models call each other."""
+"""Questions: the turns that one message of a person starts, when models call each other."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Question:
-    """The turns that one line has set off so far.
+    """The turns that one message has started.
 
     Models may call each other while they answer. Each is asked once, so that the chain ends.
 
     Attributes:
-        person_id: Id of the agent that wrote the line.
-        max_turns: Most turns that it may set off.
+        person_id: Id of the agent that wrote the message.
+        max_turns: Maximum number of turns that it may start.
         root_turn_id: Id of its first turn; "" before that is open.
         asked_ids: Ids of the models that were asked.
     """
@@ -28,5 +28,5 @@ class Question:
         if agent_id in self.asked_ids:
             return "each model answers a question once"
         if len(self.asked_ids) >= self.max_turns:
-            return f"one question sets off at most {self.max_turns} answers"
+            return f"one question starts at most {self.max_turns} answers"
         return ""
