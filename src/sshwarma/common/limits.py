@@ -135,6 +135,9 @@ MAX_EXPORT_TEXTS: Final = 1_000
 MAX_EXPORT_CHARACTERS: Final = 4_000_000
 """Characters of the rows, and of the texts, in one document of /export."""
 
+DEFAULT_MAP_DEPTH: Final = 3
+"""Exits that /map follows, unless its argument says otherwise."""
+
 MAX_MAP_DEPTH: Final = 8
 """Exits that /map follows."""
 
