@@ -34,8 +34,8 @@ log = structlog.get_logger(__name__)
 BASE_MEMORY_MIB: Final = 4_096
 """MiB that a local model's process may have besides twice its file, unless `memory_mib` is set."""
 
-INHERITED_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
-"""Variables of the process. Keys of providers are in the others."""
+LOCAL_MODEL_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
+"""Variables that the process of a local model inherits. Keys of providers are in the others."""
 
 MAX_LOG_LINES: Final = 20
 PACKAGED_SAMPLING: Final = {"temp": 0.1, "top_p": 0.9}
@@ -134,7 +134,7 @@ class LocalModelProcess:
         size = await asyncio.to_thread(lambda: file.stat().st_size)
         memory = memory_mib * MIB if memory_mib else BASE_MEMORY_MIB * MIB + 2 * size
         worker = Path(__file__).with_name("local_worker.py")
-        inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+        inherited = {name: os.environ[name] for name in LOCAL_MODEL_VARIABLES if name in os.environ}
         try:
             return await asyncio.create_subprocess_exec(
                 *launcher_command(memory),
