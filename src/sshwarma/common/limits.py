@@ -475,7 +475,7 @@ MAX_ARGUMENTS_BYTES: Final = MIB
 """Bytes of the arguments of a call, as JSON."""
 
 MAX_EXACT_INTEGER: Final = 2**53 - 1
-"""Largest integer of an argument or of a schema: up to it a double holds every integer exactly, so
+"""Maximum integer of an argument or of a schema: up to it a double holds every integer exactly, so
 that every client can read it and put it into canonical JSON (RFC 8785)."""
 
 MAX_ARGUMENT_CHECKS: Final = 50_000

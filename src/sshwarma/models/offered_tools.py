@@ -29,7 +29,7 @@ FEW_TOOLS: Final = (
 """Tools of the program itself that a small model is offered, where they are equipped."""
 
 MAX_FEW_TOOLS: Final = 12
-"""Most tools that a small model is offered: FEW_TOOLS, then what people equipped."""
+"""Maximum number of tools that a small model is offered: FEW_TOOLS, then what people equipped."""
 
 MAX_SHORT_DESCRIPTION_CHARACTERS: Final = 120
 

@@ -16,7 +16,7 @@ MIN_REPEATED_SYMBOLS: Final = 2_000
 """The same for a piece without words: rules, tables and numbers repeat for a reason."""
 
 MAX_PIECE_CHARACTERS: Final = 400
-"""Longest piece that is looked for."""
+"""Maximum length of a piece that is looked for."""
 
 CHECK_CHARACTERS: Final = 120
 """Characters between two checks."""

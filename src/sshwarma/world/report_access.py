@@ -30,7 +30,7 @@ MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, instead of for every joined row."""
 
 MAX_VALUE_BYTES: Final = 8 * MIB
-"""Most bytes of one value, also of intermediate values."""
+"""Maximum size of one value, also of intermediate values."""
 
 SQLITE_LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,

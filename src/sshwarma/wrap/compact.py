@@ -27,16 +27,16 @@ SUMMARY_FRACTION: Final = 0.2
 """Fraction of the budget for the summary, if anything is summarized."""
 
 CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
-"""Most characters of results and of texts: tried in order when a single turn is too long.
+"""Maximum characters of results and of texts: tried in order when a single turn is too long.
 
 The turn keeps all its rows.
 """
 
 MAX_SUMMARY_LINES: Final = 40
-"""Most turns and pieces of talk summarized in a line each; earlier ones are counted."""
+"""Maximum number of turns and pieces of talk with a line of their own; earlier ones are counted."""
 
 MAX_SUMMARY_NAMES: Final = 8
-"""Most speakers named in such a line."""
+"""Maximum number of speakers named in such a line."""
 
 TALK_UNIT_ROWS: Final = 10
 """Rows of a piece of talk that is cut as a whole, as a turn is."""

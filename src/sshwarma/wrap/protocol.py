@@ -34,7 +34,7 @@ HEADER_BYTES: Final = LENGTH_BYTES + 1
 MAX_ENVELOPE_BYTES: Final = 64 * KIB
 """Bytes a frame may have besides the value or the log in it."""
 MAX_ESCAPE_BYTES: Final = 6
-"""Most bytes of JSON for one byte of text."""
+"""Maximum number of bytes of JSON for one byte of text."""
 OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
 

@@ -28,7 +28,7 @@ its size.
 """
 
 MAX_CONTEXT_JOURNAL_ENTRIES: Final = 20
-"""Most entries of the journal, older than the log shown, that a model is sent."""
+"""Maximum number of entries of the journal, older than the log shown, that a model is sent."""
 
 EXTRA_TURNS: Final = 8
 """Turns read beyond the window: of concurrent turns, the last to end are the newest."""
