@@ -140,17 +140,33 @@ def test_files_contain_no_banned_words(name: str) -> None:
     assert not found, "\n".join(["rewrite, by the rules of CONTRIBUTING.md:", *found])
 
 
+_SUPERLATIVE = "(?:Most|Least|Fewest|Longest|Shortest|Largest|Smallest) (?!recent)"
+_FIRST_LINE = re.compile(_SUPERLATIVE)
+_ATTRIBUTE_LINE = re.compile(rf"^ +\w+: {_SUPERLATIVE}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".py")])
+def test_limit_is_explained_as_a_maximum_or_a_minimum(name: str) -> None:
+    """No docstring, attribute or setting is explained as `Most lines`."""
+    found = [
+        f"{name}:{line}: {text.strip()}"
+        for line, text in _texts(TOP / name)
+        if text.strip().endswith(".")
+        and (_FIRST_LINE.match(text.strip()) or _ATTRIBUTE_LINE.search(text))
+    ]
+    assert not found, "\n".join(["say Maximum or Minimum:", *found])
+
+
 @pytest.mark.parametrize("folder", ["settings", "verbs"])
-def test_help_texts_begin_with_plain_words(folder: str) -> None:
-    """Descriptions of settings, and the first lines of docstrings: no `Most lines`, no `What`."""
-    idioms = re.compile(r"(?:Most|Least|Longest|What) (?!recent)")
+def test_help_texts_name_the_thing(folder: str) -> None:
+    """Descriptions of settings, and the first lines of docstrings: no `What`."""
     found = [
         f"{file.name}:{line}: {text}"
         for file in sorted((TOP / "src" / "sshwarma" / folder).glob("*.py"))
         for line, text in _python_texts(file.read_text(encoding="utf-8"))
-        if idioms.match(text.strip()) and text.strip().endswith(".")
+        if text.strip().startswith("What ") and text.strip().endswith(".")
     ]
-    assert not found, "\n".join(["say Maximum or Minimum, or name the thing:", *found])
+    assert not found, "\n".join(["name the thing:", *found])
 
 
 def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:

@@ -41,6 +41,7 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
+from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -50,6 +51,7 @@ from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.names import check_name
 from sshwarma.world.room_states import RoomStateWatcher
@@ -162,9 +164,9 @@ class App:
         stack.push_async_callback(scripts.close)
         hub = Hub(world, settings.data_dir / "mcp")
         verb_tools = VerbToolProvider()
-        tools = Tools(
-            world, {"internal": verb_tools, "global": verb_tools, server_records.MCP_PROVIDER: hub}
-        )
+        providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
+        providers[server_records.MCP_PROVIDER] = hub
+        tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
         composer = ContextComposer(lua)

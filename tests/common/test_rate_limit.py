@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.common.rate_limit import SlidingWindow, TokenBucket
+from sshwarma.common.rate_limit import KeyedTokenBuckets, SlidingWindow, TokenBucket
 
 
 class Clock:
@@ -79,3 +79,14 @@ def test_try_take_incurs_no_debt(clock: Clock) -> None:
     clock.now += 0.1
     assert bucket.try_take()
     assert not bucket.try_take()
+
+
+def test_keyed_buckets_are_separate_and_the_least_recently_used_is_forgotten(clock: Clock) -> None:
+    buckets = KeyedTokenBuckets(2, clock)
+    for key in ("amber", "birch"):
+        assert buckets.get(key, 1, 3).try_take(3)
+    assert not buckets.get("amber", 1, 3).try_take()
+    assert buckets.get("cedar", 1, 3).try_take(3)
+    assert len(buckets) == 2
+    assert not buckets.get("amber", 1, 3).try_take()
+    assert buckets.get("birch", 1, 3).try_take(3)

@@ -21,7 +21,10 @@ async def test_request_while_the_server_loads_is_a_json_rpc_error(
     async with httpx2.AsyncClient(timeout=20) as http:
         answer = await http.post(served.url, json={})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-    assert answer.json()["error"]["message"] == "The MCP server is still starting."
+    assert answer.json()["error"] == {
+        "code": -32000,
+        "message": "The MCP server is still starting.",
+    }
 
 
 async def test_request_after_the_server_stopped_is_a_json_rpc_error(

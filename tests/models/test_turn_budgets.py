@@ -71,7 +71,7 @@ async def test_answer_that_quotes_names_calls_nobody(house: House) -> None:
     assert await house.statuses() == ["completed"]
 
 
-async def test_one_question_sets_off_a_bounded_number_of_answers(house: House) -> None:
+async def test_one_question_starts_a_bounded_number_of_answers(house: House) -> None:
     names = ["amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "islet", "jade"]
 
     def everyone() -> str:

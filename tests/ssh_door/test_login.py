@@ -31,7 +31,7 @@ async def test_an_open_registration_is_audited(world: World) -> None:
 
 
 async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice: Someone) -> None:
-    code = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
+    invite = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
     gate = WorldAuthenticator(world, RegistrationSettings(mode="invite"))
-    carol = await gate.redeem_invite(PEER, "carol", code)
+    carol = await gate.redeem_invite(PEER, "carol", invite.code)
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]

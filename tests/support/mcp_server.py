@@ -17,6 +17,7 @@ from mcp_types import CallToolResult
 from prometheus_client import CollectorRegistry
 
 from sshwarma.admin import operations
+from sshwarma.common.units import DAY_MS
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.settings import HttpSettings, LimitSettings
@@ -30,7 +31,7 @@ from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import DAY_MS, now_ms
+from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World

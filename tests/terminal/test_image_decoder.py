@@ -181,7 +181,7 @@ async def test_text_that_unpacks_to_gigabytes_is_refused(decoder: ImageDecoder) 
 async def test_truncated_file_is_refused(decoder: ImageDecoder, kind: str, part: float) -> None:
     data = encode_image(Image.effect_noise((90, 90), 80).convert("RGB"), kind)
     reason = await refuse(decoder, data[: max(16, int(len(data) * part))])
-    assert reason in ("it is damaged or incomplete", "it is no PNG, JPEG, GIF or WebP file")
+    assert reason in ("it is damaged or incomplete", "it is not a PNG, JPEG, GIF or WebP file")
 
 
 async def test_file_over_the_limit_of_bytes_starts_no_process(
@@ -198,7 +198,7 @@ async def test_file_over_the_limit_of_bytes_starts_no_process(
      b"II*\0" + bytes(60), b"%!PS-Adobe-3.0 EPSF-3.0\n", b"P6 1 1 255 abc"],
 )  # fmt: skip
 async def test_other_formats_are_refused(decoder: ImageDecoder, data: bytes) -> None:
-    assert await refuse(decoder, data) == "it is no PNG, JPEG, GIF or WebP file"
+    assert await refuse(decoder, data) == "it is not a PNG, JPEG, GIF or WebP file"
 
 
 async def test_slow_image_times_out(decoder: ImageDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +300,7 @@ def test_worker_imports_little_of_the_program(tmp_path: Path) -> None:
         "sshwarma.common",
         "sshwarma.common.confine",
         "sshwarma.common.limits",
+        "sshwarma.common.units",
         "sshwarma.terminal",
         "sshwarma.terminal.image_worker",
         "sshwarma.terminal.picture",

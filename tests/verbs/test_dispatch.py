@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
+from sshwarma.services import services_of
+from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line
 from sshwarma.verbs.unknown_verb import UnknownVerb
+from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from sshwarma.world.presence import Door
 from sshwarma.world.reader import PERSON, reader_at
@@ -327,3 +330,22 @@ async def test_concurrent_requests_take_a_thing_once(alice: Someone, bob: Someon
         "NotFound",
         "NotFound",
     ]
+
+
+async def test_call_without_a_provider_says_what_to_do(world: World, alice: Someone) -> None:
+    outcome = await Tools(world, {}).call(alice.caller, "sshwarma:look", {})
+    assert outcome.text == (
+        "sshwarma:look is unavailable: nothing here runs the tools of its namespace."
+        " Details: /examine sshwarma:look"
+    )
+
+
+async def test_call_of_a_server_that_does_not_run_says_what_to_do(
+    world: World, alice: Someone
+) -> None:
+    tool = await world.store.read(lambda conn: things.get_live_thing(conn, "tool_look"))
+    with pytest.raises(Unavailable) as refusal:
+        await services_of(alice.caller).hub.run(alice.caller, tool, {})
+    assert refusal.value.text_for(alice.caller.reader) == (
+        "sshwarma:look is unavailable: its server does not run. Details: /mcp show sshwarma"
+    )

@@ -95,6 +95,11 @@ def test_deleted_room_is_restored_with_all_that_it_had(
     refusal = f"You deleted no room named {den}."
     assert refusal in bob.run(f"room restore {den}").err
     assert bob.run(f"room restore {den}").status == 1
+    nothing = f"Nothing named {den} was dropped here."
+    assert (
+        f"{nothing} Did you mean the room? /room restore {den}" in alice.run(f"restore {den}").err
+    )
+    assert bob.run(f"restore {den}").err.strip().endswith(nothing)
     alice.does(f"room restore {den}")
     look = alice.does(f"look --room {den}")
     assert "plan" in look
@@ -140,6 +145,6 @@ def test_calls_that_change_nothing_say_so(alice: Person, room: str) -> None:
     again = alice.run("portal north lobby")
     assert (again.status, again.err) == (1, "The exit north leads to lobby already.\n")
     alice.does("put plan = x", "unequip room sshwarma:*")
-    assert "Nothing of that is equipped there." in alice.does("unequip room sshwarma:*")
+    assert "None of these is equipped in this room." in alice.does("unequip room sshwarma:*")
     alice.does("note one", "note two", "note three")
     assert [entry["text"] for entry in alice.json("journal 2")["entries"]] == ["two", "three"]

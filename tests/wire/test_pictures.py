@@ -156,7 +156,7 @@ def test_image_that_cannot_be_shown_is_a_sentence(
     screen.enter("/set images on")
     screen.wait_for("images is on.")
     owner.does(f"run painter:{tool}")
-    reason = "it is damaged or incomplete" if tool == "broken" else "it is no PNG, JPEG, GIF"
+    reason = "it is damaged or incomplete" if tool == "broken" else "it is not a PNG, JPEG, GIF"
     screen.wait_for(f"  This image cannot be shown: {reason}")
     screen.enter("/attachment")
     screen.wait_for_count(f"This image cannot be shown: {reason}", 2)

@@ -129,7 +129,7 @@ async def test_disabling_an_agent_ends_its_connections(world: World, bob: Someon
 
 
 async def test_invite_code_works_once(world: World, alice: Someone) -> None:
-    code = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
+    code = (await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))).code
     stored = await world.store.read(lambda c: c.execute(text("SELECT * FROM invites")).all())
     assert code not in repr(stored), "only the hash is stored"
 
@@ -155,7 +155,7 @@ async def test_invite_code_works_once(world: World, alice: Someone) -> None:
 
 
 async def test_invite_code_expires(world: World) -> None:
-    code = await world.change(lambda tx: invites.create_invite(tx, "member", 1, None))
+    code = (await world.change(lambda tx: invites.create_invite(tx, "member", 1, None))).code
     await world.change(lambda tx: tx.conn.execute(text("UPDATE invites SET expires_at = 1")))
     with pytest.raises(Invalid, match="expired"):
         await world.change(lambda tx: invites.redeem_invite(tx, code, "carol", F1, "k"))

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import text
 
+from sshwarma.common.units import DAY_MS
 from sshwarma.world import agents, garbage, rows, schema, things
-from sshwarma.world.ids import DAY_MS
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, make, refused
 

@@ -15,7 +15,7 @@ from sshwarma.world import namespaces, things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import equipped
-from support.people import Someone, do
+from support.people import Someone, do, refused
 
 TOOLS = {"git:log", "git:push", "git.branch:new"}
 OWN = {"git:log", "git:push"}
@@ -101,9 +101,9 @@ async def act_and_compare(alice: Someone, line: str) -> None:
     verb = line.split()[0]
     try:
         result = await do(alice, line)
-    except Conflict as refused:
-        assert verb == "/load", str(refused)
-        assert "switched off" in refused.message
+    except Conflict as error:
+        assert verb == "/load", str(error)
+        assert "switched off" in error.message
         assert await callable_tools(alice) == set()
         return
     on = await callable_tools(alice)
@@ -122,7 +122,7 @@ async def act_and_compare(alice: Someone, line: str) -> None:
         case _:
             message = render_plain(draw_result(result))
             if line.endswith("on") and on != TOOLS:
-                assert "stays switched off" in message
+                assert "is still switched off" in message
     listed = {item.id: item for item in (await do(alice, "/namespaces")).namespaces}
     assert listed["git"].loaded is bool(on & OWN)
 
@@ -193,13 +193,14 @@ async def test_explicit_off_is_visible_and_names_its_switch(alice: Someone, bob:
     off = await do(alice, "/unload git room --off")
     assert render_plain(draw_result(off)) == "Switched off namespace git in this room."
     assert (await alice.world.last_rows("lobby", 1))[0].content == "switched off git"
-    with pytest.raises(Conflict) as refused:
-        await do(bob, "/load git")
-    assert str(refused.value) == (
+    assert str(await refused(bob, "/load git")) == (
         "git was not loaded, because none of its tools could be called: git is switched off in this"
         " room. /load git room switches it on."
     )
     assert "switched off in this room" in render_plain(draw_result(await do(bob, "/namespaces")))
+    assert str(await refused(bob, "/run git:log")) == (
+        "git:log cannot be called: git is switched off in this room. /load git room switches it on."
+    )
     assert (await do(bob, "/inv")).switched_off == ("git",)
     equipped_alone = await do(bob, "/equip me git:log")
     assert equipped_alone.note == "" and await callable_tools(bob) == {"git:log"}
@@ -227,7 +228,7 @@ async def test_auto_load_after_an_unload_names_where_it_stays_off(
     await do(alice, "/namespace set git auto_load off")
     told = await do(alice, "/namespace set git auto_load on")
     assert told.text == (
-        "auto_load of git is now: on. It stays switched off, in whole or in part: on bob."
+        "auto_load of git is now: on. It is still switched off, fully or partly, on bob."
     )
     assert await callable_tools(bob) == set()
     assert await callable_tools(alice) == TOOLS

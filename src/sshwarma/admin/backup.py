@@ -23,11 +23,12 @@ from typing import Any, Final
 
 import sshwarma
 from sshwarma.admin import data_dir_lock
+from sshwarma.common.units import KIB
 from sshwarma.world.migrate import read_file_revision
 
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
-MAX_MANIFEST_BYTES: Final = 65_536
+MAX_MANIFEST_BYTES: Final = 64 * KIB
 
 
 class InvalidBackupError(RuntimeError):

@@ -83,7 +83,7 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         "disk",
         free >= MIN_FREE_BYTES,
-        f"{free // 1_048_576} MiB free",
+        f"{free // MIB} MiB free",
         "" if free >= MIN_FREE_BYTES else "free disk space: a full disk stops all changes",
     )
 

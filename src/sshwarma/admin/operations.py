@@ -182,10 +182,10 @@ async def invite(
     """
     if settings is not None:
         invites.check_codes_are_used(settings.registration.mode)
-    code = await _audited_change(
+    invite = await _audited_change(
         world, f"invite {role}", lambda tx: invites.create_invite(tx, role, hours, created_by=None)
     )
-    return {"code": code, "role": role, "hours": hours}
+    return {"code": invite.code, "role": role, "hours": hours}
 
 
 @register_operation

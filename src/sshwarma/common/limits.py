@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from sshwarma.common.units import HOUR_SECONDS, KIB, MIB
+
 # Typing
 
-MAX_DRAFT_BYTES: Final = 64 * 1024
+MAX_DRAFT_BYTES: Final = 64 * KIB
 """Bytes of a line being edited: more than may be submitted, to shorten a long paste."""
 
-DEFAULT_LINE_BYTES: Final = 16_384
+DEFAULT_LINE_BYTES: Final = 16 * KIB
 """Bytes of a submitted line, unless `limits.line_bytes` says otherwise: a long letter."""
 
-MAX_PASTE_CHARACTERS: Final = 64 * 1024
+MAX_PASTE_CHARACTERS: Final = 65_536
 """Characters of one paste; its beginning is kept. As long as a draft may be."""
 
 MAX_MENTION_SCAN_CHARACTERS: Final = 16_384
@@ -106,7 +108,7 @@ MAX_KEEPALIVE_MISSES: Final = 3
 REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """Seconds a newcomer has to answer: they hold a connection without an account."""
 
-REGISTRATION_WINDOW_SECONDS: Final = 3_600.0
+REGISTRATION_WINDOW_SECONDS: Final = HOUR_SECONDS
 """Seconds over which new agents of one address are counted: `registration.per_hour_per_address`."""
 
 MAX_REGISTRATION_TRIES: Final = 5
@@ -115,7 +117,7 @@ MAX_REGISTRATION_TRIES: Final = 5
 MAX_REGISTRATION_ANSWER_CHARACTERS: Final = 64
 """Characters of a newcomer's answer: a name or a code."""
 
-MAX_PUBLIC_KEY_CHARACTERS: Final = 16 * 1024
+MAX_PUBLIC_KEY_CHARACTERS: Final = 16_384
 """Characters of a public key line: RSA of 8192 bits takes 1,400."""
 
 DEFAULT_INVITE_HOURS: Final = 72
@@ -132,6 +134,9 @@ MAX_EXPORT_TEXTS: Final = 1_000
 
 MAX_EXPORT_CHARACTERS: Final = 4_000_000
 """Characters of the rows, and of the texts, in one document of /export."""
+
+DEFAULT_MAP_DEPTH: Final = 3
+"""Exits that /map follows, unless its argument says otherwise."""
 
 MAX_MAP_DEPTH: Final = 8
 """Exits that /map follows."""
@@ -186,7 +191,7 @@ MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 MAX_URL_CHARACTERS: Final = 2_000
 """Characters of the URL of a link."""
 
-MAX_SKILL_BYTES: Final = 32_768
+MAX_SKILL_BYTES: Final = 32 * KIB
 """Bytes of a skill: a model reads it whole."""
 
 MAX_SKILL_SUMMARY_CHARACTERS: Final = 200
@@ -201,7 +206,7 @@ MAX_EQUIP_PATTERNS: Final = 64
 MAX_CLONED_ROWS: Final = 10_000
 """Newest rows of a log that a clone of a room copies."""
 
-MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * 1024 * 1024
+MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * MIB
 """Bytes of attachments kept for a room; the newest stay."""
 
 MAX_CALL_ATTACHMENTS: Final = 20
@@ -295,13 +300,13 @@ MAX_SHOWN_SERVER_LOG_LINES: Final = 100
 
 # Images
 
-MAX_IMAGE_BYTES: Final = 8 << 20
+MAX_IMAGE_BYTES: Final = 8 * MIB
 """Bytes of an image that a terminal shows: twice a message of an MCP server."""
 
 MAX_IMAGE_PIXELS: Final = 16_000_000
 """Pixels of an image that a terminal shows, as its header says: more than most cameras take."""
 
-MAX_IMAGE_MEMORY_BYTES: Final = 256 << 20
+MAX_IMAGE_MEMORY_BYTES: Final = 256 * MIB
 """Bytes of memory of the process that decodes an image."""
 
 IMAGE_TIMEOUT_SECONDS: Final = 5.0
@@ -342,7 +347,7 @@ MAX_REPORT_CELL_CHARACTERS: Final = 1_000
 MAX_REPORT_CHARACTERS: Final = 64_000
 """Characters shown of a whole report."""
 
-MAX_REPORT_MEMORY_BYTES: Final = 128 << 20
+MAX_REPORT_MEMORY_BYTES: Final = 128 * MIB
 """Bytes of memory of the process that runs a query."""
 
 MAX_RUNNING_REPORTS: Final = 2
@@ -386,7 +391,7 @@ MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
 """Characters of an answer for each token that it may have: a server that ignores the limit of
 tokens is stopped there."""
 
-MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 8 * MIB
 """Bytes of one event of a provider's response. A larger one ends the turn."""
 
 MAX_CALLS_PER_STEP: Final = 8
@@ -469,11 +474,11 @@ MAX_CALL_DEPTH: Final = 4
 MAX_NESTED_CALLS: Final = 64
 """Calls that one call may lead to, at all depths together."""
 
-MAX_ARGUMENTS_BYTES: Final = 1 << 20
+MAX_ARGUMENTS_BYTES: Final = MIB
 """Bytes of the arguments of a call, as JSON."""
 
 MAX_EXACT_INTEGER: Final = 2**53 - 1
-"""Largest integer of an argument or of a schema: up to it a double holds every integer exactly, so
+"""Maximum integer of an argument or of a schema: up to it a double holds every integer exactly, so
 that every client can read it and put it into canonical JSON (RFC 8785)."""
 
 MAX_ARGUMENT_CHECKS: Final = 50_000
@@ -518,16 +523,16 @@ SCRIPT_CPU_SECONDS: Final = 2.0
 SCRIPT_TIMEOUT_SECONDS: Final = 50.0
 """Seconds of one run of a Lua tool, with waiting."""
 
-MAX_SCRIPT_MEMORY_BYTES: Final = 96 << 20
+MAX_SCRIPT_MEMORY_BYTES: Final = 96 * MIB
 """Bytes of memory of the process that runs a Lua tool."""
 
-MAX_SCRIPT_RESULT_BYTES: Final = 128 * 1024
+MAX_SCRIPT_RESULT_BYTES: Final = 128 * KIB
 """Bytes of the result of a Lua tool."""
 
-MAX_SCRIPT_LOG_BYTES: Final = 16_384
+MAX_SCRIPT_LOG_BYTES: Final = 16 * KIB
 """Bytes that a run of a Lua tool prints; the rest is cut."""
 
-MAX_SCRIPT_INPUT_BYTES: Final = 4 << 20
+MAX_SCRIPT_INPUT_BYTES: Final = 4 * MIB
 """Bytes that a Lua tool gets: its arguments and the results of its calls."""
 
 MAX_CALLS_PER_SCRIPT: Final = 32
@@ -543,6 +548,9 @@ MAX_QUEUED_CALLS: Final = 50
 
 MAX_CALL_TIMEOUT_SECONDS: Final = 1_800.0
 """Seconds that the timeout of a call to a server may be set to."""
+
+MAX_SERVER_MEMORY_MIB: Final = 1_048_576
+"""MiB: one TiB, which is more than a server can use."""
 
 DEFAULT_SERVER_MEMORY_MIB: Final = 4_096
 """MiB of memory of each process of a server, unless its `memory_mib` says otherwise."""
@@ -586,13 +594,13 @@ MAX_SERVER_INSTRUCTIONS_CHARACTERS: Final = 2_000
 MAX_SERVER_SUMMARY_CHARACTERS: Final = 240
 """Characters of the description that a server's own texts give it: one line of lists."""
 
-MAX_SERVER_SCHEMA_BYTES: Final = 65_536
+MAX_SERVER_SCHEMA_BYTES: Final = 64 * KIB
 """Bytes of a tool's JSON Schema."""
 
 MAX_SERVER_SCHEMA_DEPTH: Final = 32
 """Schemas inside schemas of one tool."""
 
-MAX_SERVER_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+MAX_SERVER_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of a server."""
 
 MAX_SERVER_MESSAGE_QUOTES: Final = 100_000
@@ -633,7 +641,7 @@ MCP_ADD_WAIT_SECONDS: Final = 30.0
 
 # MCP clients and the web
 
-MAX_CLIENT_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+MAX_CLIENT_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of an MCP client, over HTTP and over a channel."""
 
 MCP_LOAD_TIMEOUT_SECONDS: Final = 60.0
@@ -697,7 +705,7 @@ HTTP_BODY_TIMEOUT_SECONDS: Final = 30.0
 MAX_API_REQUESTS_PER_AGENT: Final = 32
 """Open requests of one agent to the HTTP API."""
 
-MAX_CONTROL_REQUEST_BYTES: Final = 65_536
+MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
 """Bytes of one request of the command line to the running server."""
 
 CONTROL_TIMEOUT_SECONDS: Final = 30.0

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
-MIN_SIMILARITY: Final = 0.75
+MIN_NAME_SIMILARITY: Final = 0.75
 """Similarity of a name that is suggested, from 0 to 1: about one wrong letter in four."""
 
 MIN_PREFIX_LETTERS: Final = 3
@@ -38,7 +38,7 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
         if len(lower_name) >= MIN_PREFIX_LETTERS
         else []
     )
-    similar = get_close_matches(lower_name, by_lower, n=limit, cutoff=MIN_SIMILARITY)
+    similar = get_close_matches(lower_name, by_lower, n=limit, cutoff=MIN_NAME_SIMILARITY)
     matches = dict.fromkeys((*exchanges, *similar, *longer))
     near = dict.fromkeys(by_lower[option] for option in matches)
     return [option for option in near if option.lower() != lower_name][:limit]

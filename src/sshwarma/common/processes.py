@@ -12,11 +12,12 @@ from asyncio.subprocess import PIPE, Process
 from typing import Final
 
 from sshwarma.common import spawn
+from sshwarma.common.units import KIB
 
 TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
 """Seconds in which the launcher must have ended its program."""
 
-DISCARD_BYTES: Final = 64 * 1024
+DISCARD_BYTES: Final = 64 * KIB
 """Bytes of unread output that are dropped at once."""
 
 

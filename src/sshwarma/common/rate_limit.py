@@ -1,4 +1,4 @@
-"""Rate limits: a sliding window counted by key, and a token bucket.
+"""Rate limits: a sliding window and token buckets, both counted by key.
 
 Neither sleeps nor raises. The caller decides what happens to an event over the limit: refuse it
 (typed lines, registrations), drop it (keys), delay it (MCP messages, key exchanges) or only count
@@ -10,10 +10,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from cachetools import LRUCache
 
 Clock = Callable[[], float]
+
+MAX_TRACKED_AGENTS: Final = 4096
+"""Agents whose rate is remembered, where agents are the keys."""
 
 
 class SlidingWindow:
@@ -94,3 +98,23 @@ class TokenBucket:
             return False
         self._left -= tokens
         return True
+
+
+class KeyedTokenBuckets:
+    """A token bucket for each key, of which the least recently used is forgotten first."""
+
+    __slots__ = ("_buckets", "_clock")
+
+    def __init__(self, max_keys: int, clock: Clock = time.monotonic) -> None:
+        self._buckets: LRUCache[str, TokenBucket] = LRUCache(max_keys)
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def get(self, key: str, rate: float, burst: float) -> TokenBucket:
+        """Return the bucket of a key; `rate` and `burst` are those of a new one."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(rate, burst, self._clock)
+        return bucket

@@ -55,7 +55,7 @@ SCRIPT_LIMITS: Final = LuaLimits(
 )
 
 MAX_PRESENT_NAMES: Final = 50
-"""Most names of present agents that a script gets."""
+"""Maximum number of names of present agents that a script gets."""
 
 
 class LuaToolProvider:

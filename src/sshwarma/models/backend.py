@@ -186,7 +186,7 @@ class Backend(Protocol):
 
     @property
     def output_tokens(self) -> int | None:
-        """Most tokens of an answer of one step; None without a limit of its own."""
+        """Maximum output tokens of one step; None if there is no limit."""
         return None
 
     @property

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from sshwarma.common.units import KIB
 from sshwarma.settings import ModelKind, ModelSettings
 
 PROBE_TIMEOUT_SECONDS: Final = 0.2
-MAX_PROBE_BYTES: Final = 262_144
+MAX_PROBE_BYTES: Final = 256 * KIB
 MAX_MODELS_PER_SERVER: Final = 8
 
 
@@ -127,7 +128,7 @@ async def _http_get(host: str, port: int, path: str) -> bytes:
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
         answer = b""
-        while len(answer) < MAX_PROBE_BYTES and (chunk := await reader.read(65_536)):
+        while len(answer) < MAX_PROBE_BYTES and (chunk := await reader.read(64 * KIB)):
             answer += chunk
     finally:
         writer.close()

@@ -15,7 +15,7 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 SAVE_INTERVAL_SECONDS: Final = 0.5
-"""Most seconds by which the saved draft may lag behind the screen."""
+"""Maximum seconds by which the saved draft may lag behind the screen."""
 
 
 class AnswerDraft:

@@ -26,7 +26,7 @@ FIRST_RETRY_SECONDS: Final = 0.5
 """Seconds before the second attempt; each later wait is twice as long, give or take half."""
 
 MAX_RETRY_JITTER: Final = 1.2
-"""Largest factor on a wait that a server asks for, so that its clients do not all retry at once."""
+"""Maximum factor on a wait that a server asks for, so that its clients do not all retry at once."""
 
 MAX_DETAIL_CHARACTERS: Final = 300
 

@@ -32,7 +32,7 @@ COMMON_WEIGHT: Final = 0.5
 MIN_CORRECTED_LETTERS: Final = 5
 """Letters of a word whose spelling is corrected: shorter words are too near to others."""
 
-MIN_SIMILARITY: Final = 0.8
+MIN_CORRECTION_SIMILARITY: Final = 0.8
 """Similarity, from 0 to 1, of a word and its correction."""
 
 MAX_QUESTION_WORDS: Final = 60
@@ -179,7 +179,9 @@ class HowToSearch:
         known = self._spellings.get(word[0], set())
         if word in known:
             return word
-        return next(iter(get_close_matches(word, sorted(known), 1, MIN_SIMILARITY)), word)
+        return next(
+            iter(get_close_matches(word, sorted(known), 1, MIN_CORRECTION_SIMILARITY)), word
+        )
 
     def _score(self, number: int, words: frozenset[str]) -> float:
         """Return the similarity of the nearest phrase, and the share of the words that occur."""

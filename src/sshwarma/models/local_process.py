@@ -23,7 +23,7 @@ import structlog
 from sshwarma.common.limits import LOCAL_MODEL_START_SECONDS
 from sshwarma.common.processes import end_launched, launcher_command
 from sshwarma.common.shorten import shorten_text
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, find_model_file
 from sshwarma.models.secrets import Secret
@@ -34,13 +34,13 @@ log = structlog.get_logger(__name__)
 BASE_MEMORY_MIB: Final = 4_096
 """MiB that a local model's process may have besides twice its file, unless `memory_mib` is set."""
 
-INHERITED_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
-"""Variables of the process. Keys of providers are in the others."""
+LOCAL_MODEL_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
+"""Variables that the process of a local model inherits. Keys of providers are in the others."""
 
 MAX_LOG_LINES: Final = 20
 PACKAGED_SAMPLING: Final = {"temp": 0.1, "top_p": 0.9}
-"""Sampling of the packaged model, which wanders off at llama.cpp's 0.8; its makers recommend 0.2.
-Other files bring their own, or llama.cpp's."""
+"""Sampling of the packaged model. At llama.cpp's default temperature of 0.8 it loses the topic; its
+authors recommend 0.2. Other files bring their own, or llama.cpp's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class LocalModelProcess:
         size = await asyncio.to_thread(lambda: file.stat().st_size)
         memory = memory_mib * MIB if memory_mib else BASE_MEMORY_MIB * MIB + 2 * size
         worker = Path(__file__).with_name("local_worker.py")
-        inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+        inherited = {name: os.environ[name] for name in LOCAL_MODEL_VARIABLES if name in os.environ}
         try:
             return await asyncio.create_subprocess_exec(
                 *launcher_command(memory),
@@ -191,7 +191,7 @@ async def _read_log(process: Process, lines: deque[str]) -> None:
     """Keep the last lines that the process writes to stderr."""
     assert process.stderr is not None  # noqa: S101 - for mypy
     rest = b""
-    while chunk := await process.stderr.read(65_536):
+    while chunk := await process.stderr.read(64 * KIB):
         *whole, rest = (rest + chunk).split(b"\n")
         rest = rest[-4_096:]
         lines.extend(line.decode("utf-8", "replace")[:500] for line in whole if line.strip())
@@ -199,8 +199,8 @@ async def _read_log(process: Process, lines: deque[str]) -> None:
 
 def _find_reason(lines: deque[str]) -> str:
     """Return the line of llama.cpp's log that most likely says why it could not load a model."""
-    for word in ("error", "fail", "MemoryError"):
+    for word in ("error", "fail"):
         for line in lines:
-            if word.lower() in line.lower() and "Traceback" not in line:
+            if word in line.lower() and "Traceback" not in line:
                 return shorten_text(line.split("error:")[-1].strip())
     return "its process ended"

@@ -13,6 +13,7 @@ from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
 from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.world.access import Right
 from sshwarma.world.bootstrap import MODEL_TEXTS_KEY, read_needed_rights
+from sshwarma.world.builtin_containers import is_builtin_tool
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
@@ -28,11 +29,8 @@ FEW_TOOLS: Final = (
 )
 """Tools of the program itself that a small model is offered, where they are equipped."""
 
-OWN_NAMESPACES: Final = ("sshwarma:", "global:")
-"""Namespaces whose other tools a small model is not offered."""
-
 MAX_FEW_TOOLS: Final = 12
-"""Most tools that a small model is offered: FEW_TOOLS, then what people equipped."""
+"""Maximum number of tools that a small model is offered: FEW_TOOLS, then what people equipped."""
 
 MAX_SHORT_DESCRIPTION_CHARACTERS: Final = 120
 
@@ -63,7 +61,7 @@ def _choose_few(items: list[LoadoutItem]) -> list[LoadoutItem]:
     """Return the tools of FEW_TOOLS and the first ones that people equipped."""
     chosen = {item.thing.id for item in items if item.thing.label in FEW_TOOLS}
     for item in items:
-        if len(chosen) < MAX_FEW_TOOLS and not item.thing.label.startswith(OWN_NAMESPACES):
+        if len(chosen) < MAX_FEW_TOOLS and not is_builtin_tool(item.thing.label):
             chosen.add(item.thing.id)
     return [item for item in items if item.thing.id in chosen]
 
@@ -89,7 +87,7 @@ def _shorten_offer(offer: OfferedTool) -> OfferedTool:
     """Return a tool with one sentence of description and a schema of names, kinds and choices."""
     match = _FIRST_SENTENCE.match(offer.description)
     text = " ".join((match[0] if match else offer.description).split())
-    if offer.canonical.startswith(OWN_NAMESPACES):
+    if is_builtin_tool(offer.canonical):
         text = text.replace("@", "")  # our tools find an agent by its bare name, too
     return replace(
         offer,

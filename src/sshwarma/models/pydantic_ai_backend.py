@@ -115,7 +115,7 @@ class PydanticAIBackend:
 
     @property
     def output_tokens(self) -> int:
-        """Most tokens of an answer of one step."""
+        """Maximum output tokens of one step."""
         return find_output_tokens(self._settings, self.context_tokens)
 
     @property

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from typing import Final
 
 MIN_REPETITIONS: Final = 6
-"""Times that a piece of text must stand in a row."""
+"""Minimum number of consecutive repetitions of a piece of text."""
 
 MIN_REPEATED_CHARACTERS: Final = 400
 """Characters that the repetitions must take, if the piece has words."""
@@ -16,15 +16,15 @@ MIN_REPEATED_SYMBOLS: Final = 2_000
 """The same for a piece without words: rules, tables and numbers repeat for a reason."""
 
 MAX_PIECE_CHARACTERS: Final = 400
-"""Longest piece that is looked for."""
+"""Maximum length of a piece that is looked for."""
 
 CHECK_CHARACTERS: Final = 120
 """Characters between two checks."""
 
 MAX_RECENT_SENTENCES: Final = 24
 MAX_DISTINCT_SENTENCES: Final = 3
-"""An answer whose last MAX_RECENT_SENTENCES sentences are but so few different ones repeats itself,
-in whatever order they stand."""
+"""An answer repeats itself if its last MAX_RECENT_SENTENCES sentences contain at most this many
+different ones, in any order."""
 
 MIN_SENTENCE_LETTERS: Final = 10
 """Letters of a sentence that counts; lines such as `end` repeat in code."""

@@ -21,4 +21,4 @@ class StreamTruncated(Exception):
 
 
 class StreamDamaged(Exception):
-    """The stream has something else than events of its wire; the text says what."""
+    """The stream contains data that is not a valid event; the message says what."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from sshwarma.common.units import MIB
 from sshwarma.models.backend import Backend
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.settings import LimitSettings
@@ -17,7 +18,7 @@ from sshwarma.wrap.compose import ContextComposer, ModelContext
 
 MAX_LOGGED_CONTEXTS: Final = 256
 
-MAX_SENT_REQUESTS_BYTES: Final = 32 * 1024 * 1024
+MAX_SENT_REQUESTS_BYTES: Final = 32 * MIB
 """Bytes of all the requests that are kept to be looked at."""
 
 

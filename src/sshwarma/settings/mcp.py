@@ -13,6 +13,7 @@ from sshwarma.common.limits import (
     DEFAULT_SERVER_MEMORY_MIB,
     MAX_CALL_TIMEOUT_SECONDS,
     MAX_QUEUED_CALLS,
+    MAX_SERVER_MEMORY_MIB,
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
@@ -112,7 +113,7 @@ class McpSettings(SettingsSection):
     memory_mib: int = Field(
         DEFAULT_SERVER_MEMORY_MIB,
         ge=32,
-        le=1_048_576,
+        le=MAX_SERVER_MEMORY_MIB,
         description="Memory limit of each process of the program, in MiB.",
     )
     oauth_client_id: str = Field(

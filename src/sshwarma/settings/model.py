@@ -16,6 +16,7 @@ from sshwarma.common.limits import (
     MAX_MODEL_ROOMS,
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
 
@@ -102,10 +103,9 @@ class ModelSettings(SettingsSection):
     )
     profile: ProfileName | None = Field(
         None,
-        description="How much it is sent: full, or small for models up to about 8 billion"
-        " parameters, which get a short charter, examples and few tools (default: small for kind"
-        " local, for a size up to 8b in the name of a model on a server of yours, or for a context"
-        " of 8,000 tokens there; else full).",
+        description="How much it is sent: full or small. small: short rules, examples and few"
+        " tools. Default: small for kind local and, on a server of yours, for a name with at most"
+        " 8b or a context up to 8,000 tokens; otherwise full.",
     )
     tools: OfferedTools | None = Field(
         None,
@@ -122,8 +122,8 @@ class ModelSettings(SettingsSection):
     memory_mib: int | None = Field(
         None,
         ge=64,
-        description="MiB of memory of the process of a model of kind local, without its file"
-        " (default: 4,096 and twice the file).",
+        description="Memory limit of a local model's process in MiB, the mapped model file not"
+        " counted (default: 4,096 plus twice the file's size).",
     )
     seed: int | None = Field(
         None,
@@ -144,10 +144,10 @@ class ModelSettings(SettingsSection):
         "", max_length=20_000, description="System prompt of this model."
     )
     first_token_seconds: float = Field(
-        60, gt=0, le=3600, description="Timeout for the first token, in seconds."
+        60, gt=0, le=HOUR_SECONDS, description="Timeout for the first token, in seconds."
     )
     stall_seconds: float = Field(
-        60, gt=0, le=3600, description="Timeout between two parts of an answer, in seconds."
+        60, gt=0, le=HOUR_SECONDS, description="Timeout between two parts of an answer, in seconds."
     )
     turn_steps: int = Field(
         DEFAULT_TURN_STEPS,
@@ -158,7 +158,7 @@ class ModelSettings(SettingsSection):
     turn_seconds: float = Field(
         DEFAULT_TURN_SECONDS,
         gt=0,
-        le=86_400,
+        le=DAY_SECONDS,
         description="Timeout of one turn, tools included, in seconds.",
     )
     turn_tokens: int | None = Field(

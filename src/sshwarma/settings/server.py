@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_KEEPALIVE_MISSES
+from sshwarma.common.units import MIB
 from sshwarma.settings.addresses import (
     check_address,
     check_address_or_off,
@@ -90,7 +91,7 @@ class LimitSettings(SettingsSection):
     line_bytes: int = Field(
         DEFAULT_LINE_BYTES,
         ge=256,
-        le=1_048_576,
+        le=MIB,
         description="Maximum length of a line or message, in bytes, at every door.",
     )
     lines_per_10_seconds: int = Field(
@@ -102,10 +103,10 @@ class LimitSettings(SettingsSection):
         400, gt=0, description="Maximum number of MCP requests of one agent in ten seconds."
     )
     thing_bytes: int = Field(
-        1_048_576, gt=0, description="Maximum size of the text of a data thing, in bytes."
+        MIB, gt=0, description="Maximum size of the text of a data thing, in bytes."
     )
     stdin_bytes: int = Field(
-        1_048_576, gt=0, description="Maximum number of bytes that one command reads from stdin."
+        MIB, gt=0, description="Maximum number of bytes that one command reads from stdin."
     )
     text_mib_per_hour: int = Field(
         32,

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 FRAME_SECONDS: Final = 0.02
-"""Shortest time between two frames."""
+"""Minimum time between two frames."""
 
 MAX_FRAME_SECONDS: Final = 0.1
-"""Longest time between two frames, however long drawing takes."""
+"""Maximum time between two frames, however long drawing takes."""
 
 MAX_DRAW_SECONDS: Final = 0.005
 """Time that one turn of the loop may spend drawing; a frame with many lines takes a millisecond."""

@@ -30,14 +30,12 @@ from sshwarma.common.limits import (
     MAX_WAITING_IMAGES,
 )
 from sshwarma.common.processes import end_process, kill_process, start_isolated
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.terminal.picture import Picture, Pixels
 
 log = structlog.get_logger(__name__)
 
-MAX_ANSWER_BYTES: Final = (
-    64 * 1024 + MAX_PICTURE_PIXELS + 6 * MAX_PICTURE_COLUMNS * MAX_PICTURE_ROWS
-)
+MAX_ANSWER_BYTES: Final = 64 * KIB + MAX_PICTURE_PIXELS + 6 * MAX_PICTURE_COLUMNS * MAX_PICTURE_ROWS
 """Bytes of an answer: its header and palette, the large picture, and the small one."""
 
 MAX_SIDE_PIXELS: Final = 1 << 32
@@ -165,7 +163,7 @@ async def _exchange(process: Process, request: bytes) -> bytes:
         await process.stdin.drain()
         process.stdin.close()
     answer = bytearray()
-    while chunk := await process.stdout.read(64 * 1024):
+    while chunk := await process.stdout.read(64 * KIB):
         answer += chunk
         if len(answer) > MAX_ANSWER_BYTES:
             raise UnshowableImage("its decoder failed")
@@ -214,7 +212,7 @@ def _read_size(value: Any) -> tuple[int, int]:
 def _describe_failure(header: dict[str, Any]) -> str:
     match header["failure"]:
         case "format":
-            return "it is no PNG, JPEG, GIF or WebP file"
+            return "it is not a PNG, JPEG, GIF or WebP file"
         case "pixels":
             width, height = _read_size((header["width"], header["height"]))
             return f"it has {width:,} x {height:,} pixels, over {MAX_IMAGE_PIXELS:,}"

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from sshwarma.common.limits import MAX_QUEUED_BLOCKS
+from sshwarma.common.units import KIB
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.picture import DELETE_KITTY_IMAGES
 from sshwarma.terminal.plain_screen import PlainScreen
@@ -31,10 +32,10 @@ MAX_RECENT_PICTURES: Final = 8
 MAX_QUEUED_PICTURES: Final = 4
 """Blocks with pictures that wait for a slow reader; the pictures of further ones become words."""
 
-MAX_WRITE_BYTES: Final = 32 * 1024
+MAX_WRITE_BYTES: Final = 32 * KIB
 """Bytes of rows written at once: much less than a channel buffers before it pauses the writer."""
 
-MAX_CLOSING_BYTES: Final = 256 * 1024
+MAX_CLOSING_BYTES: Final = 256 * KIB
 """Bytes of unwritten rows that are written when the output closes: what a channel buffers."""
 
 PROMPT_DELAY_SECONDS: Final = 1.0

@@ -21,7 +21,7 @@ MAX_RENDERINGS: Final = 16
 """Renderings cached per block; the oldest is dropped first."""
 
 MIN_FOLD_COLUMNS: Final = 8
-"""Smallest width of a folded text; with less room it gets a third of a row and its line wraps."""
+"""Minimum width of a folded text; with less room it gets a third of a row and its line wraps."""
 
 _ASCII_MARKS: Final = str.maketrans(
     {

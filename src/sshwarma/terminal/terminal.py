@@ -143,7 +143,7 @@ class Terminal:
 
     @property
     def submit_limit(self) -> int:
-        """Longest submitted line in bytes of UTF-8."""
+        """Maximum length of a submitted line in bytes of UTF-8."""
         return self._editor.submit_limit
 
     @submit_limit.setter

@@ -12,7 +12,7 @@ from typing import Final
 from sshwarma.terminal.buffer import Buffer
 
 MAX_REPEAT_COUNT: Final = 999
-"""Largest repeat count; a larger one is clamped."""
+"""Maximum repeat count; a larger one is clamped."""
 
 
 class ViMode:

@@ -33,7 +33,7 @@ MAX_SCHEMA_NODES: Final = 4_000
 """Nodes of a schema that are checked; the rest accepts everything."""
 
 MAX_SCHEMA_DEPTH: Final = 40
-"""Most levels of nested nodes and references that are checked."""
+"""Maximum levels of nested nodes and references that are checked."""
 
 MAX_LISTED_ARGUMENTS: Final = 20
 """Arguments that the refusal of a call lists."""

@@ -14,9 +14,11 @@ from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     count_arguments,
     count_nested_call,
+    explain_off_switch,
     find_caller_off_switch,
     find_unequipped_tool,
     read_error_text,
+    suggest_switch_on,
 )
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
@@ -176,7 +178,7 @@ class Tools:
             raise
         outcome = await self._record_ending(call, kind, result, seconds, nested_calls)
         if turn_id is None:
-            caller.count_text(len(outcome.text.encode()), is_stored=True)
+            caller.charge_text_volume(len(outcome.text.encode()), is_stored=True)
         return outcome
 
     async def _run_in_trial(self, caller: Caller, call: _CheckedCall) -> CallOutcome:
@@ -286,17 +288,9 @@ class Tools:
                 lambda conn: find_caller_off_switch(conn, caller, label)
             )
             if label is not None and switch is not None:
-                place = "in this room" if switch.source == "room" else "on you"
-                context = "room" if switch.source == "room" else "me"
+                reason = explain_off_switch(switch, caller.reader)
                 raise NotFound(
-                    f"{spell(label)} cannot be called: {spell(switch.thing.label)} is switched off"
-                    f" {place}.",
-                    hint=next_call(
-                        "{} switches it on.",
-                        "equip",
-                        context=context,
-                        patterns=switch.thing.label,
-                    ),
+                    f"{spell(label)} cannot be called: {reason}.", hint=suggest_switch_on(switch)
                 )
             if label is not None:
                 space = label.partition(":")[0]
@@ -351,9 +345,12 @@ class Tools:
     ) -> tuple[CallResultKind, ToolResult]:
         provider = self._provider_of(tool)
         if provider is None:
-            return "error", ToolResult(
-                f"{caller.reader.name_tool(tool.label)} has no provider now.", is_error=True
+            refused = Unavailable(
+                f"{caller.reader.name_tool(tool.label)} is unavailable: nothing here runs the tools"
+                f" of its namespace.",
+                hint=next_call("Details: {}", "examine", thing=tool.label),
             )
+            return "error", ToolResult(read_error_text(caller, refused), is_error=True)
         seconds = provider.timeout_seconds
         try:
             async with asyncio.timeout(seconds):

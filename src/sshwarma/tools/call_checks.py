@@ -15,6 +15,7 @@ from sshwarma.world import things
 from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.loadout import OffSwitch, find_off_switch
+from sshwarma.world.reader import NextCall, Reader, next_call
 from sshwarma.world.things import Thing
 
 
@@ -34,7 +35,9 @@ def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:
     Raises:
         RateLimited: if the agent has stored too much text in the last hour.
     """
-    caller.count_text(len(json.dumps(arguments, ensure_ascii=False).encode(errors="replace")))
+    caller.charge_text_volume(
+        len(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
+    )
 
 
 def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:
@@ -43,6 +46,30 @@ def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) 
     if tool is None:
         return None
     return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
+
+
+def explain_off_switch(switch: OffSwitch, reader: Reader, agent: str = "you") -> str:
+    """Explain what is switched off and where: "git is switched off in this room".
+
+    `agent` is whose switch it is, if it is not the room's.
+    """
+    place = describe_switch_place(switch.source, agent)
+    return f"{reader.name_tool(switch.thing.label)} is switched off {place}"
+
+
+def describe_switch_place(source: str, agent: str = "you") -> str:
+    """Return "in this room" or "on you" for the row that switches something off."""
+    return "in this room" if source == "room" else f"on {agent}"
+
+
+def suggest_switch_on(switch: OffSwitch) -> NextCall:
+    """Suggest the call that switches a tool or a namespace of the caller on again."""
+    context = "room" if switch.source == "room" else "me"
+    if switch.thing.kind == "tool":
+        return next_call(
+            "{} switches it on.", "equip", context=context, patterns=switch.thing.label
+        )
+    return next_call("{} switches it on.", "load", room=switch.thing.label, context=context)
 
 
 def read_error_text(caller: Caller, refused: WorldError) -> str:

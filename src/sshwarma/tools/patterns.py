@@ -17,19 +17,19 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pydantic_core import ValidationError as PydanticError
 
 MAX_PATTERN_CHARACTERS: Final = 200
-"""Most characters of a pattern; a longer one accepts everything."""
+"""Maximum length of a pattern; a longer one accepts everything."""
 
 MAX_PATTERNS: Final = 8
-"""Most patterns that one call is matched against; the others accept everything."""
+"""Maximum number of patterns that one call is matched against; the others accept everything."""
 
 MAX_PATTERNS_SIZE: Final = 2_500
-"""Most parts of all patterns that one call is matched against; the others accept everything."""
+"""Maximum parts of all patterns that one call is matched against; the others accept everything."""
 
 MAX_MATCHED_CHARACTERS: Final = 10_000
-"""Most characters matched against a schema's patterns in one call; the rest is accepted."""
+"""Maximum characters matched against a schema's patterns in one call; the rest is accepted."""
 
 MAX_MATCH_STEPS: Final = 4_000_000
-"""Most parts times characters of one call; texts that need more are accepted."""
+"""Maximum product of parts and characters of one call; texts that need more are accepted."""
 
 _UNICODE_CLASS_SIZE: Final = 150  # compiling \w takes 1.4 ms, a letter less than 0.01
 _RANGE_SIZE: Final = 5  # any character, or a set of them

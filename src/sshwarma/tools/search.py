@@ -31,19 +31,19 @@ _VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
 
 MAX_CACHED_VECTORS: Final = 10_000
-"""Most cached vectors, 1.5 KiB each; the least recently used are evicted."""
+"""Maximum number of cached vectors, 1.5 KiB each; the least recently used are evicted."""
 
 MAX_CACHED_INDEXES: Final = 8
-"""Most cached indexes of words: one for each room that has tools of its own."""
+"""Maximum number of cached indexes of words: one for each room that has tools of its own."""
 
 MAX_BATCH_TEXTS: Final = 64
 """Texts embedded in one go; other searches can embed between two."""
 
 MAX_CANDIDATES: Final = 30
-"""Most namespaces compared tool by tool."""
+"""Maximum number of namespaces compared tool by tool."""
 
 MAX_TOOL_LINES: Final = 100
-"""Most tools of a namespace compared one by one."""
+"""Maximum number of tools of a namespace compared one by one."""
 
 NAMESPACE_SHARE: Final = 0.3
 """Share of the cosine with a namespace's name and description; the rest is that of its tools."""
@@ -92,7 +92,7 @@ class NamespaceSearch:
             MAX_CACHED_INDEXES
         )
         self.embedded_queries = 0
-        """Number of queries that were compared by similarity: those that are no name."""
+        """Queries compared by similarity (all but exact names)."""
 
     @property
     def embedder(self) -> Embedder | None:

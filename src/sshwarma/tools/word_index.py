@@ -35,8 +35,8 @@ SATURATION: Final = 1.2
 LENGTH_NORMALIZATION: Final = 0.5
 """b of BM25: how much less a word says in a longer namespace."""
 
-MIN_SIMILARITY: Final = 0.08
-"""Similarity of words that counts nothing."""
+MIN_WORD_SIMILARITY: Final = 0.08
+"""Similarity of words, from 0 to 1, up to which they count as different."""
 
 SIMILARITY_EXPONENT: Final = 0.85
 """Below 1, words that are somewhat similar count more."""
@@ -146,10 +146,11 @@ class WordIndex:
             (compare_signatures(signature, other), root) for root, other in self._signatures
         )
         nearest = heapq.nlargest(MAX_SIMILAR_WORDS, compared)
+        scale = 1.0 - MIN_WORD_SIMILARITY
         return tuple(
-            (root, ((similarity - MIN_SIMILARITY) / (1.0 - MIN_SIMILARITY)) ** SIMILARITY_EXPONENT)
+            (root, ((similarity - MIN_WORD_SIMILARITY) / scale) ** SIMILARITY_EXPONENT)
             for similarity, root in nearest
-            if similarity > MIN_SIMILARITY
+            if similarity > MIN_WORD_SIMILARITY
         )
 
     def _find_spelled_alike(self, word: str) -> tuple[tuple[str, float], ...]:

@@ -191,9 +191,6 @@ RoomName: TypeAlias = Annotated[str, Arg(complete=complete_rooms)]
 Direction: TypeAlias = Annotated[str, Arg(complete=complete_directions)]
 ExitName: TypeAlias = Annotated[str, Arg(complete=complete_exits)]
 AgentName: TypeAlias = Annotated[str, Arg(complete=complete_agents)]
-Mention: TypeAlias = Annotated[str, Arg(complete=complete_mentions)]
-"""An agent as `@NAME`."""
-
 OptionalMention: TypeAlias = Annotated[str, Arg(complete=complete_mentions, prefix="@")]
 """An agent as `@NAME`; another word belongs to the next parameter."""
 

@@ -18,6 +18,7 @@ from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
+from sshwarma.verbs.room import suggest_room_restore
 from sshwarma.verbs.thing_completion import (
     DroppableName,
     DroppedName,
@@ -99,7 +100,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
     if size > caller.limits.thing_bytes:
         raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
     bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
-    caller.count_text(size)
+    caller.charge_text_volume(size)
 
     def store(tx: Change) -> bool:
         thing = things.find_child(tx.conn, bag_id, plain, "data")
@@ -316,10 +317,9 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
         dropped = await caller.world.store.read(
             lambda conn: things.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
         )
-        near = suggest_near_names(bare, dropped)
         raise NotFound(
             f"Nothing named {shorten_name(name)} was dropped here.",
-            hint=near or next_call("{} restores a room.", "room restore", name=name),
+            hint=await suggest_room_restore(caller, bare) or suggest_near_names(bare, dropped),
         )
     name = thing.name
     await _require_bag(caller, thing.parent_id or "")

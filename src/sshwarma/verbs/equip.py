@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
 from sshwarma.common.near_names import suggest_near_names
-from sshwarma.common.shorten import shorten_text
+from sshwarma.common.shorten import join_with_rest, shorten_text
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
     Arg,
@@ -39,11 +39,11 @@ from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_equip_role, may_equip_itself
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.ids import HOME_ID
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -140,7 +140,8 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)
         )
     if not lines:
-        lines.append(line(("dim", "Nothing of that is equipped there.")))
+        place = describe_context(result.context)
+        lines.append(line(("dim", f"None of these is equipped {place}.")))
     if result.broken:
         lines.append(line(("warn", result.broken), hang=2))
     if result.note:
@@ -297,9 +298,7 @@ def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: l
 
 
 def _is_always_on(thing: Thing) -> bool:
-    return thing.id == GLOBAL_NAMESPACE or (
-        thing.kind == "tool" and thing.parent_id == GLOBAL_NAMESPACE
-    )
+    return thing.id == GLOBAL_ID or (thing.kind == "tool" and thing.parent_id == GLOBAL_ID)
 
 
 def _find_tools_on_through_namespace(
@@ -324,11 +323,8 @@ def notify_room(
     """
     if context.id != caller.room_id or not changed:
         return
-    labels = ", ".join(thing.label for thing in changed[:MAX_NOTICE_NAMES])
-    suffix = (
-        f" and {len(changed) - MAX_NOTICE_NAMES} more" if len(changed) > MAX_NOTICE_NAMES else ""
-    )
-    caller.append_notice(tx, f"{action} {labels}{suffix}")
+    labels = join_with_rest([thing.label for thing in changed], MAX_NOTICE_NAMES)
+    caller.append_notice(tx, f"{action} {labels}")
 
 
 def _make_equip_result(

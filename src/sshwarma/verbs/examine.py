@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, select
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
+from sshwarma.common.units import DAY_SECONDS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine_facts import read_agent_facts, read_room_facts
@@ -311,7 +312,7 @@ def _add_calls(
         select(
             func.count(),
             func.count().filter(tool_calls.c.status == "error"),
-            func.avg(length) * 86_400,
+            func.avg(length) * DAY_SECONDS,
         ).where(condition)
     ).one()
     return replace(

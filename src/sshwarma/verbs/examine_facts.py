@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from sshwarma.common.limits import MAX_SHOWN_PEOPLE
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.services import services_of
 from sshwarma.verbs.views import format_count, format_duration
 from sshwarma.world.access import Right
@@ -22,8 +22,8 @@ ACCESS_TEXTS: Final = {
     "private": "private: only members see it and may enter",
 }
 
-MAX_LISTED_ROOMS: Final = 12
-"""Rooms that are named for one agent."""
+MAX_LISTED_NAMES: Final = 12
+"""Rooms of an agent, or members of a room, that a fact names."""
 
 
 async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
@@ -32,12 +32,12 @@ async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
     rights = caller.rights_in(room, now)
     people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
     names = [_describe_present(caller, present) for present in people]
-    more = world.presence.count(room.id) - len(people)
+    count = world.presence.count(room.id)
     facts = {
         "Vibe": room.vibe,
         "Access": ACCESS_TEXTS[room.mode],
         "You": "may enter it" if Right.ENTER in rights else "may not enter it",
-        "Here": ", ".join(names) + (f" and {more} more" if more > 0 else "") or "nobody",
+        "Here": join_with_rest(names, MAX_SHOWN_PEOPLE, total=count) or "nobody",
     }
     if Right.ENTER in rights:
         exits = await caller.visible_exits(room)
@@ -77,11 +77,12 @@ async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
         facts[f"In {here.name}"] = (
             here.describe_sanction(agent, now) or (member.role if member else "") or ""
         )
-    facts["Owns"] = _shorten_list(
+    owned = [
         room.name
         for room in rooms.values()
         if (member := room.members.get(agent.id)) and member.role == "owner"
-    )
+    ]
+    facts["Owns"] = join_with_rest(owned, MAX_LISTED_NAMES)
     return {name: text for name, text in facts.items() if text}
 
 
@@ -112,11 +113,4 @@ def _list_members(caller: Caller, room: Room) -> str:
         for member in room.members.values()
         if member.role in order
     )
-    return _shorten_list(f"{name} ({role})" for _, name, role in named)
-
-
-def _shorten_list(names: Iterable[str]) -> str:
-    """Join names; beyond MAX_LISTED_ROOMS only their number."""
-    listed = list(names)
-    rest = len(listed) - MAX_LISTED_ROOMS
-    return ", ".join(listed[:MAX_LISTED_ROOMS]) + (f" and {rest} more" if rest > 0 else "")
+    return join_with_rest([f"{name} ({role})" for _, name, role in named], MAX_LISTED_NAMES)

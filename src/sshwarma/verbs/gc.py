@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import DEFAULT_GARBAGE_DAYS, MAX_SHOWN_GARBAGE_THINGS
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
 from sshwarma.verbs.registry import group
@@ -45,8 +46,8 @@ def draw_garbage_report(report: GarbageReport, reader: Reader) -> Block:
     lines += draw_columns(
         (("thing", name), ("dim", f"[{format_kind(kind)}]")) for name, kind in report.found
     )
-    if report.count > len(report.found):
-        lines.append(line(("dim", f"  and {report.count - len(report.found)} more")))
+    if rest := count_rest(report.count - len(report.found)):
+        lines.append(line(("dim", f"  {rest}")))
     if report.kept_count:
         lines.append(
             line(f"{report.kept_count} cannot be removed, because something refers to them:")

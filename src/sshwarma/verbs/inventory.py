@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
@@ -22,17 +22,12 @@ from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right
 from sshwarma.world.bootstrap import read_needed_rights
+from sshwarma.world.builtin_containers import DEFAULTS_ID, is_builtin_namespace
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
-
-DEFAULTS_ID: Final = "defaults"
-"""The container whose equipment new rooms get."""
-
-BUILT_IN_NAMESPACES = ("sshwarma", "global")
-"""Namespaces whose tools are listed without their namespace."""
 
 
 async def complete_inventory(request: CompletionRequest) -> list[Option]:
@@ -140,7 +135,7 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
 
 def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[Span, Span]:
     notes: list[str] = []
-    if item.namespace not in BUILT_IN_NAMESPACES and item.kind == "tool":
+    if not is_builtin_namespace(item.namespace) and item.kind == "tool":
         notes += [item.namespace, item.status]
     elif not item.usable:
         notes.append(item.status)
@@ -208,7 +203,7 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
         available=tuple(
             sorted(
                 shown,
-                key=lambda item: (item.namespace in BUILT_IN_NAMESPACES, item.namespace, item.name),
+                key=lambda item: (is_builtin_namespace(item.namespace), item.namespace, item.name),
             )
         ),
         available_cut=len(available) > MAX_SHOWN_AVAILABLE_TOOLS,
@@ -220,7 +215,7 @@ async def show_defaults(caller: Caller) -> Inventory:
     """Show the equipment that new rooms get."""
     load = await caller.world.loadout(None, DEFAULTS_ID)
     owner = _Owner(
-        "defaults", _without_always(load), [], "Bag of new rooms", "new rooms", (DEFAULTS_ID,)
+        DEFAULTS_ID, _without_always(load), [], "Bag of new rooms", "new rooms", (DEFAULTS_ID,)
     )
     return await _make_inventory(caller, owner)
 

@@ -17,7 +17,6 @@ from sshwarma.verbs.views import format_clock, view
 from sshwarma.world import invites
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.ids import now_ms
 
 InviteRole: TypeAlias = Annotated[str, Arg(choices=("member", "guest", "admin"))]
 InviteHours: TypeAlias = Annotated[
@@ -72,7 +71,7 @@ async def invite(
         hours: time in hours until the code expires.
     """
     invites.check_codes_are_used(services_of(caller).registration)
-    code = await caller.change(
+    new_invite = await caller.change(
         lambda tx: invites.create_invite(tx, role, hours, created_by=caller.agent.id)
     )
-    return InviteCode(code, role, now_ms() + int(hours * 3_600_000))
+    return InviteCode(new_invite.code, role, new_invite.expires_at)

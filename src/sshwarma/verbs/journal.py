@@ -60,7 +60,7 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
     size = len(content.encode())
     if size > caller.limits.line_bytes:
         raise too_long_error("text", size, caller.limits.line_bytes, "bytes")
-    caller.count_text(size)
+    caller.charge_text_volume(size)
     row = await caller.change(
         lambda tx: rows.append_row(
             tx, caller.room_id, f"journal.{kind}", content, author_id=caller.agent.id

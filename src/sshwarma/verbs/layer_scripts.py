@@ -15,7 +15,7 @@ async def describe_broken_scripts(caller: Caller, texts: Iterable[tuple[str, str
 
     Args:
         caller: who stores or equips them.
-        texts: names and contents of things; those that are no such script are skipped.
+        texts: names and contents of things; all but such scripts are skipped.
     """
     problems: list[str] = []
     for name, source in texts:

@@ -11,18 +11,13 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection
-from typing import Final
-
-from cachetools import LRUCache
 
 from sshwarma.common.limits import MAX_READS_PER_WINDOW, RATE_WINDOW_SECONDS
-from sshwarma.common.rate_limit import SlidingWindow, TokenBucket
+from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, SlidingWindow
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.verb import Verb
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import RateLimited
-
-MAX_TRACKED_AGENTS: Final = 4096
 
 
 class LineRateLimiter:
@@ -46,8 +41,7 @@ class LineRateLimiter:
         self._after = after
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
         self._read_burst = reads
-        self._reads: LRUCache[str, TokenBucket] = LRUCache(max_agents)
-        self._clock = clock
+        self._reads = KeyedTokenBuckets(max_agents, clock)
 
     def __len__(self) -> int:
         return len(self._window)
@@ -88,10 +82,8 @@ class LineRateLimiter:
 
     async def _pace_read(self, agent_id: str) -> None:
         """Wait for the turn of a read. After the burst each waits a little, none for seconds."""
-        bucket = self._reads.get(agent_id)
-        if bucket is None:
-            rate = self._read_burst / RATE_WINDOW_SECONDS
-            bucket = self._reads[agent_id] = TokenBucket(rate, self._read_burst, self._clock)
+        rate = self._read_burst / RATE_WINDOW_SECONDS
+        bucket = self._reads.get(agent_id, rate, self._read_burst)
         if (wait := bucket.take()) > 0:
             await asyncio.sleep(wait)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
@@ -35,9 +36,9 @@ from sshwarma.verbs.tool_reasons import (
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, namespaces
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.namespaces import Namespace
 from sshwarma.world.reader import Hint, NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
@@ -85,8 +86,8 @@ def draw_load_result(result: LoadResult, reader: Reader) -> Block:
         lines.append(
             line("Its tools: ", *join_names(result.tools[:MAX_NAMED_TOOLS], "tool"), hang=2)
         )
-        if len(result.tools) > MAX_NAMED_TOOLS:
-            lines.append(line(("dim", f"and {len(result.tools) - MAX_NAMED_TOOLS} more")))
+        if rest := count_rest(len(result.tools) - MAX_NAMED_TOOLS):
+            lines.append(line(("dim", rest)))
     if result.note:
         text = add_next_call(result.note, result.next, reader)
         lines.insert(0 if not result.changed else len(lines), line(("warn", text), hang=2))
@@ -246,8 +247,8 @@ async def unload(
 ) -> LoadResult:
     """Unload a namespace.
 
-    Removes it from the equipment there. Whatever else loads it still does; off switches it off for
-    the room or agent all the same, until it is loaded there again.
+    Removes it from the equipment there. If something else loads it, it stays on. With off it is
+    switched off there until it is loaded again.
 
     For models:
         Unload a namespace (room) of tools.
@@ -261,7 +262,7 @@ async def unload(
         off: switch it off there, even if it is loaded elsewhere.
     """
     space = await _find_namespace(caller, room)
-    if space.thing.id == GLOBAL_NAMESPACE:
+    if space.thing.id == GLOBAL_ID:
         note = "global is always loaded; its tools stay."
         return LoadResult(space.id, context, loaded=True, changed=(), tools=(), note=note)
     context_thing = await find_context(caller, context)

@@ -87,6 +87,6 @@ def describe_local_model(settings: ModelSettings) -> str:
     if settings.model != PACKAGED_MODEL:
         return text
     return (
-        f"{text} It has 135 million parameters: expect a greeting, a small sum and who is here, but"
-        " no facts, no reasoning and no tools."
+        f"{text} It has 135 million parameters. It can greet, add small numbers and say who is"
+        " here. It has no tools, and its facts are unreliable."
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 from sshwarma.common.limits import MAX_SHOWN_PEOPLE
+from sshwarma.common.shorten import count_rest
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import (
@@ -103,15 +104,16 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
             ),
             indent=4,
         )
-        if room.floor_more:
+        if rest := count_rest(room.floor_more):
             hint = reader.hint(": {}", "inv show", inventory="room")
-            lines.append(line("    ", ("dim", f"… and {room.floor_more} more{hint}")))
+            lines.append(line("    ", ("dim", f"… {rest}{hint}")))
     return block(*lines)
 
 
 def _draw_people(here: Sequence[RoomPerson], more: int, reader: Reader) -> Line:
     people = [f"{person.name}{_format_person_note(person)}" for person in here]
-    crowd = [("dim", f" and {more} more{reader.hint(': {}', 'who')}")] if more else []
+    rest = count_rest(more)
+    crowd = [("dim", f" {rest}{reader.hint(': {}', 'who')}")] if rest else []
     return line("  Here: ", *(join_names(people, "name") or [("dim", "nobody")]), *crowd, hang=4)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from sshwarma.common.limits import MAX_MAP_DEPTH, MAX_MAP_ROOMS
+from sshwarma.common.limits import DEFAULT_MAP_DEPTH, MAX_MAP_DEPTH, MAX_MAP_ROOMS
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.terminal.width import clip_text, text_width
 from sshwarma.verbs.arguments import Arg
@@ -21,8 +21,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import now_ms
 from sshwarma.world.rooms import Room
-
-DEFAULT_MAP_DEPTH: Final = 3
 
 MapDepth: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_MAP_DEPTH)]
 
@@ -175,7 +173,7 @@ async def show_map(caller: Caller, depth: MapDepth = DEFAULT_MAP_DEPTH) -> RoomM
     that you may not know of is left out, with the exits to it. At most {MAX_MAP_ROOMS} rooms.
 
     Args:
-        depth: number of exits to follow, at most {MAX_MAP_DEPTH} (default 3).
+        depth: number of exits to follow, at most {MAX_MAP_DEPTH} (default {DEFAULT_MAP_DEPTH}).
     """
     found, is_cut = await _find_rooms(caller, depth)
     places = _place_rooms(found)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sshwarma.common.limits import (
     MAX_CALL_TIMEOUT_SECONDS,
+    MAX_SERVER_MEMORY_MIB,
     MAX_SHOWN_SERVER_LOG_LINES,
     MCP_ADD_WAIT_SECONDS,
 )
@@ -68,7 +69,7 @@ WaitingTool: TypeAlias = Annotated[str, Arg(complete=complete_waiting_tools)]
 """A tool that waits for approval."""
 
 CallSeconds: TypeAlias = Annotated[float, Arg("number"), Field(gt=0, le=MAX_CALL_TIMEOUT_SECONDS)]
-MemoryMib: TypeAlias = Annotated[int, Arg("number"), Field(ge=32, le=1_048_576)]
+MemoryMib: TypeAlias = Annotated[int, Arg("number"), Field(ge=32, le=MAX_SERVER_MEMORY_MIB)]
 
 mcp = group(
     "mcp",

@@ -251,7 +251,7 @@ async def _may_see_addresses(caller: Caller) -> bool:
 
 
 def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
-    if server.metadata.get("origin") == server_records.OFFERED_ORIGIN:
+    if server_records.is_offered(server):
         return f"offered by {caller.world.agents.name_of(server.created_by)}"
     settings = server_records.read_settings(server)
     if settings.url is not None:
@@ -262,7 +262,7 @@ def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
 
 def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
     settings = server_records.read_settings(server)
-    is_offered = server.metadata.get("origin") == server_records.OFFERED_ORIGIN
+    is_offered = server_records.is_offered(server)
     if server.metadata.get("server"):
         yield "Server", server.metadata["server"]
     if server.metadata.get("version"):
@@ -277,7 +277,7 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
     if settings.cwd is not None and whole:
         yield "Directory", str(settings.cwd)
     if not is_offered:
-        in_settings = server.metadata.get("origin") == "settings"
+        in_settings = server_records.is_from_settings(server)
         yield "Added", "in the settings file" if in_settings else "by an owner"
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
     if settings.url is None and not is_offered:

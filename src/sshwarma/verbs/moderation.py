@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sshwarma.common.limits import DEFAULT_MUTE_MINUTES
+from sshwarma.common.units import MINUTE_MS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Minutes, Text
 from sshwarma.verbs.registry import Spelling, verb
@@ -20,8 +21,6 @@ from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
-
-MINUTE_MS = 60_000
 
 
 @verb(

@@ -26,7 +26,7 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 MAX_COPY_NUMBER: Final = 999
-"""Largest number in the default name of a copied room."""
+"""Maximum number in the default name of a copied room."""
 
 
 SOURCE_RIGHT: Final = RoomRight("room", Right.ENTER, "in the room that is copied")

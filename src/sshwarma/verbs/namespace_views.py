@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.tools.call_checks import describe_switch_place
 from sshwarma.verbs.views import cut_to_line, draw_columns, view_for_reader
 from sshwarma.world.reader import Reader
 
@@ -60,7 +61,7 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
                 f"{namespace.tools_on}/{namespace.tools}"
                 if namespace.tools_on
                 else f"{namespace.tools}",
-                ("warn", _why(namespace)),
+                ("warn", _explain_unloaded(namespace)),
                 _about(namespace),
             )
             for namespace in result.namespaces
@@ -69,14 +70,14 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
     )
 
 
-def _why(item: NamespaceSummary) -> str:
+def _explain_unloaded(item: NamespaceSummary) -> str:
     """Explain why the tools of a namespace cannot be called; "" if no switch is in the way."""
     if item.missing:
         return f"needs {', '.join(item.missing)}"
     if not item.available:
         return "unavailable" if item.enabled else "disabled"
     if item.switched_off:
-        return f"switched off {'in this room' if item.switched_off == 'room' else 'on you'}"
+        return f"switched off {describe_switch_place(item.switched_off)}"
     return ""
 
 
@@ -119,7 +120,7 @@ def draw_namespace_details(namespace: NamespaceDetails, reader: Reader) -> Block
     state = "loaded" if summary.loaded else "not loaded"
     return block(
         line(("thing", summary.id), f" - {summary.description}" if summary.description else ""),
-        line(f"Status: {state}, {_why(summary) or 'available'}"),
+        line(f"Status: {state}, {_explain_unloaded(summary) or 'available'}"),
         *(line(f"{name}: {value}") for name, value in facts if value),
         *(
             [line(), line(f"Tools: {summary.tools_on} of {summary.tools} on")]

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 from sqlalchemy import Connection
 
 from sshwarma.common.near_names import suggest_near_names
-from sshwarma.common.shorten import shorten_name
+from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.lua_tools import rename
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
 from sshwarma.verbs.namespace_summaries import summarize_namespaces
@@ -31,6 +31,9 @@ from sshwarma.world.things import Thing
 
 MAX_NAMED_PLACES: Final = 8
 """Rooms and agents named where a namespace stays off; the rest are counted."""
+
+MAX_NAMED_CHILDREN: Final = 5
+"""Namespaces named that are removed with the one they are in; the rest are counted."""
 
 
 async def complete_namespaces(request: CompletionRequest) -> list[Option]:
@@ -279,9 +282,9 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
         kind = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)
         raise Invalid(f"{thing.label} is {kind} and cannot be removed.")
     labels, tools = await caller.change(lambda tx: namespaces.remove_namespace(tx, thing))
-    contents = f" with {', '.join(labels[1:6])}" if len(labels) > 1 else ""
-    suffix = f" and {len(labels) - 6} more" if len(labels) > 6 else ""
-    return Confirmation(f"Removed {thing.label}{contents}{suffix}: {format_count(tools, 'tool')}.")
+    names = join_with_rest(labels[1:], MAX_NAMED_CHILDREN)
+    contents = f" with {names}" if names else ""
+    return Confirmation(f"Removed {thing.label}{contents}: {format_count(tools, 'tool')}.")
 
 
 def _describe_exceptions(contexts: list[Thing]) -> str:
@@ -290,11 +293,11 @@ def _describe_exceptions(contexts: list[Thing]) -> str:
         return ""
     places = [
         f"in {context.name}" if context.kind == "room" else f"on {context.name}"
-        for context in contexts[:MAX_NAMED_PLACES]
+        for context in contexts
     ]
-    excess = len(contexts) - MAX_NAMED_PLACES
-    more = f" and {excess} more" if excess > 0 else ""
-    return f" It stays switched off, in whole or in part: {', '.join(places)}{more}."
+    return (
+        f" It is still switched off, fully or partly, {join_with_rest(places, MAX_NAMED_PLACES)}."
+    )
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:

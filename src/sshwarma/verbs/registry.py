@@ -65,7 +65,7 @@ class VerbOptions(TypedDict, total=False):
         change_scope: the scope that it needs to change something, if it can also only show.
         aside: whether a terminal runs it at once, while another line is running.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
-            is no tool.
+            is not a tool.
     """
 
     examples: Required[tuple[str, ...]]
@@ -96,7 +96,7 @@ class VerbGroup:
     `/history 50` is `/history show 50`.
 
     `spellings` are second words that people may type for verbs of another family, by name. "" is
-    for the bare word, and for words that are no action, which are arguments of that verb.
+    for the bare word, and for words that are not an action, which are arguments of that verb.
     """
 
     name: str

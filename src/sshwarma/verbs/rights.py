@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from sshwarma.world.access import Right, required_scope
+from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden
 from sshwarma.world.ids import HOME_ID, now_ms
@@ -77,7 +78,7 @@ class ContextRight:
             except Forbidden as error:
                 error.hints += ("Use the context me for yourself alone.",)
                 raise
-        elif context == "defaults" or (
+        elif context == DEFAULTS_ID or (
             context.startswith("@") and caller.world.agents.find(context).id != caller.agent.id
         ):
             await caller.require(Right.ADMIN)

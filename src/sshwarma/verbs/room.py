@@ -20,7 +20,7 @@ from sshwarma.world.access import AccessMode, Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
 from sshwarma.world.ids import HOME_ID, LOBBY_ID, now_ms
-from sshwarma.world.reader import next_call
+from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -199,28 +199,36 @@ async def restore_room(caller: Caller, name: Word) -> Confirmation:
         name: the name that the room had.
     """
     unknown = NotFound(f"You deleted no room named {shorten_name(name)}.")
-    thing, members = await caller.world.store.read(lambda conn: _find_deleted_room(conn, name))
-    if thing is None:
+    deleted_room, is_own = await _find_deleted_room(caller, name)
+    if deleted_room is None:
         raise unknown
-    owner = members.get(caller.agent.id)
-    owner_id = caller.agent.id if owner is not None and owner.role == "owner" else None
     try:
-        await ROOM_OWNER_RIGHT.require(caller, owner_id)
+        await ROOM_OWNER_RIGHT.require(caller, caller.agent.id if is_own else None)
     except Forbidden:
         raise unknown from None  # it may have been private
-    deleted_room = thing
     await caller.change(lambda tx: rooms.restore_room(tx, deleted_room))
     return Confirmation(
-        f"Restored {thing.name}.", next_call("Enter it with {}.", "join", room=thing.name)
+        f"Restored {deleted_room.name}.",
+        next_call("Enter it with {}.", "join", room=deleted_room.name),
     )
 
 
-def _find_deleted_room(
-    conn: Connection, name: str
-) -> tuple[Thing | None, Mapping[str, access.Member]]:
-    """Return the newest deleted room of a name, and its members."""
-    thing = things.find_last_deleted(conn, ["rooms"], name.lower())
-    return thing, access.read_members(conn, thing.id) if thing is not None else {}
+async def suggest_room_restore(caller: Caller, name: str) -> Hint:
+    """Suggest to restore the deleted room of a name, if the caller owned it; else ""."""
+    _, is_own = await _find_deleted_room(caller, name)
+    return next_call("Did you mean the room? {}", "room restore", name=name) if is_own else ""
+
+
+async def _find_deleted_room(caller: Caller, name: str) -> tuple[Thing | None, bool]:
+    """Return the newest deleted room of a name, and whether the caller owned it."""
+
+    def read(conn: Connection) -> tuple[Thing | None, Mapping[str, access.Member]]:
+        thing = things.find_last_deleted(conn, ["rooms"], name.lower())
+        return thing, access.read_members(conn, thing.id) if thing is not None else {}
+
+    thing, members = await caller.world.store.read(read)
+    owner = members.get(caller.agent.id)
+    return thing, owner is not None and owner.role == "owner"
 
 
 async def _set_access(caller: Caller, mode: AccessMode) -> RoomAccess:

@@ -60,7 +60,7 @@ ModelNames: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_room_mod
 async def set_models(caller: Caller, names: ModelNames | None = None) -> RoomModels:
     """Show or set which models may be called in this room.
 
-    A model that answers already goes on. The settings of a model may name its rooms, too: then it
+    Answers in progress are not stopped. The settings of a model may name its rooms, too: then it
     answers only where both agree.
 
     Args:

@@ -88,7 +88,7 @@ async def search_history(
     namespace="global",
     rarely_used=("dropped",),
 )
-async def find(
+async def search_logs(
     caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
 ) -> SearchResults:
     """Find rows by their words.

@@ -33,14 +33,16 @@ USER_SETTINGS: Final[Mapping[str, UserSetting]] = {
     "timestamps": UserSetting(("off", "on"), "the time before every line"),
     "bell": UserSetting(("on", "off"), "ring when somebody mentions you or tells you something"),
     "markdown": UserSetting(
-        ("on", "off"), "answers of models with headings, lists and code drawn; off: as written"
+        ("on", "off"), "format Markdown in models' answers; off: show the source"
     ),
     "images": UserSetting(
         ("off", "on", "kitty", "iterm", "blocks"),
-        "images of tools as pictures: as the terminal can, or in one way; off: their size only",
+        "images in tool results; on: in the best way that the terminal has; kitty, iterm, blocks:"
+        " always in that way; off: only their size",
     ),
     "tools": UserSetting(
-        ("folded", "full", "hidden"), "calls of tools: a line each, with results, only failures"
+        ("folded", "full", "hidden"),
+        "tool calls; folded: one line each; full: with results; hidden: only failures",
     ),
     "vi": UserSetting(("off", "on"), "vi keys in the line editor"),
     "start": UserSetting(

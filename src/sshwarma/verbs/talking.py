@@ -313,5 +313,5 @@ def _clean_text(caller: Caller, text: str) -> str:
             "bytes",
             hint=next_call("{} stores a long text.", "put", name="NAME", text="TEXT"),
         )
-    caller.count_text(size)
+    caller.charge_text_volume(size)
     return message

@@ -155,7 +155,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     size = len(text.encode())
     if size > caller.limits.thing_bytes:
         raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
-    caller.count_text(size)
+    caller.charge_text_volume(size)
     declaration = parse_declaration(text)
     await services_of(caller).lua_tools.check_syntax(plain, text)
 

@@ -7,9 +7,9 @@ from sshwarma.verbs.namespaces import check_may_create
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
 from sshwarma.world import namespaces, things
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
 
@@ -85,7 +85,7 @@ async def resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str
             return None, plain
         place_id = namespace.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
-    if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_NAMESPACE:
+    if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_ID:
         raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
     await check_may_change(caller, place)
     return place, plain

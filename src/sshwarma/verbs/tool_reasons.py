@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from sshwarma.common.shorten import join_with_rest
+from sshwarma.tools.call_checks import explain_off_switch, suggest_switch_on
 from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
-from sshwarma.world.reader import NextCall, Reader, next_call
+from sshwarma.world.reader import NextCall, Reader
 from sshwarma.world.things import Thing
 
 CALLING_KINDS = frozenset(("room", "agent"))
@@ -78,15 +80,10 @@ def explain_blocked_tools(
         elif item is not None:
             reasons[f"{caller.reader.name_tool(tool.label)} cannot be used: {item.obstacle}"] = None
         elif switch is not None:
-            place = "in this room" if switch.source == "room" else "on the agent"
-            if agent_id == caller.agent.id and switch.source == "agent":
-                place = "on you"
-            reasons[f"{caller.reader.name_tool(switch.thing.label)} is switched off {place}"] = None
+            whose = "you" if agent_id == caller.agent.id else "the agent"
+            reasons[explain_off_switch(switch, caller.reader, whose)] = None
             first = first or switch
-    listed = [*reasons, *missing_roles]
-    text = "; ".join(listed[:MAX_NAMED_TOOLS])
-    if len(listed) > MAX_NAMED_TOOLS:
-        text += f"; and {len(listed) - MAX_NAMED_TOOLS} more"
+    text = join_with_rest([*reasons, *missing_roles], MAX_NAMED_TOOLS, separator="; ")
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
     return ToolReasons(
         tuple(usable), text, first is not None, bool(missing_roles), _suggest_switch_on(first, name)
@@ -103,16 +100,6 @@ def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
             for tool in loadout.read_tools_below(conn, thing):
                 tools.setdefault(tool.id, tool)
     return list(tools.values())
-
-
-def suggest_switch_on(switch: OffSwitch) -> NextCall:
-    """Suggest the call that switches a tool or a namespace of the caller on again."""
-    context = "room" if switch.source == "room" else "me"
-    if switch.thing.kind == "tool":
-        return next_call(
-            "{} switches it on.", "equip", context=context, patterns=switch.thing.label
-        )
-    return next_call("{} switches it on.", "load", room=switch.thing.label, context=context)
 
 
 def _suggest_switch_on(switch: OffSwitch | None, other_agent: str) -> NextCall | None:
@@ -164,6 +151,4 @@ def _describe_reasons(
 
 
 def _join_tool_names(items: Sequence[LoadoutItem], reader: Reader) -> str:
-    names = ", ".join(reader.name_tool(item.thing.label) for item in items[:MAX_NAMED_TOOLS])
-    excess = len(items) - MAX_NAMED_TOOLS
-    return f"{names} and {excess} more" if excess > 0 else names
+    return join_with_rest([reader.name_tool(item.thing.label) for item in items], MAX_NAMED_TOOLS)

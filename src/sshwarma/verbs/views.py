@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
 from sshwarma.terminal.render import render_plain
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call
@@ -191,7 +192,7 @@ def format_clock(at_ms: int) -> str:
 
 def format_duration(seconds: float) -> str:
     """Format a time span in its largest unit: `12s`, `5m`, `3h`, `2d`."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+    for unit, size in (("d", DAY_SECONDS), ("h", HOUR_SECONDS), ("m", MINUTE_SECONDS)):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{int(max(0, seconds))}s"

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.units import MINUTE_MS
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Forbidden
 from sshwarma.world.events import WorldChanged
@@ -227,6 +228,6 @@ def _format_reason(member: Member) -> str:
 
 def _format_minutes_left(until: int, now: int, lead: str) -> str:
     """Return " for 5 min" with the words of `lead`, or " forever"."""
-    minutes = max(1, round((until - now) / 60_000))
+    minutes = max(1, round((until - now) / MINUTE_MS))
     # Treat more than half of PERMANENT_BAN_MINUTES as permanent: some time has already passed.
     return " forever" if minutes > PERMANENT_BAN_MINUTES // 2 else f" {lead}{minutes} min"

@@ -14,6 +14,12 @@ from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
 from sshwarma.world.access import Right
+from sshwarma.world.builtin_containers import (
+    BUILTIN_NAMESPACES,
+    DEFAULTS_ID,
+    GLOBAL_ID,
+    INTERNAL_ID,
+)
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
 from sshwarma.world.schema import equipped
@@ -22,8 +28,8 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing, ThingKind
 
 CONTAINERS: Final = (
-    "rooms", "agents", "mcps", "toolsets", "skills", "projects", "internal", "global",
-    "defaults", "directs", AGENTS_IN_ROOMS,
+    "rooms", "agents", "mcps", "toolsets", "skills", "projects", *BUILTIN_NAMESPACES,
+    DEFAULTS_ID, "directs", AGENTS_IN_ROOMS,
 )  # fmt: skip
 """Children of `world`.
 
@@ -32,12 +38,14 @@ conversations, one container for each pair; `agents-in-rooms` holds a context fo
 equipped for one room alone.
 """
 
-_BUILTIN_NAMESPACES: Final = {
-    "internal": ("sshwarma", "This world's commands: look, move, talk, take notes, make things"),
-    "global": ("global", "Always loaded: help, search, finding and loading namespaces"),
+_NAMESPACE_DESCRIPTIONS: Final = {
+    INTERNAL_ID: "This world's commands: look, move, talk, take notes, make things",
+    GLOBAL_ID: "Always loaded: help, search, finding and loading namespaces",
 }
-"""The built-in namespaces, by the id of their container: title and description."""
+"""The descriptions of the built-in namespaces, by the id of their container."""
 
+_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_"}
+"""Beginnings of the ids of built-in tools, by the id of their container."""
 
 MODEL_TEXTS_KEY: Final = "for_models"
 """Key of a tool's metadata: what models read in place of its description and schema."""
@@ -74,7 +82,12 @@ class BuiltinToolSpec:
     @property
     def id(self) -> str:
         """Id of the tool's thing; people's things have random ids."""
-        return f"tool_{self.name}" if self.namespace == "sshwarma" else f"global_{self.name}"
+        return f"{_TOOL_ID_PREFIXES[self.parent_id]}{self.name}"
+
+    @property
+    def parent_id(self) -> str:
+        """Id of the container of the tool's namespace."""
+        return next(id for id, name in BUILTIN_NAMESPACES.items() if name == self.namespace)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -114,8 +127,8 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
         )
     for name in CONTAINERS:
         if name not in things_by_id:
-            _create_thing(tx, "world", "container", name, auto_load=name == "global")
-    for name, (_, description) in _BUILTIN_NAMESPACES.items():
+            _create_thing(tx, "world", "container", name, auto_load=name == GLOBAL_ID)
+    for name, description in _NAMESPACE_DESCRIPTIONS.items():
         if not things.get_live_thing(tx.conn, name).description:
             things.update_thing(tx, name, description=description)
     for spec in specs:
@@ -127,8 +140,8 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
         _create_thing(tx, "world", "room", HOME_ID, metadata={"vibe": "Shared resources"})
     if LOBBY_ID not in things_by_id:
         _create_thing(tx, "rooms", "room", LOBBY_ID, metadata={"vibe": "Welcome to sshwarma"})
-        equipment.copy_equipment(tx, "defaults", LOBBY_ID)
-        equipment.copy_equipment(tx, "defaults", HOME_ID)
+        equipment.copy_equipment(tx, DEFAULTS_ID, LOBBY_ID)
+        equipment.copy_equipment(tx, DEFAULTS_ID, HOME_ID)
     return is_new
 
 
@@ -148,20 +161,19 @@ def _create_thing(
         kind,
         name,
         id=name,
-        qualified_name=_BUILTIN_NAMESPACES[name][0] if name in _BUILTIN_NAMESPACES else None,
+        qualified_name=BUILTIN_NAMESPACES.get(name),
         auto_load=auto_load,
         metadata=metadata,
     )
 
 
 def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None:
-    parent_id = "internal" if spec.namespace == "sshwarma" else spec.namespace
     if known is not None and known.deleted_at is not None and known.metadata.get("retired"):
         known = _restore_tool(tx, known)
     if known is None:
         things.create_thing(
             tx,
-            parent_id,
+            spec.parent_id,
             "tool",
             spec.name,
             id=spec.id,
@@ -181,12 +193,12 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None
 
 def _equip_defaults(tx: Change, tool_ids: Sequence[str]) -> None:
     """Equip what new rooms get, except what somebody has removed from it."""
-    query = select(equipped.c.thing_id).where(equipped.c.context_id == "defaults")
+    query = select(equipped.c.thing_id).where(equipped.c.context_id == DEFAULTS_ID)
     thing_ids = set(tx.conn.scalars(query))
     for tool_id in tool_ids:
         if tool_id not in thing_ids:
             tx.conn.execute(
-                insert(equipped).values(context_id="defaults", thing_id=tool_id, created_at=tx.now)
+                insert(equipped).values(context_id=DEFAULTS_ID, thing_id=tool_id, created_at=tx.now)
             )
 
 
@@ -198,7 +210,7 @@ def _retire_tools(tx: Change, spec_ids: set[str]) -> None:
     Built-in tools have an id of `BuiltinToolSpec.id` and no author, so nothing that people made
     is among them.
     """
-    for parent_id, prefix in (("internal", "tool_"), ("global", "global_")):
+    for parent_id, prefix in _TOOL_ID_PREFIXES.items():
         for tool in things.read_children(tx.conn, parent_id, "tool"):
             is_builtin = tool.id.startswith(prefix) and tool.created_by is None
             if not is_builtin or tool.id in spec_ids:

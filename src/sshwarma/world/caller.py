@@ -162,7 +162,7 @@ class Caller:
         """Return the caller's rights in a room at the time `now` (ms).
 
         While a model answers, it may look and talk in the room in which it was called, even if it
-        is no member: as a visitor, and only what the person may who asked. A ban and a mute hold.
+        is not a member: as a visitor, and only what the person may who asked. Bans and mutes hold.
         """
         rights = room.rights_of(self.agent, now=now)
         person = self.world.agents.get(self.person_id)
@@ -357,7 +357,7 @@ class Caller:
         if not self.scope.allows(needed):
             raise access.missing_scope_error(needed, self.scope)
 
-    def count_text(self, size: int, *, is_stored: bool = False) -> None:
+    def charge_text_volume(self, size: int, *, is_stored: bool = False) -> None:
         """Count bytes of text that the caller is about to store for good, or that are stored.
 
         Raises:

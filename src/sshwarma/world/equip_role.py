@@ -9,21 +9,19 @@ from sqlalchemy import Connection
 
 from sshwarma.world import things
 from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole, check_server_role
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.things import Thing
 
 DEFAULT_EQUIP_ROLE: Final[ServerRole] = "member"
 """The role for tools whose namespace sets none."""
-
-BUILTIN_NAMESPACES: Final = ("internal", "global")
-"""Ids of the namespaces of the program's own tools, which check the rights of their callers."""
 
 
 def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> ServerRole:
     """Return the role from which on an agent may equip itself with a thing.
 
     A namespace sets it for what is in it and in the namespaces below. Else it is `guest` for what
-    the program itself declares, for data and for what the agent made, and `member` for all other
-    tools: those of MCP servers, toolsets, rooms and other agents.
+    the program itself declares, whose verbs check rights, for data and for what the agent made, and
+    `member` for all other tools: those of MCP servers, toolsets, rooms and other agents.
 
     Args:
         thing: the tool, namespace or data.

@@ -109,15 +109,6 @@ def delete_agents_in_rooms(tx: Change, ids: AbstractSet[str]) -> None:
             tx.conn.execute(delete(things).where(things.c.id == context_id))
 
 
-@dataclass(frozen=True, slots=True)
-class EquipChange:
-    """Result of a request: things changed, things already so, and patterns without a match."""
-
-    changed: tuple[Thing, ...]
-    unchanged: tuple[Thing, ...]
-    unmatched: tuple[str, ...]
-
-
 def equip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], priority: float | None = None
 ) -> tuple[list[Thing], list[Thing]]:

@@ -9,9 +9,10 @@ from typing import Final
 from sqlalchemy import Connection, delete, select
 
 from sshwarma.common.limits import MAX_TREE_DEPTH
+from sshwarma.common.units import DAY_MS
 from sshwarma.world import equipment, schema, things
 from sshwarma.world.events import WorldChanged
-from sshwarma.world.ids import DAY_MS, now_ms
+from sshwarma.world.ids import now_ms
 from sshwarma.world.schema import equipped, exits
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change

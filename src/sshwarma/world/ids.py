@@ -7,10 +7,6 @@ from typing import Final
 
 import uuid_utils
 
-DAY_MS: Final = 86_400_000
-"""Milliseconds of a day."""
-
-
 LOBBY_ID: Final = "lobby"
 """The room that everybody may enter, in which logins land."""
 

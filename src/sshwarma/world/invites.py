@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import func, insert, select, update
 
 from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_OPEN_INVITES
+from sshwarma.common.units import HOUR_MS
 from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid
@@ -23,7 +25,15 @@ CODE_CHARACTERS: Final = 14
 """Length of a code: 69 bits, which nobody guesses at a few attempts an hour."""
 
 
-def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
+@dataclass(frozen=True, slots=True)
+class NewInvite:
+    """A new invite code, and when it expires: `expires_at` is in milliseconds since 1970."""
+
+    code: str
+    expires_at: int
+
+
+def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> NewInvite:
     """Create a one-time invite code for a new agent. Only its hash is stored.
 
     Raises:
@@ -38,6 +48,7 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
         )
     if not 0 < hours <= MAX_INVITE_HOURS:
         raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS} (got {hours:g}).")
+    expires_at = tx.now + int(hours * HOUR_MS)
     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_CHARACTERS))
     tx.conn.execute(
         insert(invites).values(
@@ -46,10 +57,10 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
             role=role,
             created_by=created_by,
             created_at=tx.now,
-            expires_at=tx.now + int(hours * 3_600_000),
+            expires_at=expires_at,
         )
     )
-    return code
+    return NewInvite(code, expires_at)
 
 
 def _count_open_invites(tx: Change, created_by: str) -> int:

@@ -22,6 +22,7 @@ from sqlalchemy import Connection, select
 from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.agents import Agent
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.equip_role import may_equip_itself
 from sshwarma.world.overrides import Override
 from sshwarma.world.schema import things as things_table
@@ -33,9 +34,6 @@ NAMESPACE_KINDS: Final = ("container", "mcp", "toolset", "room")
 
 UNAVAILABLE_OBSTACLE: Final = "unavailable"
 """The obstacle of a tool whose provider is not connected."""
-
-GLOBAL_NAMESPACE: Final = "global"
-"""The namespace whose tools are on everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
     """Add the tools of the namespaces that load everywhere; those of `global` are always on."""
     for namespace in _read_auto_load_namespaces(conn):
         for tool in read_tools_below(conn, namespace, ()):
-            item = LoadoutItem(tool, "always", 0.0, "", always_on=namespace.id == GLOBAL_NAMESPACE)
+            item = LoadoutItem(tool, "always", 0.0, "", always_on=namespace.id == GLOBAL_ID)
             if decided.setdefault(tool.id, item) is None and item.always_on:
                 decided[tool.id] = item
 

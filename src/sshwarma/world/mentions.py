@@ -25,7 +25,7 @@ _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 
 def extract_mentions(text: str) -> tuple[str, ...]:
-    """Return the words after `@` in order, lower-case, each once; a@b is no mention.
+    """Return the words after `@` in order, lower-case, each once; a@b is not a mention.
 
     Only the first MAX_MENTION_SCAN_CHARACTERS of the text are read.
     """

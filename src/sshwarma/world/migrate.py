@@ -53,7 +53,7 @@ def read_file_revision(database: sqlite3.Connection) -> str:
     """Return the revision of a database file that is opened without SQLAlchemy.
 
     Raises:
-        sqlite3.DatabaseError: if it is no database of this program, or is damaged.
+        sqlite3.DatabaseError: if it is not a database of this program, or is damaged.
     """
     return str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 

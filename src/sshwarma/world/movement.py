@@ -143,8 +143,8 @@ def _has_connection(world: World, connection: AgentConnection, room_id: str) -> 
 async def record_arrival(world: World, connection: AgentConnection) -> str:
     """Add a connection to its room; announce the agent at its first connection there.
 
-    Returns why nothing could be stored, or "". The agent is in all the same, unannounced: somebody
-    who would clean up a full disk must be let in.
+    Return the reason if the arrival could not be stored, else "". The agent enters anyway, without
+    a notice, so that an operator can log in when the disk is full.
     """
     problem = ""
     if world.presence.enter(connection):

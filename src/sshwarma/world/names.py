@@ -15,6 +15,7 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_NAME_CHARACTERS, MAX_THING_NAME_CHARACTERS
 from sshwarma.common.shorten import shorten_name
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
 from sshwarma.world.errors import Invalid
 
 NAME_PATTERN: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
@@ -24,7 +25,7 @@ THING_NAME_PATTERN: Final = re.compile(
 
 RESERVED_NAMES: Final = frozenset({
     "sshwarma", "system", "room", "me", "all", "everyone", "here", "home", "world", "rooms",
-    "agents", "mcps", "internal", "defaults", "toolsets", "skills", "projects", "global",
+    "agents", "mcps", *BUILTIN_NAMESPACES, DEFAULTS_ID, "toolsets", "skills", "projects",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
     "agents-in-rooms",
 })  # fmt: skip
@@ -114,7 +115,7 @@ def parse_direction(word: str) -> str:
     """Return the full name of a direction: `n` is north; other names are returned as they are.
 
     Raises:
-        Invalid: if it is no valid exit name.
+        Invalid: if it is not a valid exit name.
     """
     full = DIRECTION_ABBREVIATIONS.get(word.lower(), word.lower())
     if not NAME_PATTERN.fullmatch(full):

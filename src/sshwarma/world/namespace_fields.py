@@ -13,8 +13,8 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
 from sshwarma.world.agents import check_server_role
+from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.loadout import GLOBAL_NAMESPACE
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -92,9 +92,9 @@ def _check_settable(thing: Thing, field: str) -> None:
             )
         case "leave_out" if thing.kind != "tool":
             raise Invalid("leave_out is a field of tools, not of namespaces.")
-        case "auto_load" if thing.id == GLOBAL_NAMESPACE:
+        case "auto_load" if thing.id == GLOBAL_ID:
             raise Conflict("global is always loaded everywhere.")
-        case "enabled" if thing.id == GLOBAL_NAMESPACE:
+        case "enabled" if thing.id == GLOBAL_ID:
             raise Conflict(
                 "global cannot be disabled.",
                 hint=next_call("{} disables one of its tools.", "tool disable", name="NAME"),

@@ -21,9 +21,10 @@ from sshwarma.common.limits import (
     MAX_TREE_DEPTH,
 )
 from sshwarma.world import names, rooms, things
+from sshwarma.world.builtin_containers import DEFAULTS_ID, GLOBAL_ID
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
-from sshwarma.world.loadout import GLOBAL_NAMESPACE, NAMESPACE_KINDS
+from sshwarma.world.loadout import NAMESPACE_KINDS
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -39,7 +40,7 @@ REQUIRED_STATES_KEY: Final = "required_states"
 LOAD_WITH_PARENT_KEY: Final = "load_with_parent"
 
 _PLAIN_CONTAINERS: Final = ("world", "rooms", "agents", "mcps", "toolsets", "skills", "projects",
-                      "defaults", "directs", AGENTS_IN_ROOMS)  # fmt: skip
+                      DEFAULTS_ID, "directs", AGENTS_IN_ROOMS)  # fmt: skip
 """Containers of the tree that are not namespaces."""
 
 
@@ -127,7 +128,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
     pairs = [
         (thing, count)
         for thing, count in candidates
-        if count or thing.kind in ("toolset", "mcp") or thing.id == GLOBAL_NAMESPACE
+        if count or thing.kind in ("toolset", "mcp") or thing.id == GLOBAL_ID
     ]
     by_id = {thing.id: thing for thing, _ in pairs}
     below_it: dict[str, list[str]] = {}

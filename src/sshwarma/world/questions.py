@@ -12,7 +12,7 @@ from sshwarma.world.errors import Forbidden
 
 @dataclass(slots=True)
 class Question:
-    """The turns that one message has started so far.
+    """The turns that one message has started.
 
     Models may call each other while they answer. Each is asked once, so that the chain ends.
 

@@ -1,6 +1,7 @@
 """Access of one asker to SQL: a connection that is restricted to their rooms and bags.
 
-Uses only the standard library, because `report_worker` imports it. Two lines of defence:
+Imports only constants and the standard library, because `report_worker` imports it. Two lines of
+defence:
 
 - **Gates.** For the asker, `rows` or `things` is a temporary view over the table of that name, for
   the rooms and bags they may look into. The reporting views are created again over those, from
@@ -22,15 +23,18 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sshwarma.common.units import MIB
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
+
 MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, instead of for every joined row."""
 
-MAX_VALUE_BYTES: Final = 8 << 20
-"""Most bytes of one value, also of intermediate values."""
+MAX_VALUE_BYTES: Final = 8 * MIB
+"""Maximum size of one value, also of intermediate values."""
 
 SQLITE_LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 20,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MIB,
     sqlite3.SQLITE_LIMIT_COLUMN: 100,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -112,7 +116,7 @@ _COLUMN_REPLACEMENTS: Final = {
 }
 
 PUBLIC_CONTAINERS: Final = (
-    "internal", "global", "mcps", "toolsets", "skills", "projects", "defaults",
+    *BUILTIN_NAMESPACES, "mcps", "toolsets", "skills", "projects", DEFAULTS_ID,
 )  # fmt: skip
 """Containers of the world that are open to everybody."""
 
@@ -192,7 +196,7 @@ class RestrictedDatabase:
             )
 
         fill("logs", question["logs"])
-        fill("contexts", [*question["logs"], question["agent"], "defaults"])
+        fill("contexts", [*question["logs"], question["agent"], DEFAULTS_ID])
         fill("bags", list(PUBLIC_CONTAINERS))
         database.execute(_FILL_VISIBLE_THINGS)
 

@@ -33,7 +33,7 @@ MAX_COUNTED_ROWS: Final = 10_000
 """Rows counted, though not shown."""
 
 MAX_HEADING_CHARACTERS: Final = 60
-"""Most characters of a column's name."""
+"""Maximum length of a column's name."""
 
 
 class QueryRunner:

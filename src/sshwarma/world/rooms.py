@@ -12,6 +12,7 @@ from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.world import access, equipment, exits, names, things
 from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
+from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import HOME_ID
@@ -114,7 +115,7 @@ def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -
     room = things.create_thing(
         tx, "rooms", "room", name, description=description, created_by=owner.id
     )
-    equipment.copy_equipment(tx, "defaults", room.id)
+    equipment.copy_equipment(tx, DEFAULTS_ID, room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
     return room
 

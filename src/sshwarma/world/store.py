@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_BATCH_UNITS = 512
-"""Most units in one transaction, which bounds the wait of the first of them."""
+"""Maximum number of units in one transaction, which bounds the wait of the first of them."""
 
 MAX_PUBLISH_SECONDS = 0.005
 """Seconds that one turn of the event loop may spend publishing."""

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
 
-from cachetools import LRUCache
-
-from sshwarma.common.rate_limit import TokenBucket
-from sshwarma.common.units import MIB
+from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, TokenBucket
+from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.world.errors import RateLimited
-
-MAX_TRACKED_AGENTS: Final = 4096
-SECONDS_PER_HOUR: Final = 3600
 
 
 class TextVolume:
     """The bytes that each agent may still store. A whole hour's share may come at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._buckets: LRUCache[str, TokenBucket] = LRUCache(MAX_TRACKED_AGENTS)
+        self._buckets = KeyedTokenBuckets(MAX_TRACKED_AGENTS, clock)
 
     def take(self, agent_id: str, size: int, mib_per_hour: int) -> None:
         """Count `size` bytes that an agent is about to store.
@@ -43,8 +36,5 @@ class TextVolume:
         self._find_bucket(agent_id, mib_per_hour).take(size)
 
     def _find_bucket(self, agent_id: str, mib_per_hour: int) -> TokenBucket:
-        bucket = self._buckets.get(agent_id)
-        if bucket is None:
-            rate = mib_per_hour * MIB / SECONDS_PER_HOUR
-            bucket = self._buckets[agent_id] = TokenBucket(rate, mib_per_hour * MIB, self._clock)
-        return bucket
+        burst = mib_per_hour * MIB
+        return self._buckets.get(agent_id, burst / HOUR_SECONDS, burst)

@@ -17,10 +17,11 @@ from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import DAY_MS
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import TokenRevoked
-from sshwarma.world.ids import DAY_MS, new_id, now_ms
+from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change

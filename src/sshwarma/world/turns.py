@@ -82,7 +82,7 @@ class Turn:
 
     @property
     def question_id(self) -> str:
-        """The same for all turns that one question set off: the id of the first of them."""
+        """The same for all turns that one question started: the id of the first of them."""
         return self.root_turn_id or self.id
 
     @property

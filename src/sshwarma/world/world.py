@@ -50,13 +50,13 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_MEMOS: Final = 8192
-"""Most cached values; the least recently used is evicted first."""
+"""Maximum number of cached values; the least recently used is evicted first."""
 
 TAIL_ROWS: Final = 200
 """Rows of each room's log kept in memory."""
 
 MAX_TAILS: Final = 512
-"""Most rooms whose tail is cached."""
+"""Maximum number of rooms whose tail is cached."""
 
 AGENT_REFRESH_RETRY_SECONDS: Final = 1.0
 """Seconds until a changed agent that could not be read is read again."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.world.mentions import split_address, write_names_plainly
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
@@ -26,16 +27,16 @@ SUMMARY_FRACTION: Final = 0.2
 """Fraction of the budget for the summary, if anything is summarized."""
 
 CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
-"""Most characters of results and of texts: tried in order when a single turn is too long.
+"""Maximum characters of results and of texts: tried in order when a single turn is too long.
 
 The turn keeps all its rows.
 """
 
 MAX_SUMMARY_LINES: Final = 40
-"""Most turns and pieces of talk summarized in a line each; earlier ones are counted."""
+"""Maximum number of turns and pieces of talk with a line of their own; earlier ones are counted."""
 
 MAX_SUMMARY_NAMES: Final = 8
-"""Most speakers named in such a line."""
+"""Maximum number of speakers named in such a line."""
 
 TALK_UNIT_ROWS: Final = 10
 """Rows of a piece of talk that is cut as a whole, as a turn is."""
@@ -171,30 +172,31 @@ def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) ->
     hint = next_call("; {} reads a row in full", "expand", row=rows[0].seq).text(transcript.reader)
     lines = [f"[Earlier messages, summarized{hint}]"]
     if older_rows:
-        speakers = _names(older_rows, transcript)
-        lines.append(f"{INDENT}- {_range(older_rows)}: {len(older_rows)} rows by {speakers}")
+        speakers = _join_speakers(older_rows, transcript)
+        lines.append(
+            f"{INDENT}- {_format_row_range(older_rows)}: {len(older_rows)} rows by {speakers}"
+        )
     for unit_rows in shown:
         summarize = _summarize_turn if unit_rows[0].turn_id else _summarize_talk
         lines.append(INDENT + summarize(unit_rows, transcript))
     return write_names_plainly("\n".join(lines), transcript.agents)
 
 
-def _range(rows: Sequence[Row]) -> str:
+def _format_row_range(rows: Sequence[Row]) -> str:
     return f"rows {rows[0].seq}-{rows[-1].seq}"
 
 
-def _names(rows: Sequence[Row], transcript: Transcript) -> str:
+def _join_speakers(rows: Sequence[Row], transcript: Transcript) -> str:
     names = dict.fromkeys(transcript.agents.name_of(row.author_id) for row in rows)
-    shown = list(names)[:MAX_SUMMARY_NAMES]
-    return ", ".join(shown) + (
-        f" and {len(names) - len(shown)} others" if len(names) > len(shown) else ""
-    )
+    return join_with_rest(list(names), MAX_SUMMARY_NAMES)
 
 
 def _summarize_talk(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return talk in a line: how many messages of whom, the first and the last."""
     first, last = rows[0], rows[-1]
-    parts = [f"- {_range(rows)}: {len(rows)} messages by {_names(rows, transcript)};"]
+    parts = [
+        f"- {_format_row_range(rows)}: {len(rows)} messages by {_join_speakers(rows, transcript)};"
+    ]
     parts.append(_quote(first, transcript))
     if last is not first:
         parts.append(f"… {_quote(last, transcript)}")
@@ -206,7 +208,7 @@ def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     messages = [row for row in rows if row.kind in ("chat", "emote")]
     calls = (row for row in rows if row.kind == "tool.call")
     tools = dict.fromkeys(model_tool_name(str(row.meta.get("tool"))) for row in calls)
-    parts = [f"- {_range(rows)}:"]
+    parts = [f"- {_format_row_range(rows)}:"]
     if messages:
         parts.append(_quote(messages[0], transcript))
     if tools:
@@ -220,10 +222,10 @@ def _quote(row: Row, transcript: Transcript) -> str:
     """Return the start of a message behind its speaker: "alice to qwen: what broke?"."""
     agents = transcript.agents
     speaker, text = split_address(agents.name_of(row.author_id), row.content, agents)
-    return f"{speaker}: {_shorten_text(text)}"
+    return f"{speaker}: {_cut_to_summary(text)}"
 
 
-def _shorten_text(text: str) -> str:
+def _cut_to_summary(text: str) -> str:
     line = " ".join(text.split())
     return (
         line

@@ -33,7 +33,7 @@ class ContextReader:
         provider_kind: Its kind of provider. Own calls of turns that another kind answered are sent
             as text.
         profile: Its profile.
-        output_tokens: Most tokens of an answer of one step; None without a limit of its own.
+        output_tokens: Maximum output tokens of one step; None if there is no limit.
     """
 
     provider_kind: str = ""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sshwarma.common.limits import LAYER_TIMEOUT_SECONDS
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 
 SETUP: Final = b"S"
 READY: Final = b"K"
@@ -31,10 +31,10 @@ ERROR: Final = b"E"
 
 LENGTH_BYTES: Final = 4
 HEADER_BYTES: Final = LENGTH_BYTES + 1
-MAX_ENVELOPE_BYTES: Final = 65_536
+MAX_ENVELOPE_BYTES: Final = 64 * KIB
 """Bytes a frame may have besides the value or the log in it."""
 MAX_ESCAPE_BYTES: Final = 6
-"""Most bytes of JSON for one byte of text."""
+"""Maximum number of bytes of JSON for one byte of text."""
 OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
 
@@ -48,7 +48,7 @@ class LuaLimits:
     interrupt_fraction: float = 0.9  # of `run_seconds`; then an interruptible script is stopped
     max_memory_bytes: int = 256 * MIB  # address space of the process over its size at the start
     max_output_bytes: int = MIB  # JSON of the result, and of the arguments of each call
-    max_log_bytes: int = 65_536  # of printed text; the rest is dropped with a note
+    max_log_bytes: int = 64 * KIB  # of printed text; the rest is dropped with a note
     max_input_bytes: int = 16 * MIB  # JSON of scripts and snapshot, and of each answer to a call
     max_calls: int = 256  # of host.call in one run
     max_concurrent_runs: int = 4  # concurrent runs; there is one process more, the spare

@@ -25,7 +25,7 @@ WRAP_SCRIPT_NAME: Final = "wrap.lua"
 HOOK_NAME: Final = "hook:wrap"
 
 MAX_CONTEXT_MODELS: Final = 20
-"""Most names of other models in a context."""
+"""Maximum number of names of other models in a context."""
 
 HISTORY_TOOL: Final = "sshwarma:history"
 LOAD_TOOL: Final = "global:load_room"

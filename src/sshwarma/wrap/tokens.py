@@ -38,7 +38,7 @@ texts, such as Han at random, have up to twice as many. A megabyte takes 0.15 to
 """
 
 MAX_CHARACTERS_PER_TOKEN: Final = 20
-"""Most characters of a piece of prose: a space, a capital, two syllables and an ending."""
+"""Maximum length of a piece of prose: a space, a capital, two syllables and an ending."""
 
 _RARE: Final = re.compile(
     # Combining marks, alphabets with few texts, full width: two tokens each

@@ -34,10 +34,10 @@ INDENT: Final = "  "
 RESULT_KINDS: Final = frozenset(("tool.result", "tool.error", "tool.timeout"))
 
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
-"""Most characters of one text in the arguments of an earlier call."""
+"""Maximum length of one text in the arguments of an earlier call."""
 
 MAX_TURN_END_CHARACTERS: Final = 200
-"""Most characters of the reason why a turn has no answer."""
+"""Maximum length of the reason why a turn has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class Transcript:
 
     Attributes:
         reader: The model as the reader of texts that name calls.
-        max_result_characters: Most characters of a tool's result.
-        max_text_characters: Most characters of any other row.
+        max_result_characters: Maximum characters of a tool's result.
+        max_text_characters: Maximum characters of any other row.
         plain_calls: Whether all own calls are text, for a model that is offered no tools.
         text_turn_ids: Turns whose calls are text, because another kind of provider answered.
     """
@@ -273,7 +273,8 @@ _FRAME: Final = re.compile(r"(<[^>\s]+(?: to [^>\s]+(?:, [^>\s]+)*)?> |\[[^\]]*\
 def parse_rows(text: str) -> list[tuple[str, str]]:
     """Return the heads and the texts of the rows that a user message consists of.
 
-    The inverse of `frame_text`, for tests and tools that read a composed context.
+    The inverse of `frame_text`. Only tests use it: with it they prove that no text that somebody
+    writes can pass for a row of somebody else.
 
     Raises:
         ValueError: if a line of the first column has no head.
@@ -298,7 +299,7 @@ def clip_text(text: str, characters: int, seq: int, reader: Reader, length: int 
 
     Args:
         text: The text, or the start of it.
-        characters: Most characters of it that stay.
+        characters: Maximum characters of it that stay.
         seq: Number of the row that has the whole text.
         reader: Who reads it; a model that is not offered the call reads the row's number.
         length: Characters of the whole text, if `text` is only its start.
@@ -321,11 +322,11 @@ def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
     except ValueError:
         arguments = row.content
     if not isinstance(arguments, dict):
-        return {"arguments": _shorten(arguments, row.seq, reader)}
-    return {name: _shorten(value, row.seq, reader) for name, value in arguments.items()}
+        return {"arguments": _cut_argument(arguments, row.seq, reader)}
+    return {name: _cut_argument(value, row.seq, reader) for name, value in arguments.items()}
 
 
-def _shorten(value: Any, seq: int, reader: Reader) -> Any:
+def _cut_argument(value: Any, seq: int, reader: Reader) -> Any:
     if isinstance(value, str):
         return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq, reader)
     if isinstance(value, (list, dict)) and len(text := json.dumps(value)) > MAX_ARGUMENT_CHARACTERS:

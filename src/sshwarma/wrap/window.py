@@ -1,6 +1,6 @@
 """The window: which rows of a room's log a model sees, in whole turns.
 
-All turns that one question set off count as one; a turn without its whole answer counts as none.
+All turns that one question started count as one; an incomplete turn is not counted.
 
 Talk outside turns belongs to the next turn of the conversation, and is in the window with it; talk
 after the last turn is always in it.
@@ -23,12 +23,12 @@ from sshwarma.world.turns import Turn
 TALK_STEP_ROWS: Final = 250
 
 TURNS_READ_PER_QUESTION: Final = 16
-"""Turns read for each of the window: a question may set off several, and the window may hold twice
+"""Turns read for each of the window: a question may start several, and the window may hold twice
 its size.
 """
 
 MAX_CONTEXT_JOURNAL_ENTRIES: Final = 20
-"""Most entries of the journal, older than the log shown, that a model is sent."""
+"""Maximum number of entries of the journal, older than the log shown, that a model is sent."""
 
 EXTRA_TURNS: Final = 8
 """Turns read beyond the window: of concurrent turns, the last to end are the newest."""

@@ -1,8 +1,8 @@
 """The process that runs Lua: frames in on stdin, frames out on stdout, a new state for each run.
 
-The server starts it as `python -m sshwarma.wrap.worker`. It imports only `protocol`, `confine` and
-constants of `common` from the program, holds no secret, and drops its rights before it reads a
-script.
+`WorkerProcess` starts it as an isolated interpreter, with `BOOT_CODE` of `process`. It imports only
+`protocol`, `confine` and constants of `common` from the program, holds no secret, and drops its
+rights before it reads a script.
 """
 
 from __future__ import annotations

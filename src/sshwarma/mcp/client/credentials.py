@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from sshwarma.common.units import MIB
 from sshwarma.world.errors import Unavailable
 
-MAX_FILE_BYTES: Final = 1_048_576
+MAX_FILE_BYTES: Final = MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from sshwarma.world.errors import Unavailable
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG")
-"""Variables that a program inherits from us; others must be given by name."""
+SERVER_VARIABLES: Final = ("PATH", "HOME", "LANG")
+"""Variables that the program of a server inherits from us; others must be given by name."""
 
 
 def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -32,10 +32,10 @@ def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> d
 
 
 def program_environment(variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Build the environment of a program: INHERITED_VARIABLES and the given values.
+    """Build the environment of a program: SERVER_VARIABLES and the given values.
 
     Raises:
         Unavailable: if a variable is not set; see `expand_variables`.
     """
-    inherited = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
+    inherited = {name: environ[name] for name in SERVER_VARIABLES if name in environ}
     return {"PATH": os.defpath, **inherited, **expand_variables(variables, environ)}

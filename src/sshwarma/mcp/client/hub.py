@@ -126,7 +126,7 @@ class Hub(ToolProvider):
             return
         async with self.pool.lock_for(name):
             server = await self.find(name)
-            if server.metadata.get("origin") == "settings":
+            if server_records.is_from_settings(server):
                 raise Conflict(
                     f"{name} is in the settings file and would return at the next start.",
                     hint=next_call("Turn it off with {}.", "mcp disable", name=name),
@@ -256,7 +256,10 @@ class Hub(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         supervisor = self.pool.get(tool.parent_id)
         if supervisor is None:
-            raise Unavailable(f"{tool.label} has no running server.")
+            raise Unavailable(
+                f"{caller.reader.name_tool(tool.label)} is unavailable: its server does not run.",
+                hint=self.unavailable_hint(tool),
+            )
         person = self.world.agents.get(caller.person_id or caller.agent.id)
         person_id = person.id if person is not None and person.kind != "model" else None
         remote = str(tool.metadata.get("remote", tool.name))
@@ -275,7 +278,7 @@ def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thin
             log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
     server_records.remove_offers(tx)
     for server in server_records.list_servers(tx.conn):
-        if server.metadata.get("origin") == "settings" and server.name not in names:
+        if server_records.is_from_settings(server) and server.name not in names:
             server_records.remove_server(tx, server)
     servers = server_records.list_servers(tx.conn)
     if servers:

@@ -7,9 +7,10 @@ from functools import partial
 
 from typing_extensions import override
 
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.link import Dialer, LinkLost
-from sshwarma.mcp.client.server_listener import MAX_SERVER_TOOL_NAMES, format_tool_names
+from sshwarma.mcp.client.server_listener import MAX_SERVER_TOOL_NAMES
 from sshwarma.mcp.client.server_pool import ServerPool, load_dial
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
@@ -175,5 +176,5 @@ class _OfferedLines(LineStream):
 def _announce_tools(tx: Change, caller: Caller, server: Thing) -> None:
     """Announce the offered tools to the room."""
     tools = [tool.name for tool in things.read_children(tx.conn, server.id, "tool")]
-    names = format_tool_names(tools, f" and {len(tools) - MAX_SERVER_TOOL_NAMES} more")
+    names = join_with_rest(tools, MAX_SERVER_TOOL_NAMES)
     caller.append_notice(tx, f"offers {len(tools)} tools as {server.name}: {names}")

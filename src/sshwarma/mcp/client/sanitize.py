@@ -22,7 +22,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_TITLE_CHARACTERS,
     MAX_SERVER_TOOL_NAME_CHARACTERS,
 )
-from sshwarma.common.shorten import shorten_name, shorten_text
+from sshwarma.common.shorten import count_rest, shorten_name, shorten_text
 
 ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -103,8 +103,8 @@ def sanitize_listing(
         else:
             tools.append(tool)
     report = refusals[:MAX_REFUSED_TOOLS]
-    if len(refusals) > len(report):
-        report.append(("…", f"and {len(refusals) - len(report)} more"))
+    if rest := count_rest(len(refusals) - len(report)):
+        report.append(("…", rest))
     return ToolListing(tuple(tools), tuple(report))
 
 

@@ -57,7 +57,7 @@ def describe_server(name: str, instructions: str, tools: Sequence[tuple[str, str
     if not text:
         sentences = (_first_sentence(description) or tool for tool, description in tools)
         text = "; ".join(dict.fromkeys(sentence.rstrip(".") for sentence in sentences if sentence))
-    return _shorten(text) if text else f"Tools of {name}"
+    return _cut_to_summary(text) if text else f"Tools of {name}"
 
 
 def choose_keywords(
@@ -95,7 +95,7 @@ def _first_sentence(text: str) -> str:
     return sentence[:MAX_TOOL_SENTENCE_CHARACTERS]
 
 
-def _shorten(text: str) -> str:
+def _cut_to_summary(text: str) -> str:
     """Cut a line after a whole sentence, or else after a whole word."""
     if len(text) <= MAX_SERVER_SUMMARY_CHARACTERS:
         return text

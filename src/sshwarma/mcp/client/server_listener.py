@@ -8,6 +8,7 @@ from typing import Any, Final
 import structlog
 from typing_extensions import override
 
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.mcp.client import listing_records, server_records
 from sshwarma.mcp.client.elicitation import Elicitation
 from sshwarma.mcp.client.link import ElicitationRequest, ServerInfo
@@ -88,14 +89,8 @@ class ServerListener(SupervisorListener):
     def _notify_admins(self, pending: Sequence[str]) -> None:
         """Notify connected owners and admins of pending tools; others see them in /mcp."""
         name = self._settings.name
-        names = format_tool_names(pending, ", …")
+        names = join_with_rest(pending, MAX_SERVER_TOOL_NAMES)
         text = f"Tools to approve: {names}. Read /mcp show {name}, then /mcp approve {name}."
         for agent in self._world.agents:
             if agent.role in ("owner", "admin"):
                 self.notify(agent.id, text)
-
-
-def format_tool_names(names: Sequence[str], more: str) -> str:
-    """Join the first MAX_SERVER_TOOL_NAMES names with commas; append `more` if there are others."""
-    text = ", ".join(names[:MAX_SERVER_TOOL_NAMES])
-    return text + more if len(names) > MAX_SERVER_TOOL_NAMES else text

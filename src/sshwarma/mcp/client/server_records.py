@@ -27,6 +27,11 @@ SERVERS_PARENT_ID: Final = "mcps"
 MCP_PROVIDER: Final = "mcp"
 """Provider name in the metadata of a tool."""
 
+_ORIGIN_KEY: Final = "origin"
+"""Key of where a server comes from: `settings`, `added` by an owner, or OFFERED_ORIGIN."""
+
+_SETTINGS_ORIGIN: Final = "settings"
+
 OFFERED_ORIGIN: Final = "offered"
 """Origin of a server that a person offers over ssh."""
 
@@ -64,6 +69,16 @@ def read_settings(server: Thing) -> McpSettings:
     return McpSettings.model_validate({**server.metadata["entry"], "name": server.name})
 
 
+def is_from_settings(server: Thing) -> bool:
+    """Return whether a server is declared in the settings file."""
+    return server.metadata.get(_ORIGIN_KEY) == _SETTINGS_ORIGIN
+
+
+def is_offered(server: Thing) -> bool:
+    """Return whether a person offers a server over ssh, for as long as the channel is open."""
+    return server.metadata.get(_ORIGIN_KEY) == OFFERED_ORIGIN
+
+
 def list_servers(conn: Connection) -> list[Thing]:
     """Return all live servers, sorted by name."""
     return [
@@ -76,7 +91,7 @@ def list_servers(conn: Connection) -> list[Thing]:
 def list_offers(conn: Connection, room_id: str) -> list[Thing]:
     """Return the live servers offered in a room, sorted by name."""
     servers = things.read_children(conn, room_id, "mcp")
-    return [thing for thing in servers if thing.metadata.get("origin") == OFFERED_ORIGIN]
+    return [server for server in servers if is_offered(server)]
 
 
 def find_server(conn: Connection, name: str) -> Thing:
@@ -107,7 +122,8 @@ def declare_server(
         Conflict: if the name is in use.
     """
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
-    metadata: dict[str, Any] = {"entry": entry, "origin": "settings" if from_settings else "added"}
+    origin = _SETTINGS_ORIGIN if from_settings else "added"
+    metadata: dict[str, Any] = {"entry": entry, _ORIGIN_KEY: origin}
     thing = things.get_thing(tx.conn, server_thing_id(settings.name))
     _check_name_free(tx.conn, settings.name, server_thing_id(settings.name))
     if thing is None:
@@ -156,7 +172,11 @@ def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: s
     own_id = offer_thing_id(room_id, settings.name)
     _check_name_free(tx.conn, settings.name, own_id)
     entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
-    metadata: dict[str, Any] = {"entry": entry, "origin": OFFERED_ORIGIN, "load_with_parent": True}
+    metadata: dict[str, Any] = {
+        "entry": entry,
+        _ORIGIN_KEY: OFFERED_ORIGIN,
+        "load_with_parent": True,
+    }
     thing = things.get_thing(tx.conn, own_id)
     if thing is None:
         return things.create_thing(
@@ -185,7 +205,7 @@ def remove_offers(tx: Change) -> None:
     )
     for row in tx.conn.execute(query).mappings().all():
         server = things.thing_from_row(row)
-        if server.metadata.get("origin") == OFFERED_ORIGIN:
+        if is_offered(server):
             remove_server(tx, server)
 
 

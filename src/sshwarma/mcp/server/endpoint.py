@@ -31,8 +31,9 @@ from sshwarma.common.messages import MCP_STOPPED
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.handlers import McpHandlers
-from sshwarma.mcp.server.http_errors import make_error, send_refusal, send_sdk_error
-from sshwarma.mcp.server.request_context import CONNECTION_KEY, REFUSED_CODE
+from sshwarma.mcp.server.http_errors import send_sdk_error
+from sshwarma.mcp.server.refusals import REFUSED_CODE, make_error, send_refusal
+from sshwarma.mcp.server.request_context import CONNECTION_KEY
 from sshwarma.mcp.server.session_table import SESSION_HEADER, SessionTable
 from sshwarma.mcp.server.stream import MessageStream
 from sshwarma.settings import HttpSettings

@@ -1,4 +1,4 @@
-"""Errors over HTTP, as JSON-RPC errors of one sentence."""
+"""Error responses of the SDK, rewritten as JSON-RPC errors of one sentence."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Final
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from starlette.types import Message, Send
 
-from sshwarma.common.limits import RATE_WINDOW_SECONDS
-from sshwarma.mcp.server.request_context import REFUSED_CODE
-from sshwarma.terminal.escape import escape_lines
+from sshwarma.mcp.server.refusals import make_error
 
 _SDK_DETAILS: Final = ("Validation error", "Parse error")
 """Beginnings of messages of the SDK that contain the details of a Python exception."""
@@ -52,29 +50,3 @@ async def send_sdk_error(send: Send, start: Message, body: bytes) -> None:
     ]
     await send({**start, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": False})
-
-
-def make_error(request_id: str | int | None, code: int, text: str) -> bytes:
-    """Return a JSON-RPC error; control characters of its text are shown."""
-    error: dict[str, object] = {"code": code, "message": escape_lines(text)}
-    answer = {"jsonrpc": "2.0", "id": request_id, "error": error}
-    return json.dumps(answer, ensure_ascii=False).encode()
-
-
-async def send_refusal(
-    send: Send, status: int, text: str, retry_after_seconds: int = int(RATE_WINDOW_SECONDS)
-) -> None:
-    """Send a response with that status and one sentence; 429 says when to retry."""
-    body = make_error(None, REFUSED_CODE, text)
-    headers: list[tuple[bytes, bytes]] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="sshwarma", error="invalid_token"'))
-    if status == 408:
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    if status == 429:
-        headers.append((b"retry-after", str(retry_after_seconds).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -18,9 +18,6 @@ from sshwarma.world.reader import MCP_CLIENT
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
-REFUSED_CODE: Final = -32000
-"""Code of an error that answers a request without access: one of those left to servers."""
-
 CONNECTION_KEY: Final = "sshwarma.connection"
 """Key of the connection in the ASGI scope of an HTTP request."""
 

@@ -7,8 +7,7 @@ thread imports it; requests wait meanwhile. This module does not import it.
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.types import Receive, Scope, Send
@@ -18,6 +17,7 @@ from sshwarma.common.limits import MCP_LOAD_TIMEOUT_SECONDS
 from sshwarma.common.messages import MCP_STOPPED
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents
+from sshwarma.mcp.server.refusals import send_refusal
 from sshwarma.services import Services
 from sshwarma.settings import HttpSettings, LimitSettings
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from sshwarma.mcp.server.endpoint import McpEndpoint
 
 log = structlog.get_logger(__name__)
+
+LOAD_RETRY_SECONDS: Final = 5
+"""Seconds after which a client may try again that came before the SDK was loaded."""
 
 
 class McpServer:
@@ -62,11 +65,7 @@ class McpServer:
         try:
             endpoint = await self._wait_until_loaded()
         except Unavailable as unavailable:
-            error = {"code": -32000, "message": str(unavailable)}  # as the endpoint refuses
-            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-            headers = [(b"content-type", b"application/json"), (b"retry-after", b"5")]
-            await send({"type": "http.response.start", "status": 503, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            await send_refusal(send, 503, str(unavailable), LOAD_RETRY_SECONDS)
             return
         await endpoint.serve_http(scope, receive, send)
 

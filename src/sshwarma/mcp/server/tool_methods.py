@@ -21,8 +21,8 @@ from sshwarma.mcp.server.builtin_tools import (
 )
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
 from sshwarma.mcp.server.progress import progress_reporter
+from sshwarma.mcp.server.refusals import REFUSED_CODE
 from sshwarma.mcp.server.request_context import (
-    REFUSED_CODE,
     RequestContext,
     caller_of,
     mcp_connection_of,

@@ -212,7 +212,7 @@ class ExecHandler(TaskHandler):
         """Return the command as a typed line: add the slash that a verb may omit here.
 
         Raises:
-            NotFound: if the first word is no verb, alias, command or mention.
+            NotFound: if the first word is not a verb, alias, command or mention.
         """
         word = command.split(None, 1)[0] if command else ""
         if word.startswith(("/", "@")):

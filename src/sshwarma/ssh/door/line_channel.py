@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from sshwarma.common.units import KIB
 from sshwarma.ssh.transport.interfaces import Channel
 
-MAX_UNREAD_BYTES: Final = 256 * 1024
+MAX_UNREAD_BYTES: Final = 256 * KIB
 """Unread bytes above which the peer is held back, unless they are all one line."""
 
-WRITE_CHUNK_BYTES: Final = 16 * 1024
+WRITE_CHUNK_BYTES: Final = 16 * KIB
 """Bytes per write: much less than the channel may buffer."""
 
 

@@ -133,7 +133,7 @@ class SessionRouter(HandlerFactory):
 
 
 def _parse_batch(command: str) -> bool | None:
-    """Return whether `batch [--keep-going]` goes on after a failure; None if it is no batch.
+    """Return whether `batch [--keep-going]` goes on after a failure; None if it is not a batch.
 
     Raises:
         Rejected: if it has other words.

@@ -17,6 +17,7 @@ from typing_extensions import override
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.room_view import RoomView
@@ -55,7 +56,7 @@ MAX_INSTANT_LINES: Final = 200
 MAX_INSTANT_CHARACTERS: Final = 20_000
 """Lines and characters of a result that are rendered at once; longer ones in a thread."""
 
-MAX_EARLY_INPUT_BYTES: Final = 65_536
+MAX_EARLY_INPUT_BYTES: Final = 64 * KIB
 """Input kept while the input history is being read."""
 
 

@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
     MIN_TERMINAL_ROWS,
 )
 from sshwarma.common.rate_limit import SlidingWindow
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import SshSettings
 from sshwarma.ssh.transport.interfaces import Rejected
 
@@ -66,7 +66,7 @@ class AdmissionLimits:
     failure_half_life_seconds: float = 60.0
     """Half-life of the failure count."""
     max_lockout_seconds: float = 60.0
-    """Longest time an address is shut out; many people may share one address."""
+    """Maximum time that an address is shut out; many people may share one address."""
     exempt_loopback: bool = not DEFAULTS.limit_loopback
     """Exempt 127.0.0.1 and ::1 from limits per address, for tests and behind a local proxy."""
 
@@ -93,22 +93,22 @@ class AdmissionLimits:
     """Time that closing waits for the peer to read the buffered data."""
 
     # One channel.
-    send_buffer_high_bytes: int = 64 * 1024
+    send_buffer_high_bytes: int = 64 * KIB
     """Unsent bytes above which the handler's `pause` is called: a few full screens."""
-    send_buffer_low_bytes: int = 16 * 1024
+    send_buffer_low_bytes: int = 16 * KIB
     """Unsent bytes at or below which the handler's `resume` is called."""
     max_send_buffer_bytes: int = MIB
     """Unsent bytes at which the connection is closed, because its handler ignores `pause`."""
-    receive_window_bytes: int = 512 * 1024
+    receive_window_bytes: int = 512 * KIB
     """Bytes a client may send ahead while its handler has paused reading."""
-    max_command_bytes: int = 64 * 1024
-    """Longest `ssh host COMMAND`; longer text comes by standard input."""
+    max_command_bytes: int = 64 * KIB
+    """Maximum length of `ssh host COMMAND`; longer text comes by standard input."""
     max_env_bytes: int = 256
-    """Longest environment value kept."""
+    """Maximum length of an environment value that is kept."""
     columns: tuple[int, int] = (MIN_TERMINAL_COLUMNS, MAX_TERMINAL_COLUMNS)
-    """Smallest and largest terminal width used."""
+    """Minimum and maximum terminal width used."""
     rows: tuple[int, int] = (MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)
-    """Smallest and largest terminal height used."""
+    """Minimum and maximum terminal height used."""
     resize_seconds: float = 0.03
     """Resizes within this time are delivered as one; dragging a window sends hundreds."""
 

@@ -16,12 +16,13 @@ import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
 from sshwarma.common.rate_limit import TokenBucket
+from sshwarma.common.units import KIB
 from sshwarma.ssh.transport._asyncssh import AsyncsshConnection
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.cipher import CTR_CIPHERS, GCM_CIPHERS
 
-MAX_UNREAD_REPLY_BYTES = 256 * 1024
+MAX_UNREAD_REPLY_BYTES = 256 * KIB
 """Unread bytes, channel data aside, above which no more input is read from the peer."""
 
 

@@ -21,7 +21,7 @@ ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
 ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
 
 MIN_PACKET_BYTES = 256
-"""Smallest packet size accepted; with smaller packets one line costs dozens of them."""
+"""Minimum packet size accepted; with smaller packets one line costs dozens of them."""
 
 
 class ConnectionOwner(asyncssh.SSHServer, ABC):

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS
 
 RSA_KEY_BITS = (2048, 8192)
-"""Smallest and largest RSA key: weaker is forgeable, stronger costs milliseconds a signature."""
+"""Minimum and maximum of RSA keys: weaker is forgeable, stronger costs milliseconds a signature."""
 
 
 PUBLIC_KEY_ALGORITHMS = (

@@ -31,7 +31,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command
 from sshwarma.common.shorten import shorten_text
-from sshwarma.common.units import MIB
+from sshwarma.common.units import KIB, MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.throttle import Throttle
@@ -52,7 +52,7 @@ LAST_OUTPUT_SECONDS: Final = 1.0
 ANSWER_REFUSED_CODE: Final = -32_097
 """Error code of our own for a response that was rejected; not a code of the server's."""
 
-READ_BYTES: Final = 65_536
+READ_BYTES: Final = 64 * KIB
 EDGE_BYTES: Final = 512
 _ID_PATTERN: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
 
@@ -106,7 +106,7 @@ class _RunningProgram:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
         self._process = process
         self._stdout = process.stdout
-        self._ring = log_buffer
+        self._log_buffer = log_buffer
         self._on_ended = ended
         self._from_program, self.received = anyio.create_memory_object_stream[IncomingMessage](0)
         self.outgoing, self._to_program = anyio.create_memory_object_stream[SessionMessage](0)
@@ -119,7 +119,7 @@ class _RunningProgram:
 
     async def _watch(self) -> None:
         self._on_ended(
-            await _wait_until_gone(self._process, self._reading, self._logging, self._ring)
+            await _wait_until_gone(self._process, self._reading, self._logging, self._log_buffer)
         )
         self._from_program.close()  # calls fail only now, when the reason is known
 

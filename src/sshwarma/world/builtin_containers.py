@@ -1,0 +1,30 @@
+"""Built-in containers of the tree: the program's own namespaces, and the defaults of new rooms.
+
+Imports only the standard library, because `report_access` imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEFAULTS_ID: Final = "defaults"
+"""The container whose equipment new rooms get."""
+
+INTERNAL_ID: Final = "internal"
+"""The container of the program's own tools that rooms and agents equip."""
+
+GLOBAL_ID: Final = "global"
+"""The container of the program's own tools that are on everywhere."""
+
+BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global"}
+"""The namespaces of the program's own tools: the name of each by the id of its container."""
+
+
+def is_builtin_namespace(name: str) -> bool:
+    """Return whether a namespace of that name holds the program's own tools."""
+    return name in BUILTIN_NAMESPACES.values()
+
+
+def is_builtin_tool(canonical: str) -> bool:
+    """Return whether a tool is the program's own, by its canonical name: `sshwarma:look`."""
+    return is_builtin_namespace(canonical.partition(":")[0])
