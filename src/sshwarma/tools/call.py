@@ -34,10 +34,7 @@ from sshwarma.world.errors import (
     WorldError,
     unknown_name_error,
 )
-from sshwarma.world.loadout import (
-    UNAVAILABLE_OBSTACLE,
-    LoadoutItem,
-)
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -57,6 +54,7 @@ class CallOutcome:
     seconds: float
     seq: int  # of the row that holds the result; 0 if it was not recorded
     attachments: tuple[Attachment, ...] = ()
+    nested_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +170,8 @@ class Tools:
                 )
             )
             raise
-        return await self._record_ending(call, kind, result, seconds, nested_calls)
+        origin = caller.connection if turn_id is None and stack is None else None
+        return await self._record_ending(call, kind, result, seconds, nested_calls, origin)
 
     async def _run_in_trial(self, caller: Caller, call: _CheckedCall) -> CallOutcome:
         """Run a call of a tool that is being tested, without recording it."""
@@ -372,6 +371,7 @@ class Tools:
         result: ToolResult,
         seconds: float,
         nested_calls: int = 0,
+        origin: object | None = None,
     ) -> CallOutcome:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
@@ -383,6 +383,7 @@ class Tools:
                 seconds=seconds,
                 kept=result.attachments,
                 nested_calls=nested_calls,
+                origin=origin,
             )
         )
         return CallOutcome(
@@ -393,4 +394,5 @@ class Tools:
             seconds=seconds,
             seq=row.seq,
             attachments=result.attachments,
+            nested_calls=nested_calls,
         )
