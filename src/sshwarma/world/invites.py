@@ -23,6 +23,10 @@ CODE_CHARACTERS: Final = 14
 """Length of a code: 69 bits, which nobody guesses at a few attempts an hour."""
 
 
+class InvalidInviteCode(Invalid):
+    """The code is unknown, used or expired."""
+
+
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> str:
     """Create a one-time invite code for a new agent. Only its hash is stored.
 
@@ -83,7 +87,7 @@ def redeem_invite(
     )
     invite = tx.conn.execute(query).first()
     if invite is None:
-        raise Invalid("Invalid invite code: unknown, used or expired.")
+        raise InvalidInviteCode("Invalid invite code: unknown, used or expired.")
     agent = agents.register_agent(tx, name, invite.role, fingerprint, public_key)
     tx.conn.execute(
         update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)
