@@ -220,7 +220,7 @@ def _describe_change(change: str, text: str) -> str:
 
 
 EMPTY_TEXTS: Final = ("-", "''", '""')
-"""What people type to empty a text."""
+"""Words that empty a text."""
 
 
 def _clean_room_text(text: str) -> str:
