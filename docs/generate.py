@@ -70,7 +70,7 @@ def _verb(verb: Verb, heading: str) -> list[str]:
         lines += [verb.detail, ""]
     for parameter in (*verb.positional, *verb.flags.values()):
         name = f"--{parameter.option}" if parameter.flag else parameter.option
-        lines.append(f"- `{name}`: {parameter.help}")
+        lines.append(f"- `{name}`: {parameter.typed_help}")
     if verb.parameters:
         lines.append("")
     notes = []

@@ -53,6 +53,13 @@ def test_guide_finds_the_right_text(questions: tuple[tuple[str, str], ...]) -> N
         ("how do I invite a friend", "invite"),
         ("how do i invitte a freind", "invite"),
         ("make my room privat", "private-room"),
+        ("how do I delete a room I made", "delete-room"),
+        ("delete something I made", "delete"),
+        ("how to see pictures here", "images"),
+        ("show pictures in my terminal", "images"),
+        ("mute notifications", "settings"),
+        ("how do I turn off the beeping?", "settings"),
+        ("mute an annoying user", "moderate"),
     ],
 )
 def test_question_gets_a_text_and_no_listing(question: str, wanted: str) -> None:
@@ -65,6 +72,13 @@ def test_question_gets_a_text_and_no_listing(question: str, wanted: str) -> None
 def test_no_text_is_found_for_other_words(question: str) -> None:
     assert SEARCH.find(question) is None
     assert HowToSearch(()).find("a room") is None
+
+
+def test_texts_name_what_was_asked_for() -> None:
+    texts = {how_to.name: how_to.text for how_to in HOW_TOS}
+    assert "/set bell off" in texts["settings"]
+    assert "/room restore den" in texts["delete-room"]
+    assert "/set images on" in texts["images"]
 
 
 def test_each_text_has_a_name_and_phrases_of_its_own() -> None:

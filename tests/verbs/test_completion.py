@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_COMPLETIONS
 from sshwarma.verbs.completion import _find_position, complete
+from sshwarma.verbs.model_completion import _list_values
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_verb
 from sshwarma.world import agents, turns
 from support.people import Someone, do, make
@@ -230,3 +231,27 @@ def test_parameter_under_the_cursor_belongs_to_the_verb(name: str, given: list[s
     found = _find_position(verb, given)
     assert found.parameter is None or found.parameter in verb.parameters
     assert not found.is_flag_value or found.parameter in verb.flags.values()
+
+
+async def test_values_of_each_setting_of_a_model_are_completed(alice: Someone) -> None:
+    await do(alice, "/create den")
+    for field, values in {
+        "profile": ["small", "full", "-"],
+        "tools": ["all", "few", "none", "-"],
+        "rooms": ["den", "home", "lobby", "-"],
+        "turn_tokens": ["-"],
+        "prompt": ["-"],
+        "model": [],
+        "nothing": [],
+    }.items():
+        offers = await offered(alice, f"/model set m1 {field} ")
+        assert (sorted(offers[:-1]) + offers[-1:] if field == "rooms" else offers) == values
+    assert "ollama" in await offered(alice, "/model set m1 kind ")
+    assert "-" not in await offered(alice, "/model set m1 kind ")
+    assert await offered(alice, "/model set m1 profile s") == ["small"]
+    for line in ("profile - ", "profile small ", "prompt You are "):
+        assert await offered(alice, f"/model set m1 {line}") == []
+    assert await offered(alice, "/model set m1 rooms den,home ") == ["lobby"]
+    assert await offered(alice, "/model set m1 rooms den,l") == ["lobby"]
+    assert all(not value for value in map(_list_values, (int, str, float | None)))
+    assert _list_values(bool | None) == ["on", "off"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
-from sshwarma.verbs.grammar import parse_call, split_verb
+from sshwarma.verbs.grammar import UnknownFlag, parse_call, split_verb
 from sshwarma.verbs.registry import (
     Verb,
     VerbGroup,
@@ -135,6 +135,20 @@ def test_particles_are_optional() -> None:
 
 def test_line_may_contain_newlines() -> None:
     assert parsed("/put a = one\ntwo\n") == {"name": "a", "text": "one\ntwo\n"}
+
+
+@pytest.mark.parametrize("line", ["/put a --room den = b", "/put a --room", "/tool new a --x = b"])
+def test_flag_before_a_text_after_equals_is_never_part_of_the_text(line: str) -> None:
+    with pytest.raises(UnknownFlag, match="has no flag --") as caught:
+        parsed(line)
+    assert "A text that begins with -- goes after = or after --." in caught.value.hint_for(PERSON)
+
+
+@pytest.mark.parametrize("start", ["=", "--"])
+def test_text_that_begins_with_dashes_follows_equals_or_dashes(start: str) -> None:
+    assert parsed(f"/put a {start} --room den")["text"] == "--room den"
+    edited = parsed(f"/skill edit a --about b {start} --about c")
+    assert (edited["about"], edited["text"]) == ("b", "--about c")
     assert parsed("/say one\n\n  two") == {"text": "one\n\n  two"}
 
 

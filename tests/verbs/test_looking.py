@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from sshwarma.verbs.views import draw_result
-from support.people import Someone, do, refused
+from sshwarma.world import things
+from sshwarma.world.namespaces import KEYWORDS_KEY, SERVER_KEYWORDS_KEY, read_namespaces
+from support.people import Someone, do, refused, settle
 
 
 async def shown(who: Someone, line: str) -> str:
@@ -101,3 +107,40 @@ async def test_examine_of_an_agent_says_where_it_is(
     await do(alice, "/join lobby")
     await do(alice, "/mute bob 5")
     assert "muted" in (await do(alice, "/examine bob")).facts["In lobby"]
+
+
+async def test_examine_shows_the_same_keywords_as_the_list_of_namespaces(alice: Someone) -> None:
+    await do(alice, "/namespace new mail")
+    thing_id = await alice.world.store.read(
+        lambda conn: next(space.thing.id for space in read_namespaces(conn) if space.id == "mail")
+    )
+    found: dict[str, Any] = {KEYWORDS_KEY: None, SERVER_KEYWORDS_KEY: ["imap", "smtp"]}
+    await settle(alice.world, lambda tx: things.set_metadata(tx, thing_id, **found))
+    assert "Keywords: imap, smtp" in await shown(alice, "/examine mail")
+    assert "imap, smtp" in await shown(alice, "/namespace show mail")
+    await do(alice, "/namespace set mail keywords letters")
+    assert "Keywords: letters" in await shown(alice, "/examine mail")
+
+
+async def test_history_before_the_first_row_does_not_say_that_the_room_is_silent(
+    alice: Someone,
+) -> None:
+    await do(alice, "hello")
+    assert "hello" in await shown(alice, "/history")
+    assert await shown(alice, "/history 2 --before 1") == "No row here is older than row 1."
+    tools = await shown(alice, "/history --tools --before 9")
+    assert tools == "No tool call here is older than row 9."
+
+
+@pytest.mark.parametrize("empty", ["-", "''", '""'])
+async def test_empty_quotes_empty_a_text_of_the_room(alice: Someone, empty: str) -> None:
+    for verb in ("vibe", "describe"):
+        await do(alice, f"/{verb} loud")
+        assert (await do(alice, f"/{verb} {empty}")).text == ""
+
+
+async def test_help_names_the_context_of_new_rooms(alice: Someone) -> None:
+    for verb in ("equip", "unequip"):
+        assert "The context defaults is what new rooms begin with" in await shown(
+            alice, f"/help {verb}"
+        )

@@ -181,3 +181,24 @@ def test_words_and_bytes_are_as_before_where_no_picture_is_drawn(
     assert HALF not in screen.text and b"\x1b" not in screen.raw
     assert guest.run(f"attachment {seq}").raw.startswith(b"\x89PNG")
     assert base64.b64decode(guest.json(f"attachment {seq}")["data"]).startswith(b"\x89PNG")
+
+
+@covers("run")
+def test_caller_of_run_sees_the_result_and_its_picture_once(owner: Person, studio: str) -> None:
+    screen = owner.sit(100, 40, room=studio)
+    screen.enter("/set images blocks")
+    screen.wait_for("images is blocks.")
+    screen.enter("/run painter:flag")
+    screen.wait_for("40 x 20 pixels: /attachment")
+    screen.enter("still here")
+    screen.wait_for(f"{owner.name}: still here")
+    assert screen.text.count("✓ painter:flag") == 1
+    assert screen.text.count("[image: image/png") == 1
+    assert screen.lines.count("  " + HALF * 40) == 10
+    first = screen.lines.index("  " + HALF * 40)
+    assert "[image: image/png" in "".join(screen.lines[first - 2 : first])
+    screen.enter("/set images off")
+    screen.wait_for("images is off.")
+    screen.enter("/run painter:flag")
+    screen.wait_for_count("✓ painter:flag", 2)
+    screen.wait_for(re.compile(r"✓ painter:flag \d\.\ds · /attachment \d+"))

@@ -218,3 +218,24 @@ def test_a_model_calls_a_tool_until_it_is_disabled(
     assert kinds == ["tool.call", "tool.result", "tool.call", "tool.error", "tool.call",
                      "tool.error"]  # fmt: skip
     alice.hang_up()
+
+
+@covers("run")
+def test_caller_of_run_reads_the_result_once_and_the_room_too(
+    alice: Person, bob: Person, room: str
+) -> None:
+    alice.run("tool new answer", "return 'forty' .. '-two'")
+    his, hers = bob.sit(room=room), alice.sit(room=room)
+    for screen in (his, hers):
+        screen.wait_for_prompt(room)
+    his.enter("/run answer")
+    his.wait_for("forty-two")
+    his.enter("thanks")
+    for screen in (his, hers):
+        screen.wait_for(f"{bob.name}: thanks")
+        assert screen.text.count(f"⚙ {bob.name} → {room}:answer") == 1
+        assert screen.text.count(f"✓ {room}:answer") == 1
+        assert screen.text.count("forty-two") == 1
+    plain = bob.run("", f"/join {room}\n/run answer\n", "-T")
+    assert plain.out.count("forty-two") == 1
+    assert bob.does(f"history 20 --tools --room {room}").count("forty-two") == 2

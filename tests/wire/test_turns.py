@@ -90,6 +90,12 @@ def test_context_window_counts_whole_turns(ann: Person, studio: str) -> None:
     assert "some talk" in log
     assert "no turn is sent" in ann.does("context window")
     assert ann.run("context window -2").status != 0
+    exact = ann.does("context window 3")
+    assert "the last 3 questions are sent. Each question then drops the oldest one" in exact
+    assert "a provider's cache holds less" in exact
+    assert "/context window - restores the default" in exact
+    assert "the last 5 to 9 questions are sent" in ann.does("context window -")
+    assert "the last 5 to 9 questions are sent" in ann.does("context show")
     assert [turn["snippet"] for turn in listed(ann, "message list 3")] == [
         "@qwen question 3",
         "@qwen question 4",

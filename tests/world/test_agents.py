@@ -145,7 +145,7 @@ async def test_invite_code_works_once(world: World, alice: Someone) -> None:
     with pytest.raises(Invalid, match="reserved"):
         await redeem("system", F1)
     both = await asyncio.gather(redeem("carol", F1), redeem("dave", F2), return_exceptions=True)
-    assert sorted(type(result).__name__ for result in both) == ["Agent", "Invalid"]
+    assert sorted(type(result).__name__ for result in both) == ["Agent", "InvalidInviteCode"]
     admitted = next(result for result in both if isinstance(result, Agent))
     assert admitted.role == "guest"
     assert world.agents.find_by_key(F1) == world.agents.find_by_name("carol")

@@ -132,7 +132,7 @@ MAX_EXPORT_ROWS: Final = 10_000
 MAX_EXPORT_TEXTS: Final = 1_000
 """Texts of a room in one document of /export."""
 
-MAX_EXPORT_CHARACTERS: Final = 4_000_000
+MAX_EXPORT_CHARACTERS: Final = 1_000_000
 """Characters of the rows, and of the texts, in one document of /export."""
 
 DEFAULT_MAP_DEPTH: Final = 3

@@ -18,6 +18,7 @@ from sshwarma.tools.call_checks import (
     find_caller_off_switch,
     find_unequipped_tool,
     read_error_text,
+    suggest_equipping,
     suggest_switch_on,
 )
 from sshwarma.tools.call_position import CallPosition
@@ -37,10 +38,7 @@ from sshwarma.world.errors import (
     WorldError,
     unknown_name_error,
 )
-from sshwarma.world.loadout import (
-    UNAVAILABLE_OBSTACLE,
-    LoadoutItem,
-)
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -60,6 +58,7 @@ class CallOutcome:
     seconds: float
     seq: int  # of the row that holds the result; 0 if it was not recorded
     attachments: tuple[Attachment, ...] = ()
+    nested_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,8 @@ class Tools:
                 )
             )
             raise
-        outcome = await self._record_ending(call, kind, result, seconds, nested_calls)
+        origin = caller.connection if turn_id is None and stack is None else None
+        outcome = await self._record_ending(call, kind, result, seconds, nested_calls, origin)
         if turn_id is None:
             caller.charge_text_volume(len(outcome.text.encode()), is_stored=True)
         return outcome
@@ -293,14 +293,10 @@ class Tools:
                     f"{spell(label)} cannot be called: {reason}.", hint=suggest_switch_on(switch)
                 )
             if label is not None:
-                space = label.partition(":")[0]
-                raise NotFound(
-                    f"{spell(label)} is not equipped here.",
-                    hint=(
-                        next_call("{} loads its namespace.", "load", room=space),
-                        next_call("{} equips it alone.", "equip", context="me", patterns=label),
-                    ),
+                hints = await self._world.store.read(
+                    lambda conn: suggest_equipping(conn, caller, label)
                 )
+                raise NotFound(f"{spell(label)} is not equipped here.", hint=hints)
             labels = [spell(item.thing.label) for item in load.tools]
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
@@ -373,6 +369,7 @@ class Tools:
         result: ToolResult,
         seconds: float,
         nested_calls: int = 0,
+        origin: object | None = None,
     ) -> CallOutcome:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
@@ -384,6 +381,7 @@ class Tools:
                 seconds=seconds,
                 kept=result.attachments,
                 nested_calls=nested_calls,
+                origin=origin,
             )
         )
         return CallOutcome(
@@ -394,4 +392,5 @@ class Tools:
             seconds=seconds,
             seq=row.seq,
             attachments=result.attachments,
+            nested_calls=nested_calls,
         )

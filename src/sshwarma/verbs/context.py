@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -17,11 +17,19 @@ from sshwarma.verbs.wrap import WrappedContext, compose_for, find_default_model,
 from sshwarma.world import notes, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 
-WindowSize: TypeAlias = Annotated[int, Arg("number"), Field(ge=-1, le=MAX_WINDOW_TURNS)]
-"""A number of turns; 0 means all turns, -1 means no turns."""
+WindowSize: TypeAlias = Annotated[
+    Annotated[int, Field(ge=-1, le=MAX_WINDOW_TURNS)] | Literal["-"], Arg("number", words=("-",))
+]
+"""A number of turns; 0 means all turns, -1 means no turns, `-` the default."""
+
+
+EXACT_WINDOW_NOTE: Final = (
+    "Each question then drops the oldest one, so a provider's cache holds less of what is sent."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,11 @@ context = group(
     The window is a number of turns, each a question with its whole answer: 0 is all turns, -1 is
     no turn. What was said after the last turn is always sent. A turn that is too long is
     shortened.
+
+    By default the window has at least {DEFAULT_WINDOW_TURNS} turns and fewer than twice as many: it
+    drops several at once, so that a provider's cache holds what was sent before. A window of an
+    exact number drops one with each question, so the cache holds less; `/context window -` restores
+    the default.
     """,
 )
 
@@ -106,13 +119,19 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     needs=Right.ENTER,
     also_needs=(ArgumentRight("size", Right.BUILD, "to set it"),),
     tool=False,
-    examples=("/context window", "/context window 10", "/context window 0"),
+    examples=(
+        "/context window",
+        "/context window 10",
+        "/context window 0",
+        "/context window -",
+    ),
 )
 async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirmation:
     """Show or set the window of this room.
 
     Args:
-        size: number of turns, at most {MAX_WINDOW_TURNS}; 0 for all turns, -1 for no turn.
+        size: number of turns, at most {MAX_WINDOW_TURNS}; 0 for all turns, -1 for no turn, - for
+            the default. With an exact number the provider's cache holds less.
     """
     room = await caller.room()
     if size is None:
@@ -120,11 +139,21 @@ async def set_window(caller: Caller, size: WindowSize | None = None) -> Confirma
         return Confirmation(
             f"The window of {room.name} is {current_size}: {_describe_room_window(room)}."
         )
+    is_default = size == "-"
+    new_size = DEFAULT_WINDOW_TURNS if size == "-" else size
+    meaning = _describe_window(new_size, is_default=is_default)
     await caller.change(
-        lambda tx: things.set_metadata(tx, room.id, context_size=size),
-        f"set the window to {size}: {_describe_window(size)}",
+        lambda tx: things.set_metadata(tx, room.id, context_size=None if is_default else new_size),
+        f"set the window to {'the default' if is_default else new_size}: {meaning}",
     )
-    return Confirmation(f"The window of {room.name} is {size}: {_describe_window(size)}.")
+    if is_default or new_size < 1:
+        return Confirmation(f"The window of {room.name} is {new_size}: {meaning}.")
+    return Confirmation(
+        f"The window of {room.name} is {new_size}: {meaning}. {EXACT_WINDOW_NOTE}",
+        next_call(
+            "{} restores the default, which drops several at once.", "context window", size="-"
+        ),
+    )
 
 
 def _window_of(room: Room) -> int:

@@ -242,7 +242,7 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
         return {}
     return {
         "Name": namespace.title,
-        "Keywords": "none",
+        "Keywords": ", ".join(namespace.keywords) or "none",
         "Parent": namespace.parent or "none",
         "Children": ", ".join(namespace.children) or "none",
         "Required states": "none",

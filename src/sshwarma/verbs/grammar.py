@@ -14,6 +14,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb
 from sshwarma.verbs.unknown_verb import unknown_verb_error
+from sshwarma.verbs.verb import TEXT_AFTER_EQUALS_NOTE
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.reader import PERSON, next_call
 
@@ -26,13 +27,17 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class UnknownFlag(Invalid):
-    """A flag that a verb does not have. `flags`: those that it has."""
+    """A flag that a verb does not have. `flags`: those that it has.
+
+    `text_note`: how a text is typed that begins like a flag; "" if no text may follow.
+    """
 
     def __init__(self, verb: Verb, name: str, span: tuple[int, int]) -> None:
         self.flags = tuple(f"--{option}" for option in verb.flags)
+        self.text_note = f" {TEXT_AFTER_EQUALS_NOTE}" if verb.has_text_after_equals else ""
         super().__init__(
             f"/{verb.name} has no flag --{shorten_name(name)}.",
-            hint=f"It has {' '.join(self.flags) or 'no flags'}.",
+            hint=f"It has {' '.join(self.flags) or 'no flags'}.{self.text_note}",
             span=span,
         )
 
@@ -225,7 +230,7 @@ def _assign_arguments(
             arguments[parameter.name] = line[match.start() :].rstrip()
             places[parameter.name] = (match.start(), len(line))
             break
-        if parameter.arg.particle == match[0] and parameter.name not in lists:
+        if parameter.has_particle(match[0]) and parameter.name not in lists:
             at = match.end()
             if parameter.arg.rest:
                 # After its particle a text may be empty, and keeps all but the one space.
@@ -294,10 +299,10 @@ def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
 
 
 def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
-    """Return whether a word is a flag; if only free text can follow, `--` is text."""
+    """Return whether a word is a flag; if only free text without `=` can follow, `--` is text."""
     if not word.startswith("--") or len(word) == 2:
         return False
-    is_text_next = waiting is not None and waiting.is_text
+    is_text_next = waiting is not None and waiting.is_text and not waiting.is_text_after_equals
     return bool(verb.typed_flags) or not is_text_next
 
 

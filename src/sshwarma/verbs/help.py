@@ -307,7 +307,7 @@ def _help_of_verb(known: Verb) -> HelpVerb:
         detail=known.detail,
         aliases=known.aliases,
         arguments=tuple(
-            (f"--{parameter.option}" if parameter.flag else parameter.option, parameter.help)
+            (f"--{parameter.option}" if parameter.flag else parameter.option, parameter.typed_help)
             for parameter in (*known.positional, *known.flags.values())
         ),
         examples=known.examples,

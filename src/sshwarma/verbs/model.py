@@ -22,6 +22,7 @@ from sshwarma.verbs.arguments import (
     one_of,
 )
 from sshwarma.verbs.local_model import check_local_file, confirm_local_model, default_model_of
+from sshwarma.verbs.model_completion import complete_kinds, complete_values
 from sshwarma.verbs.model_measurement import measure_model
 from sshwarma.verbs.model_settings import (
     keep_keys_out,
@@ -90,21 +91,9 @@ DisabledModel: TypeAlias = Annotated[
 ]
 
 
-async def complete_kinds(request: CompletionRequest) -> list[Option]:
-    """List the kinds of providers."""
-    return [(kind, "") for kind in get_args(ModelKind)]
-
-
 async def complete_fields(request: CompletionRequest) -> list[Option]:
     """List the settings of a model."""
     return [(field, "") for field in MODEL_FIELDS]
-
-
-async def complete_values(request: CompletionRequest) -> list[Option]:
-    """List the default of a setting; for the kind, every kind of provider."""
-    if request.given[1:] == ("kind",):
-        return await complete_kinds(request)
-    return [("-", "the default")]
 
 
 KindName: TypeAlias = Annotated[str, Arg(complete=complete_kinds), one_of(get_args(ModelKind))]

@@ -35,6 +35,7 @@ class RunResult:
     """The result of a tool call.
 
     The room saw the call and the start of the result; row `seq` of its log contains all of it.
+    `attachments`: the number of files in it; `calls`: the number of calls that the tool made.
     """
 
     tool: str
@@ -43,6 +44,8 @@ class RunResult:
     structured: Any
     seconds: float
     seq: int
+    attachments: int = 0
+    calls: int = 0
 
 
 @view_for_reader(RunResult)
@@ -55,8 +58,15 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     if excess > 0:
         call = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
         hint = f"… {excess} more: {call}{', or --json' if reader.is_person else ''}"
+    notes = []
+    if ran.calls:
+        way = reader.hint(": {}", "history show", tools=True)
+        notes.append(("dim", f" · {format_count(ran.calls, 'call')} inside{way}"))
+    if ran.attachments:
+        call = reader.name_call("attachment", row=ran.seq)
+        notes += [("dim", " · "), ("verb", call)] if call else []
     return block(
-        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s"),
+        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s", *notes, hang=4),
         *text_lines(ran.text[:MAX_ROW_PART_CHARACTERS], indent=2),
         *([line(("dim", hint))] if hint else ()),
     )
@@ -92,6 +102,8 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         structured=outcome.structured,
         seconds=outcome.seconds,
         seq=outcome.seq,
+        attachments=len(outcome.attachments),
+        calls=outcome.nested_calls,
     )
 
 

@@ -19,6 +19,8 @@ from sshwarma.world.bootstrap import BuiltinToolSpec
 TERMINAL_RESULT_ATTRIBUTE: Final = "terminal_only"
 """A result type that has this attribute is given only to people at a terminal."""
 
+TEXT_AFTER_EQUALS_NOTE: Final = "A text that begins with -- goes after = or after --."
+
 Run = Callable[..., Awaitable[Any]]
 
 
@@ -68,6 +70,21 @@ class Parameter:
     def is_text(self) -> bool:
         """Whether it takes the rest of the line unchanged; then a pipe can provide it."""
         return self.arg.rest and self.arg.kind == "text"
+
+    @property
+    def is_text_after_equals(self) -> bool:
+        """Whether it is a text that `=` may precede: flags stand before it, never within it."""
+        return self.is_text and self.arg.particle == "="
+
+    def has_particle(self, word: str) -> bool:
+        """Return whether a word only precedes its value."""
+        return word == self.arg.particle or (word == "--" and self.is_text_after_equals)
+
+    @property
+    def typed_help(self) -> str:
+        """The help on it, with how it is typed."""
+        note = f" {TEXT_AFTER_EQUALS_NOTE}" if self.is_text_after_equals else ""
+        return f"{self.help}{note}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +207,11 @@ class Verb:
     def text(self) -> Parameter | None:
         """The parameter that a pipe can provide; None if the verb takes no free text."""
         return next((parameter for parameter in self.positional if parameter.is_text), None)
+
+    @property
+    def has_text_after_equals(self) -> bool:
+        """Whether it is typed as `NAME = TEXT`."""
+        return self.text is not None and self.text.is_text_after_equals
 
     @property
     def usage(self) -> str:

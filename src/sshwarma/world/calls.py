@@ -64,7 +64,7 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
     return row
 
 
-def record_call_end(
+def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     tx: Change,
     call: Row,
     ending: CallResultKind,
@@ -72,11 +72,13 @@ def record_call_end(
     structured: Any,
     seconds: float,
     kept: Sequence[Attachment] = (),
+    *,
     nested_calls: int = 0,
+    origin: object | None = None,
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
-    `nested_calls`: the calls that it made, at all depths.
+    `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
     """
     succeeded = ending == "result"
     tool = call.meta["tool"]
@@ -107,6 +109,7 @@ def record_call_end(
         | ({"nested": True} if call.meta.get("nested") else {})
         | ({"calls": nested_calls} if nested_calls else {}),
         tags=(f"tool:{tool}",),
+        origin=origin,
     )
 
 

@@ -25,6 +25,10 @@ CODE_CHARACTERS: Final = 14
 """Length of a code: 69 bits, which nobody guesses at a few attempts an hour."""
 
 
+class InvalidInviteCode(Invalid):
+    """The code is unknown, used or expired."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewInvite:
     """A new invite code, and when it expires: `expires_at` is in milliseconds since 1970."""
@@ -94,7 +98,7 @@ def redeem_invite(
     )
     invite = tx.conn.execute(query).first()
     if invite is None:
-        raise Invalid("Invalid invite code: unknown, used or expired.")
+        raise InvalidInviteCode("Invalid invite code: unknown, used or expired.")
     agent = agents.register_agent(tx, name, invite.role, fingerprint, public_key)
     tx.conn.execute(
         update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)

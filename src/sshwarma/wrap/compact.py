@@ -159,6 +159,9 @@ def _newest_that_fit(
     return (*before, mark, *kept), omitted_count
 
 
+_SINGLE_MARKS: Final = str.maketrans({"“": "‘", "”": "’"})
+
+
 def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) -> str:
     """Return a line for each unit, in order of their last rows; the oldest are only counted."""
     units: dict[str, list[Row]] = {}
@@ -192,37 +195,50 @@ def _join_speakers(rows: Sequence[Row], transcript: Transcript) -> str:
 
 
 def _summarize_talk(rows: Sequence[Row], transcript: Transcript) -> str:
-    """Return talk in a line: how many messages of whom, the first and the last."""
-    first, last = rows[0], rows[-1]
-    parts = [
-        f"- {_format_row_range(rows)}: {len(rows)} messages by {_join_speakers(rows, transcript)};"
-    ]
-    parts.append(_quote(first, transcript))
-    if last is not first:
-        parts.append(f"… {_quote(last, transcript)}")
-    return " ".join(parts)
+    """Return talk in a line: how many messages of whom, the first and the last, and the tools."""
+    messages = _messages_of(rows)
+    what = f"{len(messages)} messages" if messages else f"{len(rows)} rows"
+    speakers = _join_speakers(messages or rows, transcript)
+    parts = [f"- {_format_row_range(rows)}: {what} by {speakers}"]
+    if messages:
+        parts[-1] += ";"
+        parts.append(_quote(messages[0], transcript))
+    if len(messages) > 1:
+        parts.append(f"… {_quote(messages[-1], transcript)}")
+    return " ".join([*parts, *_describe_calls(rows)])
 
 
 def _summarize_turn(rows: Sequence[Row], transcript: Transcript) -> str:
     """Return one turn in a line: the question, the tools, the last message."""
-    messages = [row for row in rows if row.kind in ("chat", "emote")]
-    calls = (row for row in rows if row.kind == "tool.call")
-    tools = dict.fromkeys(model_tool_name(str(row.meta.get("tool"))) for row in calls)
+    messages = _messages_of(rows)
     parts = [f"- {_format_row_range(rows)}:"]
     if messages:
         parts.append(_quote(messages[0], transcript))
-    if tools:
-        parts.append(f"[called {', '.join(tools)}]")
+    parts += _describe_calls(rows)
     if len(messages) > 1:
         parts.append(f"→ {_quote(messages[-1], transcript)}")
     return " ".join(parts)
 
 
+def _messages_of(rows: Sequence[Row]) -> list[Row]:
+    """Return what somebody said: no results of tools, which nobody did."""
+    return [row for row in rows if row.kind in ("chat", "emote")]
+
+
+def _describe_calls(rows: Sequence[Row]) -> list[str]:
+    calls = (row for row in rows if row.kind == "tool.call")
+    tools = dict.fromkeys(model_tool_name(str(row.meta.get("tool"))) for row in calls)
+    return [f"[called {', '.join(tools)}]"] if tools else []
+
+
 def _quote(row: Row, transcript: Transcript) -> str:
-    """Return the start of a message behind its speaker: "alice to qwen: what broke?"."""
+    """Return the start of a message behind its speaker: alice to qwen: “what broke?”.
+
+    No text can end its quotation, and go on as another speaker: its own marks become single ones.
+    """
     agents = transcript.agents
     speaker, text = split_address(agents.name_of(row.author_id), row.content, agents)
-    return f"{speaker}: {_cut_to_summary(text)}"
+    return f"{speaker}: “{_cut_to_summary(text.translate(_SINGLE_MARKS))}”"
 
 
 def _cut_to_summary(text: str) -> str:

@@ -28,7 +28,7 @@ ANNOTATION_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", 
 
 _INVALID_NAME_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_PROSE_KEYWORDS: Final = ("description", "title")
+_EXACT_KEYWORDS: Final = frozenset({"const", "enum", "pattern"})
 
 
 class UnusableTool(Exception):
@@ -108,11 +108,19 @@ def sanitize_listing(
     return ToolListing(tuple(tools), tuple(report))
 
 
+_BLANK: Final = re.compile("[\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that are drawn as nothing: fillers, and selectors of variants of ideographs."""
+
+_VARIATION_RUN: Final = re.compile("([\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
+"""Selectors after the first, which chooses how a character looks; the others can hide a text."""
+
+
 def strip_invisible(text: str) -> str:
-    """Remove control, format and bidirectional characters from a text."""
-    return "".join(
+    """Remove characters that nobody sees: control, format and bidirectional ones, and fillers."""
+    seen = "".join(
         char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")
     )
+    return _VARIATION_RUN.sub(r"\1", _BLANK.sub("", seen))
 
 
 def canonical_json(value: Any) -> str:
@@ -249,9 +257,9 @@ def _sanitize_schema(schema: dict[str, Any], which: str, notes: list[str]) -> di
         raise UnusableTool(
             f"its {which} schema is invalid: {shorten_text(strip_invisible(error.message))}"
         ) from error
-    clean_schema = _strip_schema_text(schema)
+    clean_schema = _strip_schema_text(schema, which)
     if clean_schema != schema:
-        notes.append(f"descriptions in its {which} schema had invisible characters")
+        notes.append(f"texts in its {which} schema had invisible characters")
     return clean_schema if isinstance(clean_schema, dict) else schema
 
 
@@ -268,16 +276,23 @@ def _walk_keys(value: Any) -> Iterator[tuple[int, str, Any]]:
             stack += [(depth + 1, child) for child in node]
 
 
-def _strip_schema_text(value: Any) -> Any:
-    """Return a schema without invisible characters in its descriptions and titles."""
-    if isinstance(value, dict):
-        return {
-            key: strip_invisible(child)
-            if key in _PROSE_KEYWORDS and isinstance(child, str)
-            else _strip_schema_text(child)
-            for key, child in value.items()
-        }
-    return [_strip_schema_text(child) for child in value] if isinstance(value, list) else value
+def _strip_schema_text(value: Any, which: str) -> Any:
+    """Return a schema without invisible characters in its texts.
+
+    Raises:
+        UnusableTool: if a value that a call has to repeat has some: it would not be the same.
+    """
+    if isinstance(value, str):
+        return strip_invisible(value)
+    if isinstance(value, list):
+        return [_strip_schema_text(child, which) for child in value]
+    if not isinstance(value, dict):
+        return value
+    clean = {key: _strip_schema_text(child, which) for key, child in value.items()}
+    for key in _EXACT_KEYWORDS & clean.keys():
+        if clean[key] != value[key]:
+            raise UnusableTool(f"its {which} schema has invisible characters in {key}")
+    return clean
 
 
 def _fingerprint_tool(entry: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ from sshwarma.ssh.door.context import (
     draw_refusal,
     encode_plain_block,
 )
+from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel
@@ -42,7 +43,7 @@ from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.line_rate import is_read_line
-from sshwarma.verbs.registry import find_entry
+from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.run import AttachmentData, is_failed_run
 from sshwarma.verbs.talking import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
@@ -58,8 +59,6 @@ UNREAD_INPUT_MESSAGE: Final = (
     " --stdin waits for it; < /dev/null closes it.\n"
 ).encode()
 
-_DOOR_FLAG: Final = re.compile(r"\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)")
-_FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")
 _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
 
@@ -156,35 +155,39 @@ class ExecHandler(TaskHandler):
     def _door_flags(self, command: str) -> tuple[str, str]:
         """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.
 
-        They are read at the end of the command, before its first argument, and anywhere if the
-        verb takes no free text. Within a text, and after ` -- `, they belong to the text.
+        They are read at the end of the command, before its first argument or `= TEXT`, and anywhere
+        if the verb takes no free text. Within a text, and after ` -- `, they belong to the text.
 
         Raises:
             Invalid: if the command ends with `--room` and no name.
         """
         line, separator, program = f" {command}".partition(" -- ")
-        takes_text = self._takes_text(line)
-        start, end = _find_text(line) if takes_text else (len(line), len(line))
+        verb, verb_words = self._find_verb(line)
+        takes_text = verb is None or verb.text is not None
+        start, end = find_text(line) if takes_text else (len(line), len(line))
+        if verb is not None and verb.has_text_after_equals:
+            start = min(end, max(start, find_text_start(line, verb, verb_words)))
         room = ""
         for part in (line[:start], line[end:]):
-            for match in _DOOR_FLAG.finditer(part):
+            for match in DOOR_FLAG.finditer(part):
                 if match["name"] == "json":
                     self._json = True
                 elif match["name"] == "stdin":
                     self._waits = True
                 else:
-                    room = match["room"]
-        head, tail = (_DOOR_FLAG.sub("", part) for part in (line[:start], line[end:]))
+                    room = match["room"] or room
+        head, tail = (remove_door_flags(part) for part in (line[:start], line[end:]))
         line = head + line[start:end] + tail
         if not takes_text and re.search(r"\s--room=?\s*$", line):
             raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
         return f"{line}{separator}{program}".strip(), room
 
     @staticmethod
-    def _takes_text(command: str) -> bool:
-        """Return whether free text follows the words of a command; also if no verb is known."""
-        typed_verb = find_typed("/" + _DOOR_FLAG.sub("", command).strip().removeprefix("/"))
-        return typed_verb is None or typed_verb[0].text is not None
+    def _find_verb(command: str) -> tuple[Verb | None, int]:
+        """Return the verb of a command and the number of words of its name; None if unknown."""
+        line = "/" + remove_door_flags(command).strip().removeprefix("/")
+        verb, end = find_typed(line) or (None, 0)
+        return verb, len(line[:end].split())
 
     async def _is_registration(self, caller: Caller, command: str) -> bool:
         """Return whether the command is `register [CODE]`, and not a command of that name."""
@@ -283,7 +286,8 @@ class ExecHandler(TaskHandler):
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
         if isinstance(refused, UnknownFlag):
-            refused.hints = (f"It has {' '.join((*refused.flags, *_DOOR_FLAGS))}.",)
+            flags = " ".join((*refused.flags, *_DOOR_FLAGS))
+            refused.hints = (f"It has {flags}.{refused.text_note}",)
         if self._json:
             await self._print_json(
                 {
@@ -327,35 +331,6 @@ class ExecHandler(TaskHandler):
     @property
     def _newline(self) -> str:
         return "\r\n" if self._channel.has_pty else "\n"
-
-
-def _find_text(command: str) -> tuple[int, int]:
-    """Return the span of a command between the flags after its verb and those at its end.
-
-    One pass over the words: a command may consist of thousands of flags.
-    """
-    words = list(re.finditer(r"\S+", command))
-    first, last = 0, len(words)
-    if words and not words[0][0].startswith("-"):
-        first = 1
-    while (count := _count_flag_words(words, first, last)) > 0:
-        first += count
-    while last > first:
-        if _FLAG_WORD.fullmatch(words[last - 1][0]):
-            last -= 1
-        elif last - first > 1 and words[last - 2][0] == "--room":
-            last -= 2
-        else:
-            break
-    start = words[first - 1].end() if first else 0
-    return start, words[last - 1].end() if last > first else start
-
-
-def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
-    """Return how many words the flag at `first` has; 0 if that word is not a flag."""
-    if first < last and _FLAG_WORD.fullmatch(words[first][0]):
-        return 1
-    return 2 if first + 1 < last and words[first][0] == "--room" else 0
 
 
 def _no_editor_error(draft: EditDraft) -> Invalid:

@@ -283,6 +283,8 @@ class LineShellHandler(TaskHandler):
     def _on_room_event(self, event: RowAppended | StreamUpdated | StreamEnded) -> None:
         if not isinstance(event, RowAppended):
             return  # the row is printed when it is final
+        if event.row.kind.startswith("tool.") and event.origin is self._connection:
+            return  # the result of its own line says so
         self._print(draw_row(event.row, self._context.world.agents, self._agent_id))
 
     def _on_private_event(

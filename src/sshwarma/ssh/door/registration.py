@@ -18,7 +18,8 @@ from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, Rejected
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Conflict, WorldError
+from sshwarma.world.errors import WorldError
+from sshwarma.world.invites import InvalidInviteCode
 
 
 class RegistrationShellHandler(TaskHandler):
@@ -150,10 +151,12 @@ class RegistrationShellHandler(TaskHandler):
         peer = self._newcomer.peer
         self._say(f"{escape_controls(self._newcomer.reason)}\r\n")
         username, code = peer.username, ""
+        name: str | None = None
         for _ in range(MAX_REGISTRATION_TRIES):
-            name = await self._ask(f"Your name here [{escape_controls(username)}]: ")
             if name is None:
-                return None
+                name = await self._ask(f"Your name here [{escape_controls(username)}]: ")
+                if name is None:
+                    return None
             if self._authenticator.needs_invite and not code:
                 answer = await self._ask("Invite code: ")
                 if answer is None:
@@ -165,8 +168,11 @@ class RegistrationShellHandler(TaskHandler):
                 return await self._authenticator.register(peer, name or username)
             except WorldError as error:
                 self._say(f"{escape_controls(str(error))}\r\n")
-                if not isinstance(error, Conflict):
-                    code = ""  # after a taken name the code stays valid and is not asked for again
+                # Only what was wrong is asked for again.
+                if isinstance(error, InvalidInviteCode):
+                    code = ""
+                else:
+                    name = None
         return None
 
     async def _ask(self, question: str) -> str | None:

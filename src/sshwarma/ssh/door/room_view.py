@@ -55,6 +55,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
         self._row_options = RowDisplayOptions()
         self._has_bell = True
         self._closed = False
+        self._own_results: list[Row] = []  # of this terminal, with pictures that follow them
         self._entries = 0  # calls of `enter`; the latest wins
         self._unsubscribe: Callable[[], None] = lambda: None
         self.configure()
@@ -151,6 +152,8 @@ class RoomView(AnswerWatcher, StatusWatcher):
         row = event.row
         is_own = row.author_id == self._agent_id
         if is_own and (row.kind == "presence" or event.origin is self._connection):
+            if row.meta.get("attachments"):
+                self._own_results.append(row)
             return  # the result of its own line says so
         is_mention = not is_own and "@" in row.content and self._is_mentioned(row.content)
         own_view = is_own or is_mention or row.kind == "tell"
@@ -167,6 +170,13 @@ class RoomView(AnswerWatcher, StatusWatcher):
                 self._context.background.spawn(self._print_pictures(row))
         if self._has_bell and (is_mention or (row.kind == "tell" and not is_own)):
             self._terminal.bell()
+
+    def print_own_pictures(self) -> None:
+        """Print the images of the results of this terminal's own line, below its result."""
+        for row in self._own_results:
+            if self._terminal.look.image_mode != "off":
+                self._context.background.spawn(self._print_pictures(row))
+        self._own_results.clear()
 
     async def _print_pictures(self, row: Row) -> None:
         """Print the images of a tool result, unless the person leaves the room meanwhile."""

@@ -33,7 +33,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.looking import read_room_details
 from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.quit import Goodbye
-from sshwarma.verbs.run import AttachmentData
+from sshwarma.verbs.run import AttachmentData, RunResult
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
@@ -284,7 +284,7 @@ class ShellHandler(ChannelHandler):
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
         if self._connection.room_id != self._room_view.room_id:
-            if isinstance(result, MoveResult) and result.made:
+            if isinstance(result, RunResult) or (isinstance(result, MoveResult) and result.made):
                 self._print(draw_result(result))
             await self._enter_room()
         elif not isinstance(result, SentMessage) or result.note:
@@ -296,6 +296,7 @@ class ShellHandler(ChannelHandler):
                     view = await self._context.pictures.draw_attachment(result, view, self.terminal)
                 await self._render_ahead(view)
             self._print(view)
+            self._room_view.print_own_pictures()
             self.terminal.frame()  # a result does not wait for the frame clock
 
     async def _render_ahead(self, view: Block) -> None:

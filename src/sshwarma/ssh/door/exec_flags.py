@@ -1,0 +1,72 @@
+"""The flags of a command over ssh that no verb has: `--json`, `--stdin`, `--room NAME`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sshwarma.verbs.registry import Verb
+
+_QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
+_WORD: Final = re.compile(rf"(?:--[\w-]+=)?{_QUOTED}|\S+", re.DOTALL)
+DOOR_FLAG: Final = re.compile(
+    rf"\s(?:--[\w-]+=)?{_QUOTED}|\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)",
+    re.DOTALL,
+)
+"""A flag of this door; or a quoted word, whose content is not one."""
+
+_FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")
+
+
+def remove_door_flags(command: str) -> str:
+    """Return a command without `--json`, `--stdin` and `--room NAME`."""
+    return DOOR_FLAG.sub(lambda match: "" if match["name"] or match["room"] else match[0], command)
+
+
+def find_text_start(command: str, verb: Verb, verb_words: int) -> int:
+    """Return the index of `= TEXT` in a command, after the words and the flags before it."""
+    words_left = verb_words + len(verb.positional) - 1
+    is_value = False
+    for word in _WORD.finditer(command):
+        if is_value:
+            is_value = False
+        elif word[0] in ("=", "--"):
+            return word.start()
+        elif word[0].startswith("--"):
+            name, equals, _ = word[0].removeprefix("--").partition("=")
+            flag = verb.typed_flags.get(name)
+            is_value = not equals and (name == "room" or (flag is not None and not flag.boolean))
+        elif words_left == 0:
+            return word.start()
+        else:
+            words_left -= 1
+    return len(command)
+
+
+def find_text(command: str) -> tuple[int, int]:
+    """Return the span of a command between the flags after its verb and those at its end.
+
+    One pass over the words: a command may consist of thousands of flags.
+    """
+    words = list(re.finditer(r"\S+", command))
+    first, last = 0, len(words)
+    if words and not words[0][0].startswith("-"):
+        first = 1
+    while (count := _count_flag_words(words, first, last)) > 0:
+        first += count
+    while last > first:
+        if _FLAG_WORD.fullmatch(words[last - 1][0]):
+            last -= 1
+        elif last - first > 1 and words[last - 2][0] == "--room":
+            last -= 2
+        else:
+            break
+    start = words[first - 1].end() if first else 0
+    return start, words[last - 1].end() if last > first else start
+
+
+def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
+    """Return how many words the flag at `first` has; 0 if that word is not a flag."""
+    if first < last and _FLAG_WORD.fullmatch(words[first][0]):
+        return 1
+    return 2 if first + 1 < last and words[first][0] == "--room" else 0
