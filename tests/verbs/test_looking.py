@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import things
 from sshwarma.world.namespaces import KEYWORDS_KEY, SERVER_KEYWORDS_KEY, read_namespaces
@@ -118,3 +120,27 @@ async def test_examine_shows_the_same_keywords_as_the_list_of_namespaces(alice: 
     assert "imap, smtp" in await shown(alice, "/namespace show mail")
     await do(alice, "/namespace set mail keywords letters")
     assert "Keywords: letters" in await shown(alice, "/examine mail")
+
+
+async def test_history_before_the_first_row_does_not_say_that_the_room_is_silent(
+    alice: Someone,
+) -> None:
+    await do(alice, "hello")
+    assert "hello" in await shown(alice, "/history")
+    assert await shown(alice, "/history 2 --before 1") == "No row here is older than row 1."
+    tools = await shown(alice, "/history --tools --before 9")
+    assert tools == "No tool call here is older than row 9."
+
+
+@pytest.mark.parametrize("empty", ["-", "''", '""'])
+async def test_empty_quotes_empty_a_text_of_the_room(alice: Someone, empty: str) -> None:
+    for verb in ("vibe", "describe"):
+        await do(alice, f"/{verb} loud")
+        assert (await do(alice, f"/{verb} {empty}")).text == ""
+
+
+async def test_help_names_the_context_of_new_rooms(alice: Someone) -> None:
+    for verb in ("equip", "unequip"):
+        assert "The context defaults is what new rooms begin with" in await shown(
+            alice, f"/help {verb}"
+        )

@@ -219,8 +219,12 @@ def _describe_change(change: str, text: str) -> str:
     return f"set the {change}: {text}" if text else f"emptied the {change}"
 
 
+EMPTY_TEXTS: Final = ("-", "''", '""')
+"""Words that empty a text."""
+
+
 def _clean_room_text(text: str) -> str:
-    clean_text = "" if text.strip() == "-" else text.strip()
+    clean_text = "" if text.strip() in EMPTY_TEXTS else text.strip()
     if len(clean_text) > MAX_DESCRIPTION_CHARACTERS:
         raise too_long_error("text", len(clean_text), MAX_DESCRIPTION_CHARACTERS)
     return clean_text

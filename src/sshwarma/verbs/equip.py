@@ -168,6 +168,9 @@ async def equip(
 
     Nothing is moved or copied: the room or agent can use the thing until it is unequipped.
 
+    For people:
+        The context `defaults` is what new rooms begin with; admins set it.
+
     For models:
         Equip single tools or texts for me, the room or @agent; * stands for any text. A namespace
         is loaded instead.
@@ -222,6 +225,9 @@ async def unequip(
     Removes them from the equipment of the context. A tool that is on there only through its
     namespace is switched off there. The things themselves are kept. Equipping them again restores
     their priority.
+
+    For people:
+        The context `defaults` is what new rooms begin with; admins set it.
 
     For models:
         Take back what was equipped there. A tool that is on there only through its namespace is

@@ -73,12 +73,16 @@ class HistoryPage:
     older: OlderRows | None
     tools: bool = False  # whether it has only tool calls and their results
     whole: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False  # long rows are not cut
+    before: Annotated[SkipJsonSchema[int | None], Field(exclude=True)] = None  # as requested
 
 
 @view_for_reader(HistoryPage)
 def draw_history_page(history: HistoryPage, reader: Reader) -> Block:
     """Draw the rows of a log, oldest first, and the call that shows older ones."""
     if not history.entries:
+        if history.before is not None:
+            rows_meant = "tool call" if history.tools else "row"
+            return block(line(f"No {rows_meant} here is older than row {history.before}."))
         return block(
             line("No tool was called in ", ("room", history.room), " yet.")
             if history.tools
@@ -179,6 +183,7 @@ async def show_history(
         if not log_rows or log_rows[0].seq != row:
             raise NotFound(f"Unknown row {row}.")
         return replace(await _history_of(caller, name, log_rows, None), whole=True)
+    requested = before
     if at is not None:
         before = at + n // 2 + 1
     kinds = rows.TOOL_KINDS if tools else ()
@@ -195,7 +200,8 @@ async def show_history(
     if not is_last:
         size = n if n != DEFAULT_HISTORY_ROWS else None
         older = OlderRows(log_rows[0].seq, agent=agent, n=size, tools=tools or None)
-    return replace(await _history_of(caller, name, log_rows, older), tools=tools)
+    page = await _history_of(caller, name, log_rows, older)
+    return replace(page, tools=tools, before=requested)
 
 
 async def _history_of(
