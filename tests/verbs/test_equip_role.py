@@ -54,7 +54,8 @@ async def test_a_namespace_sets_the_role_that_equips_itself(
     assert "files:read" not in await tool_names(world, guest.room_id, guest.id)
     with pytest.raises(Forbidden, match="bob is a member, and files:read needs the role admin"):
         await do(bob, "/equip me files:read")
-    await do(alice, "/namespace set files equip_role -")
+    said = await do(alice, "/namespace set files equip_role -")
+    assert said.text == "equip_role of files is now: the default, member."
     await do(bob, "/equip me files:read")
     with pytest.raises(WorldError, match="Unknown role king"):
         await do(alice, "/namespace set files equip_role king")

@@ -25,6 +25,7 @@ from sshwarma.world import loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import SERVER_ROLES
 from sshwarma.world.caller import Caller
+from sshwarma.world.equip_role import find_equip_role
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
@@ -244,7 +245,10 @@ async def set_namespace(
     new_thing = await caller.change(
         lambda tx: namespace_fields.set_namespace_field(tx, thing, field, text)
     )
-    said = f"{field} of {thing.label} is now: {_format_field(new_thing, field, text) or 'empty'}."
+    value_now = _format_field(new_thing, field, text) or "empty"
+    if field == "equip_role" and not text:
+        value_now = f"the default, {await _read_equip_role(caller, new_thing)}"
+    said = f"{field} of {thing.label} is now: {value_now}."
     if field == "auto_load" and new_thing.auto_load:
         exceptions = await caller.world.store.read(
             lambda conn: loadout.find_off_contexts(conn, new_thing)
@@ -295,6 +299,12 @@ def _describe_exceptions(contexts: list[Thing]) -> str:
     excess = len(contexts) - MAX_NAMED_PLACES
     more = f" and {excess} more" if excess > 0 else ""
     return f" It stays switched off, in whole or in part: {', '.join(places)}{more}."
+
+
+async def _read_equip_role(caller: Caller, thing: Thing) -> str:
+    """Return the role from which on agents may equip what is in a namespace."""
+    chain = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
+    return find_equip_role(thing, chain, "")
 
 
 def _format_field(thing: Thing, field: str, text: str) -> str:
