@@ -34,6 +34,19 @@ async def test_guest_does_not_equip_itself_with_tools_of_a_server(
     assert "files:read" in await tool_names(world, guest.room_id, guest.id)
 
 
+async def test_call_of_a_tool_out_of_reach_names_only_what_the_caller_may_do(
+    alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    with pytest.raises(NotFound, match="files:read is not equipped here") as caught:
+        await do(guest, "/run files:read")
+    assert str(caught.value).endswith(
+        "not equipped here. Equipping it needs the role member. Who may build here can equip the"
+        " room: /equip room files:read."
+    )
+    with pytest.raises(NotFound, match="/load files loads its namespace"):
+        await do(bob, "/run files:read")
+
+
 async def test_member_equips_itself_and_loses_the_tools_with_the_role(
     world: World, bob: Someone
 ) -> None:

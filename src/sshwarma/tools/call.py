@@ -16,6 +16,7 @@ from sshwarma.tools.call_checks import (
     find_caller_off_switch,
     find_unequipped_tool,
     read_error_text,
+    suggest_equipping,
 )
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
@@ -293,14 +294,10 @@ class Tools:
                     ),
                 )
             if label is not None:
-                space = label.partition(":")[0]
-                raise NotFound(
-                    f"{spell(label)} is not equipped here.",
-                    hint=(
-                        next_call("{} loads its namespace.", "load", room=space),
-                        next_call("{} equips it alone.", "equip", context="me", patterns=label),
-                    ),
+                hints = await self._world.store.read(
+                    lambda conn: suggest_equipping(conn, caller, label)
                 )
+                raise NotFound(f"{spell(label)} is not equipped here.", hint=hints)
             labels = [spell(item.thing.label) for item in load.tools]
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")

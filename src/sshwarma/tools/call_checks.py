@@ -11,8 +11,10 @@ from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
 from sshwarma.world.caller import Caller, CallStack
+from sshwarma.world.equip_role import find_equip_role, may_equip_itself
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.loadout import OffSwitch, find_off_switch
+from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.things import Thing
 
 
@@ -42,6 +44,25 @@ def read_error_text(caller: Caller, refused: WorldError) -> str:
     reader = caller.reader
     text = refused.text_for(reader)
     return text if reader.is_person else escape_lines(text)
+
+
+def suggest_equipping(conn: Connection, caller: Caller, label: str) -> tuple[Hint, ...]:
+    """Suggest how a tool that is not equipped gets there; only calls that its caller may make."""
+    tool = things.find_by_qualified_name(conn, label)
+    person = caller.world.agents.get(caller.person_id) or caller.agent
+    if tool is not None:
+        chain = things.read_ancestors(conn, tool.id)
+        if not may_equip_itself(person, tool, chain):
+            role = find_equip_role(tool, chain, person.id)
+            sentence = "Who may build here can equip the room: {}."
+            return (
+                f"Equipping it needs the role {role}.",
+                next_call(sentence, "equip", context="room", patterns=label),
+            )
+    return (
+        next_call("{} loads its namespace.", "load", room=label.partition(":")[0]),
+        next_call("{} equips it alone.", "equip", context="me", patterns=label),
+    )
 
 
 def count_nested_call(within: CallStack | None, tool: str) -> None:
