@@ -17,6 +17,7 @@ from sshwarma.tools.call_checks import (
     find_unequipped_tool,
     read_error_text,
     suggest_equipping,
+    suggest_switch_on,
 )
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
@@ -282,16 +283,10 @@ class Tools:
             )
             if label is not None and switch is not None:
                 place = "in this room" if switch.source == "room" else "on you"
-                context = "room" if switch.source == "room" else "me"
                 raise NotFound(
                     f"{spell(label)} cannot be called: {spell(switch.thing.label)} is switched off"
                     f" {place}.",
-                    hint=next_call(
-                        "{} switches it on.",
-                        "equip",
-                        context=context,
-                        patterns=switch.thing.label,
-                    ),
+                    hint=suggest_switch_on(switch),
                 )
             if label is not None:
                 hints = await self._world.store.read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -14,7 +15,7 @@ from sshwarma.world.caller import Caller, CallStack
 from sshwarma.world.equip_role import find_equip_role, may_equip_itself
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.loadout import OffSwitch, find_off_switch
-from sshwarma.world.reader import Hint, next_call
+from sshwarma.world.reader import Hint, NextCall, next_call
 from sshwarma.world.things import Thing
 
 
@@ -34,6 +35,42 @@ def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) 
     if tool is None:
         return None
     return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
+
+
+def suggest_switch_on(switch: OffSwitch, tools: str = "") -> NextCall:
+    """Suggest the call that switches a tool or a namespace of the caller on again.
+
+    `tools`: the tools that are switched off there, if they are several.
+    """
+    context = "room" if switch.source == "room" else "me"
+    if switch.thing.kind == "tool":
+        return suggest_equip_again(context, tools or switch.thing.label)
+    return suggest_load_again(context, switch.thing.label)
+
+
+def suggest_load_again(context: str, namespace: str) -> NextCall:
+    """Suggest the calls that switch a namespace on, and that leave it unloaded then."""
+    way_back = next_call(
+        "After that, {} leaves it neither loaded nor switched off.",
+        "unload",
+        room=namespace,
+        context=context,
+    )
+    call = next_call("{} switches it on.", "load", room=namespace, context=context)
+    return replace(call, also=way_back)
+
+
+def suggest_equip_again(context: str, patterns: str) -> NextCall:
+    """Suggest the calls that switch tools on, and that leave them to their namespace then."""
+    them = "it" if not set(patterns) & set(",* ") else "them"
+    way_back = next_call(
+        f"After that, {{}} leaves {them} neither equipped nor switched off.",
+        "unequip",
+        context=context,
+        patterns=patterns,
+    )
+    call = next_call(f"{{}} switches {them} on.", "equip", context=context, patterns=patterns)
+    return replace(call, also=way_back)
 
 
 def read_error_text(caller: Caller, refused: WorldError) -> str:

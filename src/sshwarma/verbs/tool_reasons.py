@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from sshwarma.tools.call_checks import suggest_switch_on
 from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
-from sshwarma.world.reader import NextCall, Reader, next_call
+from sshwarma.world.reader import NextCall, Reader
 from sshwarma.world.things import Thing
 
 CALLING_KINDS = frozenset(("room", "agent"))
@@ -58,7 +59,7 @@ def explain_blocked_tools(
     items = {item.thing.id: item for item in load.tools}
     usable: list[Thing] = []
     reasons: dict[str, None] = {}
-    first: OffSwitch | None = None
+    switches: list[OffSwitch] = []
     for tool in read_tools_of(conn, changed):
         item = items.get(tool.id)
         switch = None if item else loadout.find_off_switch(conn, tool, room_id, agent_id)
@@ -71,13 +72,13 @@ def explain_blocked_tools(
             if agent_id == caller.agent.id and switch.source == "agent":
                 place = "on you"
             reasons[f"{caller.reader.name_tool(switch.thing.label)} is switched off {place}"] = None
-            first = first or switch
+            switches.append(switch)
     listed = list(reasons)
     text = "; ".join(listed[:MAX_NAMED_TOOLS])
     if len(listed) > MAX_NAMED_TOOLS:
         text += f"; and {len(listed) - MAX_NAMED_TOOLS} more"
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
-    return ToolReasons(tuple(usable), text, first is not None, _suggest_switch_on(first, name))
+    return ToolReasons(tuple(usable), text, bool(switches), _suggest_switch_on(switches, name))
 
 
 def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
@@ -92,20 +93,17 @@ def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
     return list(tools.values())
 
 
-def suggest_switch_on(switch: OffSwitch) -> NextCall:
-    """Suggest the call that switches a tool or a namespace of the caller on again."""
-    context = "room" if switch.source == "room" else "me"
-    if switch.thing.kind == "tool":
-        return next_call(
-            "{} switches it on.", "equip", context=context, patterns=switch.thing.label
-        )
-    return next_call("{} switches it on.", "load", room=switch.thing.label, context=context)
-
-
-def _suggest_switch_on(switch: OffSwitch | None, other_agent: str) -> NextCall | None:
-    if switch is None or (other_agent and switch.source == "agent"):
+def _suggest_switch_on(switches: Sequence[OffSwitch], other_agent: str) -> NextCall | None:
+    """Suggest the call that takes the first switch out of the way, with others of its kind."""
+    first = next(iter(switches), None)
+    if first is None or (other_agent and first.source == "agent"):
         return None
-    return suggest_switch_on(switch)
+    labels = [
+        switch.thing.label
+        for switch in switches
+        if switch.thing.kind == "tool" and switch.source == first.source
+    ]
+    return suggest_switch_on(first, ",".join(labels[:MAX_NAMED_TOOLS]))
 
 
 async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Thing]) -> str:
