@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RequestUsage
 
 from sshwarma.common.limits import MAX_RETRY_AFTER_SECONDS
 from sshwarma.models import model_client, providers
@@ -27,7 +29,11 @@ from sshwarma.models.backend import (
 )
 from sshwarma.models.errors import MAX_RETRY_JITTER, ModelFailure
 from sshwarma.models.providers import LoadedModel, load_model
-from sshwarma.models.pydantic_ai_backend import PydanticAIBackend, collapse_repeated_name
+from sshwarma.models.pydantic_ai_backend import (
+    PydanticAIBackend,
+    _read_usage,
+    collapse_repeated_name,
+)
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage
@@ -356,3 +362,11 @@ async def test_estimate_usage_returns_nothing_before_the_first_request(played: P
     assert owed.estimated
     assert owed.prompt_tokens > 0
     assert owed.completion_tokens > 40
+
+
+def test_usage_that_cannot_be_right_is_estimated() -> None:
+    """Else one answer would use up the tokens of a day."""
+    real = ModelResponse(parts=[], usage=RequestUsage(input_tokens=9_000, output_tokens=10))
+    assert _read_usage(real, 8_000) == TokenUsage(9_000, 10)
+    absurd = ModelResponse(parts=[], usage=RequestUsage(input_tokens=10**19, output_tokens=10))
+    assert _read_usage(absurd, 8_000) is None

@@ -21,3 +21,17 @@ async def test_arguments_and_results_of_calls_are_counted(alice: Someone, bob: S
         await tools.call(bob.caller, "sshwarma:note", {"text": long})
     assert await everything(bob.world) == before
     await do(alice, "/say others are not concerned")
+
+
+async def test_copies_of_a_room_and_skills_are_counted(bob: Someone) -> None:
+    bob.limits = bob.limits.model_copy(update={"text_mib_per_hour": 1})
+    await do(bob, "/create den")
+    for number in range(20):
+        await do(bob, f"line {number} " + "x" * 15_000)
+    await do(bob, "/clone den copy-1")
+    with pytest.raises(RateLimited, match="at most 1 MiB of text in an hour"):
+        for number in range(2, 9):
+            await do(bob, f"/clone den copy-{number}")
+    with pytest.raises(RateLimited):
+        for number in range(40):
+            await do(bob, f"/skill add s{number} = " + "x" * 16_000)

@@ -320,3 +320,14 @@ def test_agent_x11_and_environment_requests_are_refused_and_the_session_continue
     done = alice.run("look", b"", "-A", "-X", "-o", "SetEnv=LD_PRELOAD=/tmp/x.so")
     assert done.status == 0
     assert "lobby" in done.out
+
+
+def test_command_acts_where_its_agent_last_went_and_a_login_does_not_count(
+    alice: Person, room: str
+) -> None:
+    assert "the room that you last went to; a login does not count" in " ".join(
+        alice.does("help scripts").split()
+    )
+    assert alice.does("look").startswith(room)
+    alice.sit()
+    assert alice.does("look").startswith(room)

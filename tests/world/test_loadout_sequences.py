@@ -188,6 +188,27 @@ async def test_unload_of_the_room_blocks_nobody(alice: Someone, bob: Someone) ->
         await do(bob, "/unload git")
 
 
+async def test_refusals_name_every_tool_that_is_off_and_the_way_back(alice: Someone) -> None:
+    await make_git(alice)
+    await do(alice, "/unequip room git:* --off")
+    names = ",".join(sorted(OWN))
+    ways = (
+        f"/equip room {names} switches them on. After that, /unequip room {names} leaves them"
+        " neither equipped nor switched off."
+    )
+    assert render_plain(draw_result(await do(alice, "/load git"))).endswith(ways)
+    text = render_plain(draw_result(await do(alice, "/unequip room git:*")))
+    assert "Switched off there: 2 of 2." in text
+    assert text.endswith(ways.replace(names, "git:*"))
+    await do(alice, "/equip room git:*")
+    await do(alice, "/unequip room git:*")
+    assert await callable_tools(alice) == TOOLS, "neutral: alice has loaded it"
+    await do(alice, "/unload git")
+    assert await callable_tools(alice) == set()
+    await do(alice, "/load git")
+    assert await callable_tools(alice) == TOOLS
+
+
 async def test_explicit_off_is_visible_and_names_its_switch(alice: Someone, bob: Someone) -> None:
     await make_git(alice)
     off = await do(alice, "/unload git room --off")
@@ -195,11 +216,17 @@ async def test_explicit_off_is_visible_and_names_its_switch(alice: Someone, bob:
     assert (await alice.world.last_rows("lobby", 1))[0].content == "switched off git"
     assert str(await refused(bob, "/load git")) == (
         "git was not loaded, because none of its tools could be called: git is switched off in this"
-        " room. /load git room switches it on."
+        " room. /load git room switches it on. After that, /unload git room leaves it neither"
+        " loaded nor switched off."
+    )
+    assert render_plain(draw_result(await do(alice, "/unload git room"))) == (
+        "git is switched off in this room. /load git room switches it on. After that, /unload git"
+        " room leaves it neither loaded nor switched off."
     )
     assert "switched off in this room" in render_plain(draw_result(await do(bob, "/namespaces")))
     assert str(await refused(bob, "/run git:log")) == (
         "git:log cannot be called: git is switched off in this room. /load git room switches it on."
+        " After that, /unload git room leaves it neither loaded nor switched off."
     )
     assert (await do(bob, "/inv")).switched_off == ("git",)
     equipped_alone = await do(bob, "/equip me git:log")

@@ -391,6 +391,9 @@ MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
 """Characters of an answer for each token that it may have: a server that ignores the limit of
 tokens is stopped there."""
 
+MAX_STREAMED_CALLS: Final = 1_000
+"""Tool calls of one step that a provider may send; more end the turn."""
+
 MAX_EVENT_BYTES: Final = 8 * MIB
 """Bytes of one event of a provider's response. A larger one ends the turn."""
 

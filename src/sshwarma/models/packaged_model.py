@@ -125,7 +125,8 @@ async def _run_pip(folder: Path) -> None:
         raise
     if process.returncode:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
-        raise OSError(lines[-1][:500] if lines else f"pip ended with {process.returncode}")
+        lines = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+        raise OSError(lines[0][:500] if lines else f"pip ended with {process.returncode}")
 
 
 def _extract_file(folder: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -54,6 +54,9 @@ from sshwarma.wrap.profiles import ContextProfile
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.settings import ModelSettings as PydanticAISettings
+
+MAX_CONTEXTS_PER_USAGE: Final = 10
+"""Contexts that the usage of one step may have; the size of a context may be set too small."""
 
 log = structlog.get_logger(__name__)
 
@@ -281,7 +284,7 @@ class PydanticAIBackend:
             yield call
         if answer.finish_reason == "length":
             yield AnswerCut()
-        reported_usage = _read_usage(answer)
+        reported_usage = _read_usage(answer, self.context_tokens)
         usage = reported_usage or estimate_usage(request, system, text, calls)
         yield add_cost(self._settings, usage, answer if reported_usage else None)
 
@@ -312,7 +315,7 @@ async def _provider_read(seconds: float, *, has_begun: bool) -> AsyncIterator[No
         raise StreamStalled(seconds, has_begun=has_begun) from None
     except (AttributeError, TypeError, LookupError, ValueError) as error:
         # The SDKs do not check the form of an event: one with other types fails in their code.
-        log.warning("an event of a provider could not be read", error=repr(error))
+        log.warning("an event of a provider could not be read", exc_info=error)
         raise StreamDamaged("an event has another form than the API of its kind") from None
 
 
@@ -359,9 +362,13 @@ def collapse_repeated_name(name: str, names: set[str]) -> str:
     return name
 
 
-def _read_usage(answer: ModelResponse) -> TokenUsage | None:
-    """Return the provider's token usage, or None if it did not count."""
+def _read_usage(answer: ModelResponse, context_tokens: int) -> TokenUsage | None:
+    """Return the provider's token usage, or None if it did not count, or cannot be right."""
     usage = answer.usage
-    if usage.unmeasured_requests or not (usage.input_tokens or usage.output_tokens):
+    total = usage.input_tokens + usage.output_tokens
+    if usage.unmeasured_requests or not total:
+        return None
+    if total > MAX_CONTEXTS_PER_USAGE * context_tokens:
+        log.warning("a provider reported a usage that cannot be right", tokens=total)
         return None
     return TokenUsage(usage.input_tokens, usage.output_tokens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sshwarma.common.limits import MAX_STREAMED_CALLS
 from sshwarma.models.backend import ReasoningDelta, TextDelta, TextFold
 from sshwarma.models.profiles import find_max_characters
 from sshwarma.models.stream_errors import StreamDamaged
@@ -63,9 +64,14 @@ class ArgumentCounter:
 
     def __init__(self, output_tokens: int | None) -> None:
         self._left = find_max_characters(output_tokens)
+        self._calls = 0
 
     def exceeds_limit(self, event: ModelResponseStreamEvent) -> bool:
-        """Count what an event adds; return whether it is more than the limit now."""
+        """Count what an event adds; return whether it is more than the limit now.
+
+        Raises:
+            StreamDamaged: if there are over MAX_STREAMED_CALLS calls.
+        """
         from pydantic_ai.messages import (
             PartDeltaEvent,
             PartStartEvent,
@@ -76,6 +82,9 @@ class ArgumentCounter:
         added: object = None
         if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
             added = event.part.args
+            self._calls += 1
+            if self._calls > MAX_STREAMED_CALLS:
+                raise StreamDamaged(f"it has over {MAX_STREAMED_CALLS} tool calls, the limit")
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
             added = event.delta.args_delta
         self._left -= len(added) if isinstance(added, str) else 0

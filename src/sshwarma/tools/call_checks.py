@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -63,14 +64,40 @@ def describe_switch_place(source: str, agent: str = "you") -> str:
     return "in this room" if source == "room" else f"on {agent}"
 
 
-def suggest_switch_on(switch: OffSwitch) -> NextCall:
-    """Suggest the call that switches a tool or a namespace of the caller on again."""
+def suggest_switch_on(switch: OffSwitch, tools: str = "") -> NextCall:
+    """Suggest the call that switches a tool or a namespace of the caller on again.
+
+    `tools`: the tools that are switched off there, if they are several.
+    """
     context = "room" if switch.source == "room" else "me"
     if switch.thing.kind == "tool":
-        return next_call(
-            "{} switches it on.", "equip", context=context, patterns=switch.thing.label
-        )
-    return next_call("{} switches it on.", "load", room=switch.thing.label, context=context)
+        return suggest_equip_again(context, tools or switch.thing.label)
+    return suggest_load_again(context, switch.thing.label)
+
+
+def suggest_load_again(context: str, namespace: str) -> NextCall:
+    """Suggest the calls that switch a namespace on, and that leave it unloaded then."""
+    way_back = next_call(
+        "After that, {} leaves it neither loaded nor switched off.",
+        "unload",
+        room=namespace,
+        context=context,
+    )
+    call = next_call("{} switches it on.", "load", room=namespace, context=context)
+    return replace(call, also=way_back)
+
+
+def suggest_equip_again(context: str, patterns: str) -> NextCall:
+    """Suggest the calls that switch tools on, and that leave them to their namespace then."""
+    them = "it" if not set(patterns) & set(",* ") else "them"
+    way_back = next_call(
+        f"After that, {{}} leaves {them} neither equipped nor switched off.",
+        "unequip",
+        context=context,
+        patterns=patterns,
+    )
+    call = next_call(f"{{}} switches {them} on.", "equip", context=context, patterns=patterns)
+    return replace(call, also=way_back)
 
 
 def read_error_text(caller: Caller, refused: WorldError) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_LISTED_TURNS
+from sshwarma.common.limits import MAX_CLONED_ROWS, MAX_LISTED_TURNS
 from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
@@ -237,6 +237,12 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
+    source = await caller.find_room(room)
+    caller.charge_text_volume(
+        await caller.world.store.read(
+            lambda conn: rows.count_bytes(conn, source.id, MAX_CLONED_ROWS)
+        )
+    )
     return await copy_room(caller, room, new, clones.clone_room)
 
 

@@ -14,6 +14,7 @@ from sshwarma.common.limits import MAX_BAG_OPTIONS
 from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import join_with_rest, shorten_text
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.tools.call_checks import suggest_equip_again
 from sshwarma.verbs.arguments import (
     Arg,
     CompletionRequest,
@@ -267,6 +268,9 @@ async def unequip(
         notify_room(tx, caller, context_thing, "unequipped", changed)
         notify_room(tx, caller, context_thing, "switched off", switched_off)
         result = _make_equip_result(False, context_name, changed, unchanged, unmatched)
+        if not changed and not switched_off and (note := _count_off(tx.conn, target, wanted)):
+            back = suggest_equip_again(context, patterns)
+            result = replace(result, note=note, next=back)
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)
@@ -274,7 +278,15 @@ async def unequip(
     switch_off = next_call(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
     )
-    return replace(result, note=note, next=switch_off if note else None)
+    return replace(result, note=note, next=switch_off) if note else result
+
+
+def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
+    """Return a sentence that counts the things of a change that are switched off there, or ""."""
+    ids = {thing.id for thing in wanted}
+    rows = equipment.read_equipped_rows(conn, [context.id])
+    count = sum(not row.equipped and row.thing.id in ids for row in rows)
+    return f"Switched off there: {count} of {len(wanted)}." if count else ""
 
 
 def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: list[Thing]) -> None:

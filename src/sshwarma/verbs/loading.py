@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.call_checks import suggest_load_again
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equip import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
@@ -279,21 +280,30 @@ async def unload(
         return changed, targets
 
     changed, targets = await caller.change(work)
-    notes = []
+    is_off = not changed and await _is_switched_off(caller, context_thing, space)
+    notes = [await describe_tools_on(caller, context_thing, targets)]
+    step = next_call("{} switches it off.", "unload", room=space.id, context=context, off=True)
+    next_step = step if notes[0] and not off else None
+    next_step = suggest_load_again(context, space.id) if is_off else next_step
     if not changed:
-        state = "already switched off" if off else "not loaded"
-        notes.append(f"{space.id} is {state} {describe_context(place)}.")
-    tools_note = await describe_tools_on(caller, context_thing, targets)
-    switch_off = next_call(
-        "{} switches it off.", "unload", room=space.id, context=context, off=True
-    )
+        state = "already switched off" if off else "switched off" if is_off else "not loaded"
+        notes.insert(0, f"{space.id} is {state} {describe_context(place)}.")
     return LoadResult(
         room=space.id,
         context=place,
         loaded=False,
         changed=tuple(sorted(thing.label for thing in changed)),
         tools=(),
-        note=" ".join([*notes, tools_note]).strip(),
+        note=" ".join(notes).strip(),
         switched_off=off,
-        next=switch_off if tools_note and not off else None,
+        next=next_step,
     )
+
+
+async def _is_switched_off(caller: Caller, context: Thing, space: Namespace) -> bool:
+    """Return whether a row of a context, here or everywhere, switches a namespace off."""
+    context_ids = (context.id, equipment.agent_in_room_id(context.id, caller.room_id))
+    rows = await caller.world.store.read(
+        lambda conn: equipment.read_equipped_rows(conn, context_ids)
+    )
+    return any(row.thing.id == space.thing.id and not row.equipped for row in rows)

@@ -43,7 +43,7 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
                 ("time", format_clock(entry.at)),
                 ("room", entry.room),
                 f"#{entry.seq}",
-                ("name", entry.who),
+                ("name", _name_author(entry, reader)),
                 ("dim" if entry.dropped else "text", make_snippet(entry.text, results.words)),
             )
             for entry in results.entries
@@ -51,6 +51,14 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
         *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
         *_draw_way_to_context(reader, results.entries[0].seq),
     )
+
+
+def _name_author(entry: HistoryEntry, reader: Reader) -> str:
+    """Return who said a row; of a call or its result, the tool and who called it."""
+    if not entry.kind.startswith("tool."):
+        return entry.who
+    tool = str((entry.meta or {}).get("tool", ""))
+    return f"{reader.name_tool(tool) if tool else 'a tool'} for {entry.who}"
 
 
 def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:

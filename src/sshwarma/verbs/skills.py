@@ -184,7 +184,7 @@ async def add_skill(
         about: what it is for, at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.
     """
     name = name.lower()
-    instructions, about = _check_skill_text(text), _check_about(about)
+    instructions, about = _check_skill_text(caller, text), _check_about(about)
     thing = await caller.change(
         lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
     )
@@ -229,7 +229,7 @@ async def edit_skill(
     if text is None and about is None:
         present = thing.content or ""
         return make_edit_draft(caller, thing.name, present, f"/skill edit {thing.name} = ")
-    instructions = None if text is None else _check_skill_text(text)
+    instructions = None if text is None else _check_skill_text(caller, text)
     purpose = None if about is None else _check_about(about)
 
     def work(tx: Change) -> None:
@@ -384,13 +384,14 @@ async def _require_maker(caller: Caller, skill: Thing) -> None:
     await require_maker_or_admin(caller, skill, f"the skill {skill.name}")
 
 
-def _check_skill_text(text: str) -> str:
+def _check_skill_text(caller: Caller, text: str) -> str:
     instructions = text.strip()
     if not instructions:
         example = next_call("Use {}.", "skill add", name="NAME", text="INSTRUCTIONS")
         raise Invalid("The instructions are empty.", hint=example)
     if len(instructions.encode()) > MAX_SKILL_BYTES:
         raise too_long_error("text", len(instructions.encode()), MAX_SKILL_BYTES, "bytes")
+    caller.charge_text_volume(len(instructions.encode()))
     return instructions
 
 

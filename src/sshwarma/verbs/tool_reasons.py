@@ -63,7 +63,7 @@ def explain_blocked_tools(
     items = {item.thing.id: item for item in load.tools}
     usable: list[Thing] = []
     reasons: dict[str, None] = {}
-    first: OffSwitch | None = None
+    switches: list[OffSwitch] = []
     person = caller.world.agents.get(caller.person_id)
     missing_roles: dict[str, None] = {}
     for tool in read_tools_of(conn, changed):
@@ -82,11 +82,15 @@ def explain_blocked_tools(
         elif switch is not None:
             whose = "you" if agent_id == caller.agent.id else "the agent"
             reasons[explain_off_switch(switch, caller.reader, whose)] = None
-            first = first or switch
+            switches.append(switch)
     text = join_with_rest([*reasons, *missing_roles], MAX_NAMED_TOOLS, separator="; ")
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
     return ToolReasons(
-        tuple(usable), text, first is not None, bool(missing_roles), _suggest_switch_on(first, name)
+        tuple(usable),
+        text,
+        bool(switches),
+        bool(missing_roles),
+        _suggest_switch_on(switches, name),
     )
 
 
@@ -102,10 +106,17 @@ def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
     return list(tools.values())
 
 
-def _suggest_switch_on(switch: OffSwitch | None, other_agent: str) -> NextCall | None:
-    if switch is None or (other_agent and switch.source == "agent"):
+def _suggest_switch_on(switches: Sequence[OffSwitch], other_agent: str) -> NextCall | None:
+    """Suggest the call that takes the first switch out of the way, with others of its kind."""
+    first = next(iter(switches), None)
+    if first is None or (other_agent and first.source == "agent"):
         return None
-    return suggest_switch_on(switch)
+    labels = [
+        switch.thing.label
+        for switch in switches
+        if switch.thing.kind == "tool" and switch.source == first.source
+    ]
+    return suggest_switch_on(first, ",".join(labels[:MAX_NAMED_TOOLS]))
 
 
 async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Thing]) -> str:

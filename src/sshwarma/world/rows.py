@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, func, select
+from sqlalchemy import Connection, LargeBinary, RowMapping, cast, func, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.visible_nul import replace_nul
@@ -85,6 +85,18 @@ def read_last_seq(conn: Connection, room_id: str) -> int:
     """Return the number of the newest row; 0 in an empty log."""
     query = select(func.coalesce(func.max(rows.c.seq), 0)).where(rows.c.room_id == room_id)
     return int(conn.execute(query).scalar_one())
+
+
+def count_bytes(conn: Connection, room_id: str, limit: int) -> int:
+    """Return the bytes of text in the newest `limit` rows of a log."""
+    newest = (
+        select(func.length(cast(rows.c.content, LargeBinary)).label("size"))
+        .where(rows.c.room_id == room_id)
+        .order_by(rows.c.seq.desc())
+        .limit(limit)
+        .subquery()
+    )
+    return int(conn.execute(select(func.coalesce(func.sum(newest.c.size), 0))).scalar_one())
 
 
 def read_newest_number(conn: Connection) -> int:

@@ -58,6 +58,9 @@ MAX_INLINE_ROWS: Final = 200
 MAX_REMEMBERED_WINDOWS: Final = 1_000
 """Rooms whose window keeps its beginning from one request to the next."""
 
+REQUEST_LAYER: Final = "request"
+"""Name of the layer that stands last: what the model is to answer."""
+
 _HOOK_LAYER_DEFAULTS: Final = {
     "stability": "turn",
     "side": "conversation",
@@ -227,7 +230,10 @@ class ContextComposer:
     ) -> list[Layer]:
         """Return the layers of all scripts; an invalid one is omitted and adds a notice."""
         results = await self._run_wrap_script(load, snapshot, notices)
-        results += await self._run_hooks(load, snapshot, notices)
+        hooks = await self._run_hooks(load, snapshot, notices)
+        names = [table.get("name") if isinstance(table, dict) else "" for _, table in results]
+        request = names.index(REQUEST_LAYER) if REQUEST_LAYER in names else len(names)
+        results[request:request] = hooks  # nothing of a hook stands after the request
         layers: list[Layer] = []
         for source, table in results:
             try:
@@ -282,11 +288,20 @@ class ContextComposer:
                 value = {"text": value}
             if isinstance(value, dict):
                 value = {**_HOOK_LAYER_DEFAULTS, "name": thing.name, **value}
-                text = value.get("text")
+                # Messages would have no head, and could be the model's own: they are one text.
+                text = _join_messages(value.pop("messages", None)) or value.get("text")
                 if isinstance(text, str):
                     value["text"] = frame_text(f"[{thing.name}] ", text)
             results.append((thing.name, value))
         return results
+
+
+def _join_messages(said: Any) -> str:
+    """Return the texts of the messages that a hook returned; "" if it returned none."""
+    if not isinstance(said, list):
+        return ""
+    texts = (one.get("text") for one in said if isinstance(one, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 async def _read_known_room(caller: Caller) -> Room:

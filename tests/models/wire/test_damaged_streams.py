@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from pydantic_ai.messages import PartStartEvent, ToolCallPart
 
-from sshwarma.common.limits import MAX_EVENT_BYTES
+from sshwarma.common.limits import MAX_EVENT_BYTES, MAX_STREAMED_CALLS
 from sshwarma.models.event_stream import EventCheck
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
+from sshwarma.models.stream_deltas import ArgumentCounter
 from sshwarma.models.stream_errors import StreamDamaged
 from support.provider_wires import WIRES, Ask, Wire
 
@@ -274,3 +276,12 @@ def test_bytes_before_the_damage_are_counted(size: int) -> None:
             passed += chunk
     assert passed.startswith(sound)
     assert not passed.endswith(b"\n\n") or passed == sound
+
+
+def test_flood_of_calls_is_given_up() -> None:
+    counter = ArgumentCounter(100_000)
+    call = PartStartEvent(index=0, part=ToolCallPart(tool_name="look", args="{}"))
+    for _ in range(MAX_STREAMED_CALLS):
+        assert not counter.exceeds_limit(call)
+    with pytest.raises(StreamDamaged, match="over 1000 tool calls, the limit"):
+        counter.exceeds_limit(call)

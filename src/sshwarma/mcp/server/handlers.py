@@ -6,6 +6,7 @@ over HTTP or from the channel over ssh.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from mcp.server.context import CallNext, HandlerResult
@@ -34,6 +35,9 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 
 MAX_PROGRAM_NAME_CHARACTERS: Final = 40
+
+_NO_NAME_CHARACTERS: Final = re.compile(r"[^\w ./+()-]+")
+"""What a client's name leaves out: models read it, and it could look like a row of the log."""
 
 
 class WorldServer(Server[Any]):
@@ -122,5 +126,6 @@ def _note_program(ctx: RequestContext) -> None:
     params = ctx.session.client_params
     client = mcp_connection_of(ctx).client
     if params is not None and client.link is not None:
-        name = " ".join(params.client_info.name.split())[:MAX_PROGRAM_NAME_CHARACTERS]
+        words = _NO_NAME_CHARACTERS.sub(" ", params.client_info.name).split()
+        name = " ".join(words)[:MAX_PROGRAM_NAME_CHARACTERS]
         client.clients.world.presence.set_program(client.link, name)
