@@ -188,9 +188,8 @@ async def add_skill(
     thing = await caller.change(
         lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
     )
-    number = thing.metadata["number"]
     return Confirmation(
-        f"Made skill {name} ({number}): {format_count(len(instructions), 'character')}.",
+        f"Made skill {name} ({thing.metadata['number']}): {len(instructions)} characters.",
         next_call("{} activates it here.", "skill activate", name=name),
     )
 
@@ -387,11 +386,11 @@ async def _require_maker(caller: Caller, skill: Thing) -> None:
 def _check_skill_text(caller: Caller, text: str) -> str:
     instructions = text.strip()
     if not instructions:
-        example = next_call("Use {}.", "skill add", name="NAME", text="INSTRUCTIONS")
+        example = next_call("Use {}.", "skill add", name="NAME", text="TEXT")
         raise Invalid("The instructions are empty.", hint=example)
-    if len(instructions.encode()) > MAX_SKILL_BYTES:
-        raise too_long_error("text", len(instructions.encode()), MAX_SKILL_BYTES, "bytes")
-    caller.charge_text_volume(len(instructions.encode()))
+    if (size := len(instructions.encode())) > MAX_SKILL_BYTES:
+        raise too_long_error("text", size, MAX_SKILL_BYTES, "bytes")
+    caller.charge_text_volume(size)
     return instructions
 
 
