@@ -108,11 +108,13 @@ def _used(within: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
 OUTSIDE = [module for module in MODULES if module not in FENCES and "__main__" not in module]
 
 
-@pytest.mark.parametrize("module", OUTSIDE)
-def test_private_attributes_are_defined_by_the_file_or_its_own_base_classes(module: str) -> None:
-    used = [use for use in _used(nodes(MODULES[module])) if use[2] not in DOCUMENTED]
-    known = _defined_in(module) | (_inherited(module) if used else set())
-    assert not [f"line {line}: {text}" for line, name, text in used if name not in known]
+def test_private_attributes_are_defined_by_the_file_or_its_own_base_classes() -> None:
+    foreign = []
+    for module in OUTSIDE:
+        used = [use for use in _used(nodes(MODULES[module])) if use[2] not in DOCUMENTED]
+        known = _defined_in(module) | (_inherited(module) if used else set())
+        foreign += [f"{module}:{line}: {text}" for line, name, text in used if name not in known]
+    assert not foreign
 
 
 def _foreign_bases(kind: type) -> list[type]:
@@ -146,16 +148,16 @@ def _attributes(base: type) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("module", OUTSIDE)
-def test_subclass_shares_no_private_name_with_its_library(module: str) -> None:
+def test_subclass_shares_no_private_name_with_its_library() -> None:
     """Whether by intent (an override) or by accident: both change what the library does."""
     shared = []
-    for node in nodes(MODULES[module]):
-        if isinstance(node, ast.ClassDef) and node.name in _classes(module):
+    for module in OUTSIDE:
+        kinds = (node for node in nodes(MODULES[module]) if isinstance(node, ast.ClassDef))
+        for node in (kind for kind in kinds if kind.name in _classes(module)):
             bases = _foreign_bases(_classes(module)[node.name])
             names = _defined(ast.walk(node))
             shared += [
-                f"{node.name}.{name} is {base.__module__}.{base.__qualname__}.{name}"
+                f"{module}.{node.name}.{name} is {base.__module__}.{base.__qualname__}.{name}"
                 for base in bases
                 for name in names
                 if name in _attributes(base)
@@ -163,20 +165,21 @@ def test_subclass_shares_no_private_name_with_its_library(module: str) -> None:
     assert not shared
 
 
-@pytest.mark.parametrize("module", OUTSIDE)
-def test_no_private_name_is_imported(module: str) -> None:
-    imported = []
-    for node in nodes(MODULES[module]):
-        if isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported += [f"{node.module}.{alias.name}" for alias in node.names]
-    wrong = [
-        name
-        for name in imported
-        if any(map(_is_private, name.split("."))) and not name.startswith(tuple(FENCES))
-    ]
-    wrong += [name for name in imported if name.startswith(INTERNAL_MODULES)]
+def test_no_private_name_is_imported() -> None:
+    wrong = []
+    for module in OUTSIDE:
+        imported = []
+        for node in nodes(MODULES[module]):
+            if isinstance(node, ast.Import):
+                imported += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported += [f"{node.module}.{alias.name}" for alias in node.names]
+        wrong += [
+            f"{module}: {name}"
+            for name in imported
+            if any(map(_is_private, name.split("."))) and not name.startswith(tuple(FENCES))
+        ]
+        wrong += [f"{module}: {name}" for name in imported if name.startswith(INTERNAL_MODULES)]
     assert not wrong
 
 

@@ -132,10 +132,12 @@ def _findings(name: str, line: int, text: str) -> Iterator[str]:
                 yield f"{name}:{place}: `{phrase}` in: {sentence}"
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_files_contain_no_banned_words(name: str) -> None:
+def test_files_contain_no_banned_words() -> None:
     found = [
-        finding for line, text in _texts(TOP / name) for finding in _findings(name, line, text)
+        finding
+        for name in FILES
+        for line, text in _texts(TOP / name)
+        for finding in _findings(name, line, text)
     ]
     assert not found, "\n".join(["rewrite, by the rules of CONTRIBUTING.md:", *found])
 
@@ -179,13 +181,15 @@ def _test_names(name: str, source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name.replace("_", " ")
 
 
-@pytest.mark.parametrize("name", TEST_FILES)
-def test_names_of_tests_contain_no_banned_words(name: str) -> None:
-    names = list(_test_names(name, (TOP / name).read_text(encoding="utf-8")))
-    found = [finding for line, text in names for finding in _findings(name, line, text)]
+def test_names_of_tests_contain_no_banned_words() -> None:
+    found: list[str] = []
+    for name in TEST_FILES:
+        first, *names = _test_names(name, (TOP / name).read_text(encoding="utf-8"))
+        for line, text in (first, *names):
+            found += _findings(name, line, text)
+        short = (text for _, text in names if len(text.split()) < MIN_TEST_NAME_WORDS)
+        found += [f"{name}: too short: {text}" for text in short]
     assert not found, "\n".join(["name the subject and the expectation:", *found])
-    short = [text for _, text in names[1:] if len(text.split()) < MIN_TEST_NAME_WORDS]
-    assert not short, f"name the subject and the expectation: {', '.join(short)}"
 
 
 def test_names_of_test_files_and_functions_are_read() -> None:

@@ -249,3 +249,14 @@ async def test_any_query_gives_an_ordered_result(
     assert scores == sorted(scores, reverse=True)
     assert set(ids(found)) <= {space.id for space in given}
     assert await finder.find(query, list(reversed(given)), limit) == found
+
+
+async def test_tools_that_are_on_already_stand_behind_others() -> None:
+    """The program's own namespaces have some word for most queries."""
+    own = replace(DEPLOY, id="sshwarma", name="Rooms", keywords=())
+    other = replace(DEPLOY, id="release", name="Rooms", keywords=())
+    finder = NamespaceSearch()
+    found = [match.id for match in await finder.find("ship the new version", (own, other, GIT))]
+    assert found[:2] == ["release", "sshwarma"]
+    (first, *_) = await finder.find("ship the new version", (own, GIT))
+    assert first.id == "sshwarma"

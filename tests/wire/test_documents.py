@@ -30,7 +30,7 @@ def test_map_of_40_columns_shows_rooms_and_exits(alice: Person, room: str, name:
     ]
 
 
-@covers("export")
+@covers("export room")
 def test_export_writes_a_room_as_markdown_and_json(alice: Person, bob: Person, room: str) -> None:
     alice.does("say hello there", "put plan = the plan", "room private")
     text = alice.run(f"export --room {room}").out

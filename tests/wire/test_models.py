@@ -149,7 +149,7 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
 
 def test_added_model_survives_a_restart(boss: Person, house: Server, mock: Mock) -> None:
     add(boss, mock, "stays", prompt="'Stay as you are.'")
-    boss.does("model set stays turn_tokens none", "model set stays day_tokens 1500")
+    boss.does("model set stays turn_tokens none", "model set stays day_tokens 3600")
     answer(boss, "@stays hello")
     before = boss.json("model show stays")
     boss.hang_up()
@@ -158,9 +158,11 @@ def test_added_model_survives_a_restart(boss: Person, house: Server, mock: Mock)
     after = boss.json("model show stays")
     assert after == before
     assert dict(after["limits"])["turn_tokens"] == "no limit"
-    assert "Hello from the mock." in answer(boss, "@stays hello")
+    assert answer(boss, "@stays hello") == "stays: So far: a lobby.\n", (
+        "no tokens for a second step"
+    )
     refused = answer(boss, "@stays hello")
-    assert "it has used 2200 of 1500 tokens for today (UTC)" in refused
+    assert "and 1400 of 3600 are left for today (UTC)" in refused
     assert "an owner can change its day_tokens (verb model set)" in refused
     boss.does("model set stays day_tokens -")
     assert "Hello from the mock." in answer(boss, "@stays hello")

@@ -103,7 +103,7 @@ def test_admin_can_list_and_end_an_offer(
     owner: Person, alice: Person, bob: Person, room: str, name: Callable[[str], str]
 ) -> None:
     space = name("mem")
-    his, ran = bob.sit(room=room), f"  ✓ {space}:read_graph"
+    his, ran = bob.sit(room=room), f"✓ {space}:read_graph"
     for round_ in (1, 2):  # it may come back, and works
         offering = offer(alice, space, "--room", room, command=(NODE, from_npm("server-memory")))
         his.wait_for(lambda n=round_: his.count(f"offers 9 tools as {space}") == n, 30)

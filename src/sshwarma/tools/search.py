@@ -24,6 +24,7 @@ from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import KeywordHit, match_keywords
 from sshwarma.tools.stemming import extract_words
 from sshwarma.tools.word_index import WordIndex
+from sshwarma.world.builtin_containers import is_builtin_namespace
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +63,11 @@ HALF_COSINE: Final = 0.5
 
 WORD_THRESHOLD: Final = 0.05
 """Score by words below which a namespace counts as unrelated."""
+
+
+BUILTIN_WEIGHT: Final = 0.6
+"""Weight of the program's own namespaces: their tools are on already, and have some word for most
+queries. They come first only where nothing else is nearly as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,7 @@ class NamespaceSearch:
                 score = 1.0 if hit.is_exact else max(score, self.threshold)
                 matches.append(SearchMatch(space.id, score, hit.reason))
             elif score >= self.threshold:
+                score *= BUILTIN_WEIGHT if is_builtin_namespace(space.id) else 1.0
                 matches.append(SearchMatch(space.id, score, f"similar {score:.2f}"))
         return sorted(matches, key=_match_order)
 
