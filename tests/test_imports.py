@@ -17,6 +17,8 @@ import pytest
 
 from support.source import parse
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from support.source import nodes, parse
+
+pytestmark = pytest.mark.long
 
 TOP = Path(__file__).parent.parent
 MAX_FILE_LINES = 400

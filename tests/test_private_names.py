@@ -19,6 +19,8 @@ import pytest
 
 from support.source import nodes
 
+pytestmark = pytest.mark.long
+
 SRC = Path(__file__).parent.parent / "src"
 
 FENCES = {

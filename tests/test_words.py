@@ -8,6 +8,7 @@ import os
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,12 @@ def _python_texts(source: str) -> Iterator[tuple[int, str]]:
         yield first, "\n".join(block)
 
 
-def _texts(file: Path) -> Iterator[tuple[int, str]]:
+@cache
+def _texts(file: Path) -> tuple[tuple[int, str], ...]:
+    return tuple(_read_texts(file))
+
+
+def _read_texts(file: Path) -> Iterator[tuple[int, str]]:
     source = file.read_text(encoding="utf-8")
     if file.suffix == ".py":
         yield from _python_texts(source)
@@ -147,11 +153,12 @@ _FIRST_LINE = re.compile(_SUPERLATIVE)
 _ATTRIBUTE_LINE = re.compile(rf"^ +\w+: {_SUPERLATIVE}", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".py")])
-def test_limit_is_explained_as_a_maximum_or_a_minimum(name: str) -> None:
+def test_limit_is_explained_as_a_maximum_or_a_minimum() -> None:
     """No docstring, attribute or setting is explained as `Most lines`."""
     found = [
         f"{name}:{line}: {text.strip()}"
+        for name in FILES
+        if name.endswith(".py")
         for line, text in _texts(TOP / name)
         if text.strip().endswith(".")
         and (_FIRST_LINE.match(text.strip()) or _ATTRIBUTE_LINE.search(text))

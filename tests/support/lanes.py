@@ -24,7 +24,9 @@ LONGEST_FILES = (
     "wire/test_login.py", "wire/test_mentions.py", "mcp_client/test_reference_servers.py",
     "mcp_server/test_tools.py", "wire/test_inventory.py", "mcp_server/test_attacks.py",
     "wire/test_models.py", "wire/test_walkthrough.py", "world/test_report_limits.py",
-    "wire/test_live_answers.py",
+    "wire/test_live_answers.py", "verbs/test_rights.py",
+    "verbs/test_help.py", "world/test_loadout_sequences.py", "verbs/test_registry.py",
+    "verbs/test_change_notices.py", "verbs/test_suggestions.py",
 )  # fmt: skip
 """Files that take longest, the longest first. A worker runs a whole file: one that is begun last
 keeps the others waiting."""

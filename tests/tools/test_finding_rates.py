@@ -13,6 +13,8 @@ from benchmarks.finding_sets import Group, find_with, load_groups, load_servers,
 from sshwarma.tools.embedding import MiniLM
 from sshwarma.tools.search import NamespaceSearch
 
+pytestmark = pytest.mark.long
+
 ALL, NO_KEYWORD, BARE = load_groups("held_out")
 _, HARD, _ = load_groups("tune_more")
 SERVERS = Group("MCP servers", *load_servers())

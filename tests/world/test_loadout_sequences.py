@@ -17,6 +17,8 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.schema import equipped
 from support.people import Someone, do, refused
 
+pytestmark = pytest.mark.long
+
 TOOLS = {"git:log", "git:push", "git.branch:new"}
 OWN = {"git:log", "git:push"}
 
