@@ -187,6 +187,21 @@ def test_request_of_a_long_room_is_cut_as_it_will_be_sent(
     hers.press("ctrl-c")
 
 
+@covers("wrap")
+def test_request_in_a_private_room_has_the_tools_that_a_visitor_gets(slow_house: Server) -> None:
+    """The model is no member, and may look and talk there while it answers."""
+    owner = slow_house.owner
+    owner.does("create hideout", "room private --room hideout")
+    shown = owner.json("wrap @tale request --room hideout")["body"]["tools"]
+    assert "sshwarma__look" in {tool["function"]["name"] for tool in shown}
+    hers = owner.sit(room="hideout")
+    hers.enter("@tale who is here?")
+    hers.wait_for("tale: Once upon a time")
+    assert owner.json("wrap @tale last --room hideout")["body"]["tools"] == shown
+    hers.press("ctrl-c")
+    owner.does("join lobby")
+
+
 @covers("room models")
 def test_room_and_settings_say_who_answers_where(slow_house: Server) -> None:
     """Seen on the screen of the author; the model is also not listed there any more."""

@@ -12,7 +12,7 @@ from sshwarma.models.backend import OfferedTool
 from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
 from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.world.access import Right
-from sshwarma.world.bootstrap import MODEL_TEXTS_KEY, read_needed_rights
+from sshwarma.world.bootstrap import MODEL_TEXTS_KEY, is_of_use
 from sshwarma.world.builtin_containers import is_builtin_tool
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import Reader
@@ -49,7 +49,7 @@ def offer_tools(
 
     With its `rights`, those are left out that it would be refused.
     """
-    items = [item for item in items if rights.issuperset(read_needed_rights(item.thing))]
+    items = [item for item in items if is_of_use(item.thing, rights)]
     if profile.tools == "none":
         return ()
     if profile.tools == "all":

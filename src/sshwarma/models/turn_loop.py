@@ -389,5 +389,5 @@ class RunningTurn:
 
     def _take_back(self, follow_ups: list[tuple[Turn, Agent]]) -> None:
         """Forget turns that were not stored: their models may still be asked."""
-        self.asked.asked_ids.difference_update(agent.id for _, agent in follow_ups)
+        self.asked.take_back(agent.id for _, agent in follow_ups)
         follow_ups.clear()

@@ -25,7 +25,7 @@ from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
-from sshwarma.world import calls
+from sshwarma.world import calls, things
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
@@ -320,7 +320,8 @@ class Tools:
         if item.source != "agent" or person is None:
             return
         tool = item.thing
-        role = await self._world.store.read(lambda conn: find_missing_role(conn, person, tool))
+        chain = await self._world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
+        role = find_missing_role(person, tool, chain)
         if role is not None:
             raise Forbidden(
                 f"{caller.reader.name_tool(tool.label)} cannot be called for {person.name}:"

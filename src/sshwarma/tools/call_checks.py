@@ -14,7 +14,7 @@ from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
 from sshwarma.world.caller import Caller, CallStack
-from sshwarma.world.equip_role import find_equip_role, may_equip_itself
+from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.loadout import OffSwitch, find_off_switch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
@@ -115,9 +115,8 @@ def suggest_equipping(conn: Connection, caller: Caller, label: str) -> tuple[Hin
     tool = things.find_by_qualified_name(conn, label)
     person = caller.world.agents.get(caller.person_id) or caller.agent
     if tool is not None:
-        chain = things.read_ancestors(conn, tool.id)
-        if not may_equip_itself(person, tool, chain):
-            role = find_equip_role(tool, chain, person.id)
+        role = find_missing_role(person, tool, things.read_ancestors(conn, tool.id))
+        if role is not None:
             sentence = "Who may build here can equip the room: {}."
             return (
                 f"Equipping it needs the role {role}.",

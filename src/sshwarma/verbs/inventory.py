@@ -21,7 +21,7 @@ from sshwarma.verbs.resolve import find_context
 from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.access import Right
-from sshwarma.world.bootstrap import read_needed_rights
+from sshwarma.world.bootstrap import is_of_use
 from sshwarma.world.builtin_containers import DEFAULTS_ID, is_builtin_namespace
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -224,7 +224,7 @@ async def _make_inventory(caller: Caller, owner: _Owner) -> Inventory:
     tools = owner.load.tools
     if caller.reader.kind == "model":  # its list of tools leaves out what it would be refused
         rights = caller.rights_in(await caller.room(), now_ms())
-        tools = tuple(item for item in tools if rights.issuperset(read_needed_rights(item.thing)))
+        tools = tuple(item for item in tools if is_of_use(item.thing, rights))
     return Inventory(
         of=owner.name,
         equipped=tuple(map(_make_equipped_item, (*tools, *owner.load.data))),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.tools.call_checks import explain_off_switch, suggest_switch_on
 from sshwarma.verbs.resolve import describe_context
-from sshwarma.world import equipment, loadout
+from sshwarma.world import equipment, loadout, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
@@ -66,15 +66,19 @@ def explain_blocked_tools(
     switches: list[OffSwitch] = []
     person = caller.world.agents.get(caller.person_id)
     missing_roles: dict[str, None] = {}
+    chains: dict[str | None, list[Thing]] = {}  # the same for all tools of a namespace
     for tool in read_tools_of(conn, changed):
         item = items.get(tool.id)
         switch = None if item else loadout.find_off_switch(conn, tool, room_id, agent_id)
         by_agent = item is not None and item.source == "agent"
-        role = find_missing_role(conn, person, tool) if person is not None and by_agent else None
-        if role is not None and person is not None:
-            missing_roles[
-                f"{person.name} needs the role {role} for them, unless the room equips them"
-            ] = None
+        role = None
+        if person is not None and by_agent:
+            if tool.parent_id not in chains:
+                chains[tool.parent_id] = things.read_ancestors(conn, tool.id)
+            role = find_missing_role(person, tool, chains[tool.parent_id])
+        if person is not None and role is not None:
+            reason = f"{person.name} needs the role {role} for them, unless the room equips them"
+            missing_roles[reason] = None
         elif item is not None and not item.obstacle:
             usable.append(tool)
         elif item is not None:

@@ -203,6 +203,7 @@ def _call_as(caller: Caller, model: Agent) -> Caller:
         room_id=caller.room_id,
         door="model",
         question=Question(caller.agent.id, caller.limits.turns_per_question),
+        called_in_id=caller.room_id,
     )
 
 

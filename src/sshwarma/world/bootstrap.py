@@ -104,9 +104,9 @@ class BuiltinToolSpec:
         }
 
 
-def read_needed_rights(tool: Thing) -> list[str]:
-    """Return the rights without which a tool is of no use to a model."""
-    return tool.metadata.get(NEEDED_RIGHTS_KEY) or []
+def is_of_use(tool: Thing, rights: frozenset[Right]) -> bool:
+    """Return whether a model with these rights would not be refused every call of a tool."""
+    return rights.issuperset(tool.metadata.get(NEEDED_RIGHTS_KEY) or ())
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:

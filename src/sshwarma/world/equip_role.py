@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection
-
-from sshwarma.world import things
 from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole, check_server_role
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.things import Thing
@@ -48,9 +45,11 @@ def may_equip_itself(agent: Agent, thing: Thing, chain: Sequence[Thing]) -> bool
     return agent.kind == "model" or SERVER_ROLES.index(agent.role) <= SERVER_ROLES.index(role)
 
 
-def find_missing_role(conn: Connection, person: Agent, tool: Thing) -> ServerRole | None:
-    """Return the role that somebody lacks for a tool which a model has equipped itself, or None."""
-    chain = things.read_ancestors(conn, tool.id)
-    return (
-        None if may_equip_itself(person, tool, chain) else find_equip_role(tool, chain, person.id)
-    )
+def find_missing_role(person: Agent, tool: Thing, chain: Sequence[Thing]) -> ServerRole | None:
+    """Return the role that somebody lacks to equip itself with a tool; None if it has it.
+
+    `chain` is as in `find_equip_role`.
+    """
+    if may_equip_itself(person, tool, chain):
+        return None
+    return find_equip_role(tool, chain, person.id)

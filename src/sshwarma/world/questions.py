@@ -56,5 +56,9 @@ class Question:
         try:
             yield
         except BaseException:
-            self.asked_ids.difference_update(new_ids)
+            self.take_back(new_ids)
             raise
+
+    def take_back(self, agent_ids: Iterable[str]) -> None:
+        """Forget that models were asked, because their turns were not stored."""
+        self.asked_ids.difference_update(agent_ids)
