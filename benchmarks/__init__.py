@@ -1,1 +1,1 @@
-"""Benchmarks: each module runs alone (`python -m benchmarks.NAME`), `make bench` runs them all."""
+"""Benchmarks: `python -m benchmarks.NAME` runs one, `make bench` all."""

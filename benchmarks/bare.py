@@ -1,4 +1,4 @@
-"""The baseline: an ssh server that only echoes, and its clients, in separate processes.
+"""Baseline: an echo-only ssh server and its clients, in separate processes.
 
     python -m benchmarks.bare --variant lean        # serve; prints {"port": ...}
 
@@ -78,7 +78,7 @@ class EchoOwner(asyncssh.SSHServer):
 
 
 class EchoWorld:
-    """The same server through our interfaces: authenticator, handler factory and handlers."""
+    """The same server by our interfaces: authenticator, handler factory, handlers."""
 
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return True
@@ -229,7 +229,7 @@ async def be_clients(port: int) -> None:
 
 
 async def _spread(count: int, do: Any, workers: int = 8) -> None:
-    """Call `do` with each number below `count`, by `workers` concurrent tasks, in order."""
+    """Call `do` with each number below `count`, by `workers` tasks, in order."""
     numbers = iter(range(count))
 
     async def work() -> None:
@@ -240,7 +240,7 @@ async def _spread(count: int, do: Any, workers: int = 8) -> None:
 
 
 class Child:
-    """A server or clients in a process of their own, which executes one order at a time."""
+    """A process with a server or clients, which executes one order at a time."""
 
     module = "benchmarks.bare"
 

@@ -1,4 +1,4 @@
-"""A crowd of clients on a real server: creates agents, starts `sshwarma serve`, logs them in.
+"""Clients on a real server: creates agents, starts `sshwarma serve`, logs in.
 
 Server and clients run in processes of their own; the server's CPU and memory are read from /proc.
 Other benchmarks use this module.
@@ -93,7 +93,7 @@ class World:
         self._directory.cleanup()
 
     def cpu(self) -> float:
-        """Return the CPU seconds used by all threads, in ns resolution unlike `stat`'s ticks."""
+        """Return the CPU seconds used by all threads, in ns resolution unlike `stat`."""
         threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 

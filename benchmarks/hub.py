@@ -1,4 +1,4 @@
-"""Cost of an MCP tool call through the world, compared with the SDK alone; cost of a listing.
+"""Cost of an MCP tool call through the world and of the SDK alone; of a listing.
 
     python -m benchmarks.hub
 

@@ -1,4 +1,4 @@
-"""Cost of the world as an MCP server, compared with a bare SDK server in the same run.
+"""Cost of the world as an MCP server, and of a bare SDK server in the same run.
 
     python -m benchmarks.mcp_server [--tools 5000] [--load]
 
@@ -176,7 +176,7 @@ async def calls() -> None:
 
 
 async def lists(tools: int) -> None:
-    """Measure tools/list with the same hundred tools loaded, of a hundred and of many."""
+    """Measure tools/list with the same hundred tools loaded, of a hundred or many."""
     each = max(1, tools // NAMESPACES)
     for namespaces in (LOADED, NAMESPACES):
         with tempfile.TemporaryDirectory() as home:

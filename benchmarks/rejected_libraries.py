@@ -1,4 +1,4 @@
-"""What aiosqlite, prompt_toolkit and httpx would cost in the places where they are not used.
+"""Cost of aiosqlite, prompt_toolkit and httpx in places that do not use them.
 
     python -m pip install --target /some/folder aiosqlite greenlet prompt_toolkit httpx
     PYTHONPATH=/some/folder python -m benchmarks.rejected_libraries

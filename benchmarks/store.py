@@ -1,4 +1,6 @@
-"""Durable rows and said lines a second; cost of look, inventory and loadout in worlds of two sizes.
+"""Durable rows a second, and cost of look, inventory and loadout, in two worlds.
+
+It counts said lines a second too. The worlds are of two sizes.
 
     python -m benchmarks.store
 
@@ -52,7 +54,7 @@ def bare_rows(path: Path) -> float:
 
 
 async def world_rows(world: World, writers: int) -> float:
-    """Return rows a second of the world, where each writer waits until its row is durable."""
+    """Return rows a second of the world; each writer waits until its row is durable."""
 
     async def write(count: int) -> None:
         for _ in range(count):
@@ -134,7 +136,7 @@ _letters = itertools.product("abefghjkpqtxyz", repeat=3)
 
 
 def new_name() -> str:
-    """Return a name that nobody has; made of letters that are not taken for one another."""
+    """Return a name that nobody has, of letters that are not confused."""
     return f"bench-{''.join(next(_letters))}"
 
 

@@ -1,4 +1,4 @@
-"""Cost of a terminal: CPU per key and per line above a prompt, memory per idle person.
+"""Terminal cost: CPU per key and line above a prompt, memory per idle person.
 
     python -m benchmarks.terminal
 

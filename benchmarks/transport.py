@@ -1,4 +1,4 @@
-"""Server cost of a login, an echoed key and a line to 200 listeners, stock and ours.
+"""Server cost of a login, an echoed key and a line to 200 people, stock and ours.
 
     python -m benchmarks.transport
 

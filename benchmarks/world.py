@@ -110,7 +110,7 @@ async def ours(people: int) -> tuple[dict[str, float], str, str]:
 
 
 async def _wait_until_idle(world: World) -> None:
-    """Wait for what a start leaves to do, such as the index of namespaces: no login costs that."""
+    """Wait for the rest of a start, such as an index of namespaces; no login has it."""
     before = -1.0
     while world.cpu() - before > IDLE_CPU_SECONDS:
         before = world.cpu()
@@ -125,7 +125,7 @@ def _pss(pid: int) -> float:
 
 
 def _lag(metrics: str, before: str = "") -> str:
-    """Return the bucket with the 99th percentile of loop lag, since `before` if given."""
+    """Return the 99th percentile bucket of loop lag, since `before` if given."""
     known = _buckets(before)
     buckets = {edge: count - known.get(edge, 0.0) for edge, count in _buckets(metrics).items()}
     total = max(buckets.values())

@@ -182,7 +182,7 @@ def _rectangle(x: int, y: int, size: int, colour: str) -> str:
 
 
 def _text(x: int, y: int, text: str, style: Style) -> str:
-    """A run at its place. Its length is given, so that any monospace font fits the cells."""
+    """A run of text at its place; its length is given, so any monospace font fits."""
     left = len(text) - len(text.lstrip())
     text, x = text.strip(), x + left
     extra = "".join(

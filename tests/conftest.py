@@ -1,5 +1,8 @@
-"""For every test: the option that rewrites golden screens, the fixtures that start a world, and how
-hypothesis looks for examples."""
+"""Options, fixtures and the hypothesis profile of all tests.
+
+The option rewrites golden screens, the fixtures start a world, the profile says how hypothesis
+looks for examples.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +57,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that starts a process or a server, and is not marked so: the lane without
-    processes would hold it."""
+    """Fail a test that starts a process or a server, and is not marked so.
+
+    The lane without processes would hold it.
+    """
     yield
     found = lanes.started()
     if item.get_closest_marker("process") is None and found:

@@ -1,4 +1,4 @@
-"""Private names of libraries stand in the fence files alone, each with a shape test.
+"""Private names of libraries stand in fence files only, each with a shape test.
 
 A fence is the one file that may use what a library does not promise to keep. Everything else in
 `src` uses public names, its own private names, and those of its own base classes.
@@ -50,7 +50,7 @@ def _is_private(name: str) -> bool:
 
 
 def _defined(within: Iterable[ast.AST]) -> set[str]:
-    """The private names that classes define: methods, variables, and attributes of `self`."""
+    """Private names that classes define: methods, variables, attributes of `self`."""
     found = set()
     for node in within:
         match node:
@@ -84,7 +84,7 @@ def _defined_in(module: str) -> set[str]:
 
 
 def _inherited(module: str) -> set[str]:
-    """What base classes of ours define in other files; a fence hands down no private name."""
+    """What base classes of ours define elsewhere; fences hand down no private name."""
     bases = {
         base.__module__
         for kind in _classes(module).values()
@@ -95,7 +95,7 @@ def _inherited(module: str) -> set[str]:
 
 
 def _used(within: Iterable[ast.AST]) -> Iterator[tuple[int, str, str]]:
-    """(line, private name, how it is written) of all attributes, by dot or by getattr."""
+    """(line, private name, how it is written) of attributes, by dot or by getattr."""
     for node in within:
         match node:
             case ast.Attribute() if _is_private(node.attr):
@@ -151,7 +151,7 @@ def _attributes(base: type) -> frozenset[str]:
 
 
 def test_subclass_shares_no_private_name_with_its_library() -> None:
-    """Whether by intent (an override) or by accident: both change what the library does."""
+    """By intent (an override) or by accident: both change what the library does."""
     shared = []
     for module in OUTSIDE:
         kinds = (node for node in nodes(MODULES[module]) if isinstance(node, ast.ClassDef))

@@ -1,4 +1,4 @@
-"""Add the request row of a turn, so that a turn includes its request, and the cost of usage."""
+"""Add the request row of a turn, so that a turn includes it, and usage costs."""
 
 import sqlalchemy as sa
 from alembic import op

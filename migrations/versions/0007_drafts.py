@@ -1,4 +1,4 @@
-"""Add drafts, the text of answers that are not rows yet, and an index of following turns."""
+"""Add drafts, the text of answers not yet rows, and an index of following turns."""
 
 import sqlalchemy as sa
 from alembic import op

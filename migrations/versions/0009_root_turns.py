@@ -1,4 +1,4 @@
-"""Add to turns the first turn of their question, and the kind of provider that answered."""
+"""Add to turns their question's first turn, and the answering provider's kind."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,7 @@
-"""Backup and restore: a moment of a living world, whole again elsewhere; nothing else gets in."""
+"""Backup and restore: a moment of a living world, restored whole elsewhere.
+
+Nothing else gets in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor: one finding for each thing that can be wrong, and what to do about it."""
+"""The doctor: one finding for each thing that can be wrong, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Choices and defaults of the command line: those of the world, which it does not import."""
+"""The command line's choices and defaults equal those of the world.
+
+It does not import the world.
+"""
 
 from __future__ import annotations
 

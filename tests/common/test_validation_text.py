@@ -1,4 +1,4 @@
-"""Every error that a field of settings or an argument of a verb can raise has plain words."""
+"""Every error of a field of settings or an argument of a verb has plain words."""
 
 from __future__ import annotations
 

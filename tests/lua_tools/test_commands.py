@@ -1,4 +1,4 @@
-"""Commands made of data things: which line or script they are, and what they may do for whom."""
+"""Commands made of data things: which line or script, and with whose rights."""
 
 from __future__ import annotations
 

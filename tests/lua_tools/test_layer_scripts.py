@@ -1,4 +1,4 @@
-"""Scripts that make layers of a context: a syntax error is said where they are typed."""
+"""Scripts of context layers: a syntax error is reported where they are typed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The hub as the client that the official conformance suite tests: connects to the URL in the last
-argument through a world of its own, and does what the scenario in the environment asks for.
+"""The hub as the client that the official conformance suite tests.
+
+It connects to the URL in the last argument through a world of its own, and does what the scenario
+in the environment asks for.
 
     node .../conformance/dist/index.js client --command "python conformance_client.py" --scenario X
 
@@ -152,7 +154,7 @@ def _registered(url: str) -> dict[str, Any]:
 
 
 def _visited(url: str) -> str:
-    """Where a browser is led that opens a page: the suite's authorization servers ask nothing."""
+    """Where a page leads a browser; the suite's authorization servers ask nothing."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=10)
     try:
@@ -202,7 +204,7 @@ async def main(url: str) -> None:
 
 
 def run_scenario(version: str, scenario: str) -> str:
-    """Run one scenario of the suite; return what it printed if it failed, else nothing."""
+    """Run one scenario of the suite; return what it printed if it failed, or ""."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from support.driver.installed import NODE, from_npm
 
@@ -215,7 +217,7 @@ def run_scenario(version: str, scenario: str) -> str:
 
 
 def run_all() -> int:
-    """Run every scenario, as many at once as there are processors; return how many failed."""
+    """Run all scenarios, one per processor at once; return how many failed."""
     failed = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outputs = pool.map(lambda case: run_scenario(*case), SCENARIOS)

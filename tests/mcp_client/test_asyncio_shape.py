@@ -1,4 +1,4 @@
-"""A subprocess of asyncio keeps its transport where `mcp.client._asyncio` looks for it."""
+"""A subprocess of asyncio keeps its transport where `mcp.client._asyncio` looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hub against the official conformance suite, in the scenarios that ask its user for something.
+"""The hub against the official conformance suite: scenarios that ask its user.
 
 `conformance_client.py --all` runs the others; these break when a question or a refusal is reworded.
 """

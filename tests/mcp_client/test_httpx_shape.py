@@ -1,4 +1,4 @@
-"""The parts of httpx2 that `mcp.client._httpx` replaces are those it was written against.
+"""The parts of httpx2 that `mcp.client._httpx` replaces have not changed.
 
 If this fails after an upgrade: read the change, see that every connection is still made by the
 pool that `GuardedTransport` installs, then put the new digest here. Through a pool of another name

@@ -1,4 +1,4 @@
-"""What nobody sees in the texts of a server is taken out before models and people read it."""
+"""Invisible text of servers is removed before models and people read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in: what may go wrong on the way, what strangers may try, and what is kept."""
+"""Signing in: failures on the way, attempts by strangers, and what is kept."""
 
 from __future__ import annotations
 

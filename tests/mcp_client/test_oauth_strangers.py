@@ -22,7 +22,7 @@ from support.http_server import serving
 
 
 class Stranger(ThreadingHTTPServer):
-    """Answers with the documents it is given, by path, and remembers what it was asked."""
+    """Answers with given documents, by path, and remembers what it was asked."""
 
     def __init__(self) -> None:
         self.documents: dict[str, dict[str, Any]] = {}
@@ -31,7 +31,7 @@ class Stranger(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def describe(self, **more: Any) -> None:
-        """Be an authorization server, and the metadata of an MCP server, with some other words."""
+        """Describe an authorization server and an MCP server; `more` replaces entries."""
         self.documents = {
             "/.well-known/oauth-protected-resource/mcp": {
                 "resource": f"{self.url}/mcp", "authorization_servers": [self.url]

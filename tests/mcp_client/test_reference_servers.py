@@ -1,4 +1,4 @@
-"""Reference servers by others, of both eras; and servers that are killed again and again."""
+"""Reference servers by others, of both eras; and servers killed repeatedly."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _children_of(parent: int) -> list[int]:
 
 
 def _open_files() -> int:
-    """Count the open files but those of the database, which each reader thread opens once."""
+    """Count the open files, except the database's, opened once per reader thread."""
     targets = []
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the descriptor of this listing

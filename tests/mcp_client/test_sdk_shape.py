@@ -1,4 +1,4 @@
-"""The parts of the MCP SDK that `mcp._sdk` leans on are those it was written against.
+"""The parts of the MCP SDK that `mcp._sdk` leans on have not changed.
 
 If this fails after an upgrade: read the change in each part named, adapt our use of it if it must
 be, then put the new digest here. The OAuth steps decide which authorization server is believed.

@@ -1,4 +1,4 @@
-"""What a server's own texts make of its namespace: description, keywords, and being found."""
+"""Namespace of a server from its texts: description, keywords, and being found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program behind the transport: nothing is left when its owner is cancelled while it ends."""
+"""A program leaves nothing behind when its owner is cancelled while it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers list: repaired or refused one by one, approved by people, followed as it changes."""
+"""Tools that servers list: repaired or refused singly, approved, followed."""
 
 from __future__ import annotations
 

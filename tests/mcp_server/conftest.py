@@ -1,4 +1,4 @@
-"""Fixtures: `served`, a world of its own over HTTP; `mode`, each era of the protocol; `expiry`."""
+"""Fixtures: `served`, a world over HTTP; `mode`, each era; `expiry` of tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expiry(monkeypatch: pytest.MonkeyPatch) -> Expiry:
 
 @pytest.fixture(params=["auto", "legacy"])
 def mode(request: pytest.FixtureRequest) -> str:
-    """Each era of the protocol: what the client negotiates by itself is the modern one."""
+    """Each era of the protocol; a client negotiates the modern one by itself."""
     return str(request.param)
 
 

@@ -1,4 +1,4 @@
-"""The official conformance suite, on the real endpoint with its fixtures beside the world."""
+"""The official conformance suite on the real endpoint, with its own fixtures."""
 
 from __future__ import annotations
 

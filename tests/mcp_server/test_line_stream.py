@@ -1,4 +1,4 @@
-"""A channel as lines: whole lines however they come, bounds, and nobody held up for ever."""
+"""A channel as lines: whole lines from any pieces, bounds, and no endless wait."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Namespaces over MCP: asked for, found, loaded, and then their tools and no others, in both eras
-and by both ways in."""
+"""Namespaces over MCP: asked for, found, loaded; then their tools and no others.
+
+This holds in both eras and by both ways in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP over an ssh channel, with the stock client: `ssh host mcp` as a stdio server."""
+"""MCP over ssh with the stock client: `ssh host mcp` as a stdio server."""
 
 from __future__ import annotations
 

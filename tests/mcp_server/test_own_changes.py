@@ -1,4 +1,4 @@
-"""The change that a call makes to its agent's tools is notified before the result of the call."""
+"""A call's change to its agent's tools is notified before the call's result."""
 
 from __future__ import annotations
 

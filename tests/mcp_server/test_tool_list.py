@@ -1,4 +1,4 @@
-"""The list of tools that every client pays for: short, without duplicates, in words for clients."""
+"""The list of tools every client pays for: short, no duplicates, clients' words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures: `world`; `bob`, a member; `qwen`, a model; `house`, with models that answer."""
+"""Fixtures: `world`; `bob`, a member; `qwen`, a model; `house`, with models."""
 
 from support.house import house
 from support.people import bob, qwen, world

@@ -1,4 +1,4 @@
-"""Questions of newcomers in their own words, each with the how-to that answers it.
+"""Questions of newcomers in their own words, each with its how-to.
 
 TUNED was read while the how-to texts were written; HELD_OUT was written before them, in other
 words, and nothing was changed to suit it. LATER was written after the texts: the guide answered 83

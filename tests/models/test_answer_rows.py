@@ -1,4 +1,4 @@
-"""What becomes of an answer: folded reasoning, the model's own name, and whom it calls."""
+"""Answers: folded reasoning, the model's own name, and the models they call."""
 
 from __future__ import annotations
 

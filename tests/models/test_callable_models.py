@@ -1,4 +1,4 @@
-"""Which models may be called where: the room names models, and a model's settings name rooms."""
+"""Callable models by room: rooms name models, and models' settings name rooms."""
 
 from __future__ import annotations
 

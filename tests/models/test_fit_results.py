@@ -41,7 +41,7 @@ WINDOW = 8_000
 
 
 def count_tokens(request: StepRequest, characters_per_token: float) -> float:
-    """Tokens of a request by o200k if tiktoken has its vocabulary, else by the rate of its text."""
+    """Tokens of a request by o200k if tiktoken has it, else by the rate of its text."""
     texts = [request.system, write_offers(request.tools)]
     texts += [message.text for message in request.conversation]
     results = [done.text for done in request.completed_calls]

@@ -1,4 +1,4 @@
-"""The how-to texts: what they name exists, and the guide finds the right one for a question."""
+"""How-to texts: what they name exists, and the guide finds them by a question."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A local model: its file, its process, and what is said when it cannot run. The model is real:
-SmolLM2-135M, of the packages that `make local` installs."""
+"""A local model: its file, its process, and messages when it cannot run.
+
+The model is real: SmolLM2-135M, of the packages that `make local` installs.
+"""
 
 from __future__ import annotations
 

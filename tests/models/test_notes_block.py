@@ -1,4 +1,4 @@
-"""The state block of a reply: found in all its forms, and never shown while it streams."""
+"""The state block of a reply: found in all forms, never shown while it streams."""
 
 from __future__ import annotations
 

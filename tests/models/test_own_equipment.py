@@ -1,4 +1,4 @@
-"""What a model loads while it answers: it has it in that room from then on, and in no other."""
+"""What a model loads while it answers stays its own in that room only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def git(house: House) -> House:
 
 
 async def call(house: House, tool: str, /, asker: str = "bob", **arguments: object) -> str:
-    """Let the model call one tool in the lobby for somebody; return what it is sent for it."""
+    """Let the model call a tool in the lobby for somebody; return what it is sent."""
 
     async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.steps:
@@ -50,7 +50,7 @@ async def call(house: House, tool: str, /, asker: str = "bob", **arguments: obje
 
 
 async def offers(house: House, who: str, room: str) -> bool:
-    """Return whether the model is offered the tool of git when somebody asks it in a room."""
+    """Return whether the model is offered git's tool when asked in a room."""
     caller = house.caller(who)
     room_id = (await house.world.find_room(room)).id
 
@@ -91,7 +91,10 @@ async def test_load_for_a_guest_says_that_the_tools_need_a_role(git: House) -> N
 
 
 async def test_model_is_offered_no_verb_that_it_is_refused(git: House) -> None:
-    """Of this room's tools it may neither create rooms nor set the vibe, which it reads anyway."""
+    """Of this room's tools it may neither create rooms nor set the vibe.
+
+    It reads the vibe anyway.
+    """
     alice = git.caller("alice")
     assert await offers(git, "alice", "lobby") is False
     names = {tool.name for tool in git.backend.asked[-1].tools}

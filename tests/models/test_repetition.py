@@ -1,4 +1,4 @@
-"""An answer that repeats itself is noticed; code, tables and lists are not taken for one."""
+"""A repetitive answer is noticed; code, tables and lists are not taken for one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GREETINGS = ("I am glad to see you.\n", "You are glad to see me.\n", "We are so 
 
 
 def noticed_after(text: str, chunk: int = 7) -> int | None:
-    """The characters after which the detector ends a text that comes in chunks; None if never."""
+    """Characters after which the detector ends a text that comes in chunks, or None."""
     detector = RepetitionDetector()
     for start in range(0, len(text), chunk):
         if detector.feed(text[start : start + chunk]):

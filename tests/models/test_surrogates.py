@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs in answers: joined, or replaced, and never the end of a turn."""
+"""Halves of surrogate pairs in answers: joined or replaced; turns never end so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden screens: what a terminal shows, kept as text that people can read and diff."""
+"""Golden screens: what a terminal shows, as text that people can read and diff."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 30.0
 
 
 def picture(screen: Screen) -> str:
-    """The visible screen with its edges, `█` where the cursor stands, and times made equal."""
+    """The visible screen with edges, `█` at the cursor, and times made equal."""
     columns, rows = screen.pyte_screen.columns, screen.pyte_screen.lines
     shown = screen.lines
     at, row = screen.cursor
@@ -51,7 +51,10 @@ def check(screen: Screen, name: str, update: bool) -> None:
 
 
 def _settle(screen: Screen) -> None:
-    """Wait until nothing has come for a while. Only for writing golden files, which people read."""
+    """Wait until nothing has come for a while; only for writing golden files.
+
+    People read those.
+    """
     deadline = time.monotonic() + SECONDS
     seen, since = -1, time.monotonic()
     while time.monotonic() - since < QUIET_SECONDS and time.monotonic() < deadline:

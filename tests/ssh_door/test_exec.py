@@ -1,4 +1,4 @@
-"""The flags that belong to a command over ssh, and the text that only looks like them."""
+"""Flags that belong to a command over ssh, and text that only looks like them."""
 
 from __future__ import annotations
 

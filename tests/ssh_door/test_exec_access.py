@@ -1,4 +1,4 @@
-"""Commands over ssh whose person loses a role, a room or the account before their input ends."""
+"""Commands over ssh whose person loses a role, room or account before input ends."""
 
 from __future__ import annotations
 

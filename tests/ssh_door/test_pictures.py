@@ -1,4 +1,4 @@
-"""The images of tool results, decoded once for a room, and for the terminals that show them."""
+"""Images of tool results, decoded once for a room and the terminals showing them."""
 
 from __future__ import annotations
 

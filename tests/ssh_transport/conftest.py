@@ -1,4 +1,4 @@
-"""Fixtures: `world`, `key`; `serve` and `server`; clients of both kinds, `connect` and `ssh`."""
+"""Fixtures: `world`, `key`; `serve`, `server`; clients by `connect` and `ssh`."""
 
 from support.ssh_server import connect, key, serve, server, ssh, world
 

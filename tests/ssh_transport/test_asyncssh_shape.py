@@ -1,4 +1,4 @@
-"""The parts of asyncssh we lean on are those our subclasses of it were written against.
+"""The parts of asyncssh that our subclasses lean on have not changed.
 
 The subclasses are in _asyncssh.py, which alone uses private names, and in cipher.py, channel.py,
 connection.py, guard.py, client_connection.py and session.py.

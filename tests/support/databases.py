@@ -1,4 +1,4 @@
-"""Fixtures: `newborn`, the file of a world that was just made; `world_file`, a copy of it.
+"""Fixtures: `newborn`, the file of a new world; `world_file`, a copy of it.
 
 A migration and the first tree take longer than most tests, and SQLAlchemy compiles each statement
 again for each database: in a test run they share what is compiled.
@@ -45,7 +45,7 @@ def world_file(newborn: Path, tmp_path: Path) -> Path:
 
 @contextmanager
 def sharing_statements() -> Iterator[None]:
-    """Give every engine that a store makes the same dialect and cache of compiled statements."""
+    """Give all engines of a store one dialect and cache of compiled statements."""
     from sshwarma.world import store
 
     first = create_engine("sqlite://", poolclass=NullPool)

@@ -1,4 +1,4 @@
-"""pyte's stream, taught kitty's protocol for images: APC sequences, which pyte would print."""
+"""pyte's stream with kitty's image protocol: APC sequences, which pyte prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _APC_BEGIN = re.compile(rb"\x1b(?:_|$)")
 
 
 class ImageStream:
-    """Feeds a screen; keeps the place of the cursor, keys and payload of each sequence."""
+    """Feeds a screen; keeps cursor place, keys and payload of each sequence."""
 
     def __init__(self, screen: Any) -> None:
         self._screen = screen

@@ -1,4 +1,4 @@
-"""Installs the programs by others that tests run, at the versions of their lock files.
+"""Installs programs by others that tests run, at their lock files' versions.
 
 `make test` does this first: a test that had to would have a minute for it, and a slow network may
 need longer. Without it they are installed by the first test that needs them.

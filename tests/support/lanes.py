@@ -51,7 +51,7 @@ def watch() -> None:
 
 
 def assign(items: list[pytest.Item]) -> None:
-    """Mark `process` what stands in such a folder or uses such a fixture; say who shares a loop.
+    """Mark tests `process` by folder or fixture; say which of them share a loop.
 
     The tests of LONGEST_FILES come first.
     """

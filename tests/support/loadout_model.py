@@ -1,4 +1,4 @@
-"""The rules of the loadout in plain dicts: what `world/loadout.py` is held against.
+"""The rules of the loadout in plain dicts, compared with `world/loadout.py`.
 
 They are those of its docstring, written a second time, as plainly as possible.
 """
@@ -57,8 +57,11 @@ class Model:
         return found
 
     def data(self, room: str | None, agent: str | None) -> dict[str, tuple[str, str, float]]:
-        """Equipped data by name: id, whose row decided, priority. Only the room's if both decide
-        about a name, and entries that are on before those that are off."""
+        """Equipped data by name: id, whose row decided, priority.
+
+        Only the room's if both decide about a name, and entries that are on before those that are
+        off.
+        """
         found: dict[str, tuple[str, str, float]] = {}
         decided: set[str] = set()
         for source, context in self._contexts(room, agent):

@@ -1,4 +1,7 @@
-"""Marks of tests that run a real model: llama.cpp and SmolLM2-135M, which `make local` installs."""
+"""Marks of tests that run a real model: llama.cpp and SmolLM2-135M.
+
+`make local` installs both.
+"""
 
 from __future__ import annotations
 

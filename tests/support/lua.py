@@ -1,4 +1,4 @@
-"""Limits for Lua hosts in tests, and `runs_on`, which runs the body of a script on one."""
+"""Limits for Lua hosts in tests, and `runs_on`, which runs a script's body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs by others that the tests run: the conformance suite and the Inspector, in node.
+"""Node programs by others: the conformance suite and the Inspector.
 
 Node and npm come from PyPI, and the programs' versions from the lock file in tests/mcp_server.
 """
@@ -22,7 +22,7 @@ NODE = _NODE_HOME / "bin" / "node"
 
 @functools.cache
 def installed(package: str) -> Path:
-    """The directory of a package, installed at the version of the lock file if it is not there."""
+    """Directory of a package, installed at the lock file's version if missing."""
     wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
     version = wanted[f"node_modules/{package}"]["version"]
     directory = HERE / "node_modules" / package

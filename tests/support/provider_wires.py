@@ -1,4 +1,4 @@
-"""The wires, and the mock that stands at their end: @copilotkit/aimock, by others (MIT)."""
+"""The wires, and the mock at their end: @copilotkit/aimock, by others (MIT)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WIRES = (
 
 
 def scripts(wire: Wire) -> Iterator[dict[str, Any]]:
-    """What the mock answers, by the question; each wire has its own, since the mock counts."""
+    """Answers of the mock by question; each wire has its own, since the mock counts."""
 
     def on(question: str, response: dict[str, Any], **more: Any) -> dict[str, Any]:
         match = {"userMessage": f"{question} {wire}", **more.pop("match", {})}

@@ -1,4 +1,4 @@
-"""pyte's screen, taught to resize as terminals do: pyte itself cuts rows and loses the cursor."""
+"""pyte's screen, resized as terminals do; pyte cuts rows and loses the cursor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ResizableScreen(pyte.HistoryScreen):
     takes most of the time."""
 
     def draw(self, data: str) -> None:
-        """Draw plain ASCII, as pyte does it, in a tenth of its time; leave the rest to pyte."""
+        """Draw plain ASCII as pyte does, in a tenth of its time; leave the rest to pyte."""
         if not (data.isascii() and data.isprintable()) or self._draws_otherwise():
             super().draw(data)
             return

@@ -1,4 +1,4 @@
-"""A client that says to the server exactly what a test wrote, in that order, and nothing else."""
+"""A client that sends exactly what a test wrote, in that order, and no more."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AcceptAnything:
 
 
 class Scripted(SSHClientConnection):
-    """Sends a script of authentication requests back to back, once keys are exchanged."""
+    """Sends scripted authentication requests back to back, after key exchange."""
 
     script: Callable[[], object]
     refusals = 0

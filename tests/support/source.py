@@ -1,4 +1,4 @@
-"""Source files as syntax trees: each is parsed once in a process, however many tests read it."""
+"""Source files as syntax trees, each parsed once per process for all tests."""
 
 from __future__ import annotations
 

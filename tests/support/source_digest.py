@@ -1,4 +1,4 @@
-"""Digests of library source: what our use of a library's private names was written against."""
+"""Digests of library source whose private names our code was written for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import reduce
 
 
 def digest_of(dotted: str) -> str:
-    """Return the first 12 letters of the SHA-256 of the source of a module's function or class.
+    """Return 12 letters of the SHA-256 of the source of a module's function or class.
 
     Raises:
         ImportError, AttributeError: if there is no such name.

@@ -1,4 +1,4 @@
-"""A person at a terminal, for tests: types, looks at the screen, waits without waiting.
+"""A person at a terminal, for tests: types, looks at the screen, never sleeps.
 
 The loop's time is moved by hand, so nothing sleeps. `MeasuredScreen` is pyte's screen taught to
 draw grapheme clusters, as terminals of today do.

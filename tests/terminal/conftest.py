@@ -1,4 +1,4 @@
-"""Fixtures: `loop`, whose clock is moved by hand, and `sit`, which seats a person at a terminal."""
+"""Fixtures: `loop`, with a clock moved by hand, and `sit`, a person's terminal."""
 
 from __future__ import annotations
 

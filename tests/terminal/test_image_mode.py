@@ -1,4 +1,4 @@
-"""How a terminal shows images, by its type, its client's environment and the setting."""
+"""How a terminal shows images, by its type, its environment and the setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typing at a terminal: pastes, history, keys that end a line, and limits of a line."""
+"""Typing at a terminal: pastes, history, keys that end a line, and line limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every schema that a model or an MCP client is offered survives canonical JSON (RFC 8785)."""
+"""Every schema for models or MCP clients survives canonical JSON (RFC 8785)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keywords, names and ids in a query: whole words and phrases, by number and rarity."""
+"""Keywords, names and ids in a query: whole words and phrases, number, rarity."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def crowd(
 def test_any_line_is_executed_or_refused(
     runner: asyncio.Runner, crowd: list[Someone], who: int, line: str
 ) -> None:
-    """Nothing that anybody types is ever an error of the program, and every result can be drawn."""
+    """Nothing that anybody types is ever a program error; all results can be drawn."""
 
     async def typed() -> None:
         person = crowd[who]

@@ -1,4 +1,4 @@
-"""Rights are declared with their verbs and checked in one place, so that help states them all."""
+"""Rights are declared with verbs and checked in one place; help states them all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.source import nodes
 
 
 def test_rights_are_checked_by_dispatch_and_rights_alone() -> None:
-    """A right that a body asks for by hand is missing in help, docs and the HTTP catalogue."""
+    """A right that a body asks for by hand is missing in help, docs and catalogue."""
     for file in sorted(Path(verbs.__file__).parent.glob("*.py")):
         for node in nodes(file):
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "caller.require":
@@ -38,7 +38,10 @@ RIGHTS_COMPARED_BY_HAND = {
 
 
 def _compared_right(node: ast.Compare) -> str:
-    """The right beyond `enter` and `talk` that a comparison names: `Right.ADMIN in rights`."""
+    """The right beyond `enter` and `talk` that a comparison with a Right names.
+
+    A comparison is, for example, `Right.ADMIN in rights`.
+    """
     for part in ast.walk(node):
         name = ast.unparse(part) if isinstance(part, ast.Attribute) else ""
         if name.startswith("Right.") and name not in ("Right.ENTER", "Right.TALK"):
@@ -48,13 +51,16 @@ def _compared_right(node: ast.Compare) -> str:
 
 @pytest.mark.parametrize("declared", list(every_verb()), ids=lambda declared: declared.name)
 def test_verb_declares_the_rights_that_its_body_asks_for(declared: Verb) -> None:
-    """And asks for those that it declares: both by the functions of verbs/ that it calls."""
+    """A body asks for the rights that its verb declares, and for no others.
+
+    Rights named by the functions of verbs/ that it calls count too.
+    """
     stated = {rule.text for rule in declared.also_needs if isinstance(rule, DataRight)}
     assert {rule.text for rule in _used_data_rights(declared.run)} == stated
 
 
 def _used_data_rights(run: Any) -> set[DataRight]:
-    """The rights of data that a function, or one of verbs/ that it names, names in its body."""
+    """Rights of data named in the body of a function, or of ones in verbs/ it names."""
     found: set[DataRight] = set()
     waiting, seen = [inspect.unwrap(run)], set()
     while waiting:

@@ -1,4 +1,4 @@
-"""What /help shows: every sentence that a verb or a group says of itself, at any width."""
+"""What /help shows: every sentence of a verb or group about itself, at any width."""
 
 from __future__ import annotations
 
@@ -36,8 +36,11 @@ async def alice(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 def sentences(docstring: str) -> list[str]:
-    """The sentences of a docstring, each on one line, without the names that begin an argument's
-    description and without the full stop that a summary loses."""
+    """Sentences of a docstring, each on one line.
+
+    They are without the names that begin an argument's description, and without the full stop that
+    a summary loses.
+    """
     text = fill_limits(inspect.cleandoc(docstring).replace("`", ""))
     summary, _, rest = text.partition("\n")
     rest = re.sub(r"^(?:Args|For people):$", "", rest, flags=re.MULTILINE)
@@ -58,7 +61,7 @@ async def help_at(who: Someone, topic: str, columns: int) -> list[str]:
 
 
 def joined(lines: list[str]) -> str:
-    """WrappedContext lines as one; a word that is longer than a line may be cut anywhere."""
+    """Wrapped lines as one; a word longer than a line may be cut anywhere."""
     return "".join("".join(lines).split())
 
 

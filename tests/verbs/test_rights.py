@@ -1,4 +1,4 @@
-"""Rights of verbs: what they refuse, what help says about it, and when dispatch checks them."""
+"""Rights of verbs: what they refuse, what help says, when dispatch checks them."""
 
 from __future__ import annotations
 

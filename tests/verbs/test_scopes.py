@@ -1,4 +1,7 @@
-"""How far a token goes: looking changes nothing, talking builds nothing, and tokens beget none."""
+"""Scopes of tokens: reading changes nothing, talking builds nothing.
+
+Tokens create no tokens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of uvicorn that `web._uvicorn` leans on are those it was written against.
+"""The parts of uvicorn that `web._uvicorn` leans on have not changed.
 
 If this fails after an upgrade: read the change, adapt our use of it if it must be, then put the
 new digest here. They bound how long a client may take to send a request.

@@ -1,4 +1,4 @@
-"""kill -9 while people talk: what was shown as said is there afterwards, and the file is whole."""
+"""kill -9 while people talk: what was shown is still there, the file is whole."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_kill_9_leaves_no_presence_and_no_partial_change(
 
 
 def test_displayed_answer_text_survives_kill_9(serve: Callable[..., Server]) -> None:
-    """The answer stands still after its second half, so that what was shown can be waited for."""
+    """The answer stops after its second half, so that a test can wait for its text."""
     going_on = threading.Event()
 
     def answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
@@ -118,8 +118,10 @@ def _talk_until_killed(
     numbers: itertools.count[int],
     enough: int,
 ) -> set[str]:
-    """Everybody talks without pause; the server is killed after a number of shown lines. Return
-    the lines that any of them was shown."""
+    """Everybody talks without pause until the server is killed.
+
+    It is killed after a number of shown lines. Return the lines that any of them was shown.
+    """
     for shell in shells:
         assert shell.stdin
         shell.stdin.write(b"".join(b"word %d\n" % next(numbers) for _ in range(150)))

@@ -1,4 +1,4 @@
-"""Fifty people in one room: everybody sees every line once, and all in the same order."""
+"""Fifty people in one room: everybody sees every line once, in the same order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def names() -> list[str]:
 async def crowd(
     crowd_server: Server,
 ) -> AsyncIterator[list[tuple[str, TerminalSession, asyncssh.SSHClientChannel[bytes]]]]:
-    """Everybody logged in and in the lobby, each with a terminal of a different width."""
+    """Everybody logged in, in the lobby, each with a terminal of a different width."""
     connections: list[asyncssh.SSHClientConnection] = []
     people = []
     async with asyncio.timeout(SECONDS):

@@ -128,8 +128,10 @@ def test_hostile_keys_are_escaped(alice: Person, bob: Person, room: str) -> None
 
 
 def test_terminal_state_survives_every_payload(alice: Person, bob: Person, room: str) -> None:
-    """The same seen from the other end: modes, title, margins, colours and history of a terminal
-    that obeyed everything it received."""
+    """Payloads change no state of a terminal that obeyed all that it received.
+
+    Its modes, title, margins, colours and history are the same as before.
+    """
     watch = bob.sit(room=room)
     watch.type("half a line")
     watch.wait_for_input(f"{room}> half a line")

@@ -1,5 +1,7 @@
-"""What people see of a model's work: answers as they come and as they stay, tools as they are
-called, on terminals of different width and kind."""
+"""Model work as people see it: answers as they come and stay, tools as called.
+
+Terminals are of different width and kind.
+"""
 
 from __future__ import annotations
 

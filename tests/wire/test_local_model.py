@@ -1,4 +1,4 @@
-"""A real model without a key: SmolLM2-135M on llama.cpp, asked by people in a room.
+"""A real model without a key: SmolLM2-135M on llama.cpp, asked in a room.
 
 What it says is the same for the same seed and machine. `make test` asks with one seed, `make
 test-all` with twenty.

@@ -1,5 +1,7 @@
-"""Failures of models: a server killed during an answer, a crowd that watches, keys that must not
-show."""
+"""Failures of models: a killed server, a crowd that watches, keys never shown.
+
+The server is killed during an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in to an MCP server, as an owner with a browser does: by pasting, and by our own port."""
+"""Signing in to an MCP server by an owner's browser: by pasting, by our port."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sign_in_by_pasting(owner: Person, guarded: Guarded) -> str:
 
 
 def check_that_secrets_are_kept(server: Server, owner: Person, came_to: str) -> dict[str, str]:
-    """Tokens are in one file, which is its owner's alone, and nowhere else; nor is the code."""
+    """Tokens are in one file, its owner's alone, and nowhere else; nor is the code."""
     tokens: dict[str, str] = json.loads(kept(server).read_text())["tokens"]
     assert stat.S_IMODE(kept(server).stat().st_mode) == 0o600
     assert stat.S_IMODE(kept(server).parent.stat().st_mode) == 0o700

@@ -1,4 +1,4 @@
-"""Scripts, pipes and long texts: slowed or refused, never cut in silence, never hung up on."""
+"""Scripts, pipes, long texts: slowed or refused, never silently cut or dropped."""
 
 from __future__ import annotations
 

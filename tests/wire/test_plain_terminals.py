@@ -126,7 +126,7 @@ def test_server_shutdown_is_announced_and_resets_terminals(
 def test_killed_client_between_frames_leaves_wrapping_colours_and_cursor_reset(
     alice: Person, room: str
 ) -> None:
-    """The server cannot clean up after a client that is killed: so it never leaves a mess."""
+    """The server cannot clean up after a killed client, so it never leaves a mess."""
     screen = alice.sit(room=room)
     screen.enter("/help")
     screen.wait_for("/help VERB")

@@ -1,4 +1,4 @@
-"""Reports over the wire: the schema, SQL, figures and old words, through ssh, a tool and HTTP."""
+"""Reports over the wire: schema, SQL, figures, old words; by ssh, tool and HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Named = Callable[[str], str]
 
 
 class CountingModel(ThreadingHTTPServer):
-    """An OpenAI-compatible server whose every answer is `pong`, for 100 tokens in and 20 out."""
+    """OpenAI-compatible server that answers `pong`: 100 tokens in and 20 out."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), UsageHandler)

@@ -1,4 +1,4 @@
-"""The command line itself: help, completion, history, pastes, plain terminals, clean exits."""
+"""The command line: help, completion, history, pastes, plain terminals, exits."""
 
 from __future__ import annotations
 

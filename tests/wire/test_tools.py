@@ -1,5 +1,7 @@
-"""Tools that people make, from end to end: by pasting and by pipe, called by people and models,
-disabled, and going wrong without harm to anybody else; and commands."""
+"""Tools that people make, end to end: pasted, piped, called, disabled.
+
+People and models call them, and one that goes wrong harms nobody else. Commands are here too.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +177,7 @@ def test_commands_work_at_every_door(alice: Person, bob: Person, room: str) -> N
 
 @pytest.fixture
 def croupier() -> Iterator[Model]:
-    """A model that calls den:dice with the arguments it is asked to, and says what it gave."""
+    """A model that calls den:dice with given arguments, and says what it returned."""
 
     def answer(asked: Asked) -> Iterator[str | dict[str, Any]]:
         last = asked["messages"][-1]

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, typed line by line into a real server with the stock ssh client."""
+"""docs/tutorial.md, typed line by line into a real server with stock ssh."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS, ROWS = 100, 60
 
 @dataclass(frozen=True)
 class Step:
-    """Something typed, and the lines that must appear after it; `...` is any number of others."""
+    """A typed line, and the lines that must appear after it; `...` is any others."""
 
     typed: str
     room: str  # empty in a shell
@@ -53,8 +53,10 @@ def match(expected: str, row: str) -> bool:
 
 
 def find(shown: tuple[str, ...], rows: list[str], start: int) -> int | None:
-    """The place behind the lines in the rows, or None. They stand one below the other, but where
-    the page has `...`, and before the first."""
+    """The place behind the lines in the rows, or None.
+
+    They stand one below the other, but where the page has `...`, and before the first.
+    """
     at, gap = start, True
     for line in shown:
         if line == "...":
@@ -120,7 +122,7 @@ class Tutorial:
                     self.readers[name].see(step.shown)
 
     def type(self, reader: Reader, step: Step) -> None:
-        """A line at a prompt. A verb is shown where it was typed; what is said comes back."""
+        """A line at a prompt; a verb is shown where typed, talk comes back."""
         assert reader.screen is not None
         reader.screen.wait_for_prompt(step.room)
         line = step.typed

@@ -1,5 +1,7 @@
-"""An evening in the world, line for line as people type it and read it. A tool of the world's own
-stands in the place of one that a server would bring."""
+"""An evening in the world, line for line as people type it and read it.
+
+A tool of the world's own stands in the place of one that a server would bring.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from support.driver import Screen, Server
 
 @pytest.fixture
 def screen(serve: Callable[..., Server]) -> Iterator[Screen]:
-    """Ann in a workshop as the seed has it: look and say equipped, a prompt in the bag."""
+    """Ann in a workshop as seeded: look and say equipped, a prompt in the bag."""
     server = serve()
     ann = server.owner
     ann.does(
@@ -28,7 +30,7 @@ def screen(serve: Callable[..., Server]) -> Iterator[Screen]:
 
 
 def answer(screen: Screen, line: str, room: str = "workshop") -> list[str]:
-    """What is printed between a typed line and the prompt after it; it comes in one frame."""
+    """What is printed between a typed line and the next prompt, in one frame."""
     before = len(screen.everything)
     screen.enter(line)
     found: list[str] = []

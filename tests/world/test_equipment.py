@@ -1,4 +1,4 @@
-"""Equipping: what changed, what was so already, what matched nothing, and the rows behind it."""
+"""Equipping: changes, repetitions, names without a match, and the rows behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models one question may still ask, and that a message that fails asks none."""
+"""Which models a question may still ask; a message that fails asks none."""
 
 from __future__ import annotations
 

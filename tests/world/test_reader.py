@@ -1,4 +1,4 @@
-"""Hints of refusals, in the words of each reader; and the detector that tests of them use."""
+"""Hints of refusals, in each reader's words; and the detector that tests use."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_every_hint_names_a_verb_and_its_parameters() -> None:
 
 
 def _calls_of_source() -> Iterator[tuple[str, str, set[str]]]:
-    """Yield the place, the verb and the arguments of each call that a source file names."""
+    """Yield place, verb and arguments of each call that a source file names."""
     sentence_first = {"next_call": 1, "hint": 1, "draw_hint": 2, "name_call": 0}
     for path in sorted(Path(sshwarma.__file__).parent.rglob("*.py")):
         for node in nodes(path):

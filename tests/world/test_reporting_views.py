@@ -1,4 +1,4 @@
-"""What the reporting views hold: every column by name, its type, and the rules of its values."""
+"""The reporting views: every column by name, its type, and rules of its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file: migrations, the tables and views that reports read, the tree a world starts with."""
+"""The database file: migrations, tables and views of reports, the first tree."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ async def test_new_world_has_the_expected_tree(world: World) -> None:
 
 
 def _retirement(conn: Any, ids: set[str]) -> tuple[set[str], set[str], set[str]]:
-    """Those of the ids that are live, and the ids equipped in the lobby and by default."""
+    """The ids that are live, and those equipped in the lobby and by default."""
     found = [things.get_thing(conn, id) for id in ids]
     live = {thing.id for thing in found if thing and thing.deleted_at is None}
     query = "SELECT thing_id FROM equipped WHERE context_id = :context AND deleted_at IS NULL"

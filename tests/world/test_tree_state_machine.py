@@ -1,5 +1,7 @@
-"""Random lives of a small world against a plain model of it: the tree stays a tree, names stay
-unique, and the loadout is what the rules say (`rules.py`)."""
+"""Random lives of a small world against a plain model of it.
+
+The tree stays a tree, names stay unique, and the loadout is what the rules say (`rules.py`).
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,10 @@ contexts = st.sampled_from((*ROOMS, *AGENTS))
 
 
 class Worlds(RuleBasedStateMachine):
-    """Every rule does the same to the world and to the model, and both must agree whether it may
-    be done."""
+    """Every rule does the same to the world and to the model.
+
+    Both must agree whether it may be done.
+    """
 
     template: Path
     made = Bundle("made")

@@ -1,6 +1,8 @@
-"""`lua`: runs the body of a script, in a `host` with small limits that gives it all the time that a
-busy machine may need; `hasty`: one that gives it little, for what ends by that; `patient`: one for
-what must end by another limit, or else by time; `default_host`: one as the server has it.
+"""Fixtures: Lua hosts `host`, `hasty`, `patient`, `default_host`, and `lua`.
+
+`lua` runs the body of a script, in a `host` with small limits that gives it all the time that a
+busy machine may need. `hasty` gives it little, for what ends by that; `patient` is for what must
+end by another limit, or else by time; `default_host` is as the server has it.
 
 The hosts are shared by all tests: starting one starts two processes.
 """
@@ -39,8 +41,10 @@ async def default_host() -> AsyncIterator[LuaHost]:
 
 @pytest.fixture
 def lua(host: LuaHost) -> Run:
-    """`await lua(body, snapshot, more scripts..., call=, log=)`: what `body` returns, given the
-    snapshot as `s`."""
+    """`await lua(body, snapshot, more scripts..., call=, log=)` returns a result.
+
+    That is what `body` returns, given the snapshot as `s`.
+    """
     return runs_on(host)
 
 

@@ -1,4 +1,4 @@
-"""Nothing but what a script is given can be reached, and nothing stays for the next run."""
+"""Scripts reach only what they are given, and nothing stays for the next run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimate of tokens, beside counts of o200k that js-tiktoken made of the same texts."""
+"""The estimate of tokens, beside js-tiktoken's counts of o200k of equal texts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The operator's tools: keys, agents, backup, restore, checks, the control socket."""
+"""Tools of the operator: keys, agents, backup, restore, checks, control socket."""

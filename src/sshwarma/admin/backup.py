@@ -81,7 +81,7 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
 
 
 def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
-    """Restore a backup's database into a data directory, where no server may be running.
+    """Restore a backup's database into a data directory that no server uses.
 
     Raises:
         InvalidBackupError: if the file is not a backup, or its checksum is wrong.

@@ -1,7 +1,8 @@
-"""The operator's interface to a running server: a Unix socket in the data directory, 0600.
+"""Control socket: the operator's interface to a running server.
 
-One request for each connection: a line of JSON `{"op": NAME, "args": {…}}`, answered by a line
-`{"result": …}` or `{"error": CODE, "message": …, "hint": …}`.
+A Unix socket in the data directory, mode 0600. One request for each connection: a line of JSON
+`{"op": NAME, "args": {…}}`, answered by a line `{"result": …}` or `{"error": CODE, "message": …,
+"hint": …}`.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _short_socket_path(path: Path) -> Iterator[str]:
-    """Return a name for a socket within the kernel's 107 bytes, however deep its directory."""
+    """Return a name of a socket within the kernel's 107 bytes, for any directory."""
     if len(os.fsencode(path)) < 100:
         yield str(path)
         return

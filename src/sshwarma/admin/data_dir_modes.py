@@ -14,13 +14,13 @@ DATABASE_SUFFIXES: Final = ("", "-wal", "-shm")
 
 
 def make_data_dir_private(data_dir: Path) -> None:
-    """Take the data directory from other users, also one that existed with a wider mode."""
+    """Deny other users the data directory, even if it existed with a wider mode."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_access_of_others(data_dir)
 
 
 def make_database_private(database: Path) -> None:
-    """Take the files of the database from other users."""
+    """Deny other users access to the database files."""
     for suffix in DATABASE_SUFFIXES:
         path = database.with_name(f"{database.name}{suffix}")
         if path.exists():

@@ -50,7 +50,10 @@ class CheckResult:
 
 
 def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResult]:
-    """Run every check; nothing is changed. `config` is the settings file, if not the default."""
+    """Run every check without changing anything.
+
+    `config` is the settings file, if it is not the default one.
+    """
     return [
         _check_config(config or default_config_file()),
         *_check_data_dir(settings),
@@ -164,7 +167,7 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _check_registration(settings: Settings) -> Iterator[CheckResult]:
-    """Check who may register: with the running server, if one runs, else with the settings."""
+    """Check who may register: by the running server, or else by the settings."""
     running_facts = _read_running_registration(settings)
     facts = running_facts or {
         "mode": settings.registration.mode,
@@ -213,7 +216,10 @@ def _count_owners_with_key(database: Path) -> int:
 
 
 def _check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Check the models of the settings file; those added by verb are checked as they are added."""
+    """Check the models of the settings file.
+
+    Models added by verb are checked when they are added.
+    """
     for model in settings.models:
         problems = list(_find_model_problems(model, environ))
         for detail, remedy in problems:
@@ -262,7 +268,7 @@ def _check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _read_running_registration(settings: Settings) -> dict[str, str] | None:
-    """Ask the running server for its registration; None if none runs or it does not say."""
+    """Ask a running server for its registration; None without server or answer."""
     if not _is_server_running(settings):
         return None
     request = control_socket.send_request(settings.data_dir, "registration_show", {})

@@ -13,7 +13,7 @@ from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
 @click.command()
 @with_invocation
 def doctor(invocation: Invocation) -> int:
-    """Check settings, database, ports and keys. The exit status is 1 if a check fails."""
+    """Check settings, database, ports and keys; exit with status 1 if one fails."""
     from sshwarma.admin import doctor as checks
 
     findings = checks.run_checks(invocation.settings(), invocation.config)

@@ -1,4 +1,4 @@
-"""Shared parts of all commands: the options --config, --data-dir and --json, settings, output.
+"""Shared parts of commands: --config, --data-dir, --json, settings and output.
 
 Large modules are imported inside functions, so that `sshwarma version` and `--help` start at once.
 """
@@ -34,7 +34,7 @@ class Invocation:
     as_json: bool
 
     def settings(self, **flags: Any) -> Settings:
-        """Load the settings: `flags` and --data-dir win over the environment and the file.
+        """Load the settings; `flags` and --data-dir override environment and file.
 
         Raises:
             SystemExit: with status 2 and the reasons on stderr if the settings are invalid.
@@ -60,7 +60,7 @@ class Invocation:
         raise SystemExit(EXIT_USAGE)
 
     def operate(self, operation: str, **args: Any) -> Any:
-        """Run an operation of `admin.operations`: in the running server, else on the database.
+        """Run an operation of `admin.operations` in the server, else on the database.
 
         Raises:
             WorldError: if the operation is refused, or there is no world in the data directory.
@@ -76,7 +76,7 @@ class Invocation:
             return asyncio.run(_operate_offline(settings, operation, args))
 
     def change(self, operation: str, **args: Any) -> Any:
-        """Run an operation that changes the world, and print on stderr which world it changed.
+        """Run an operation that changes the world; print on stderr which world that is.
 
         Raises:
             WorldError: as `operate`; then nothing is printed.
@@ -139,7 +139,7 @@ async def _operate_offline(settings: Settings, operation: str, args: dict[str, A
 def with_invocation(
     function: Callable[Concatenate[Invocation, P], int],
 ) -> Callable[..., int]:
-    """Give a command the common options, and an Invocation of them as its first argument."""
+    """Add the common options to a command, whose first argument is an Invocation."""
 
     @click.option(
         "--config",

@@ -19,7 +19,7 @@ from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 )
 @click.version_option(sshwarma.__version__, message="%(prog)s %(version)s")
 def cli() -> None:
-    """Collect the subcommands."""
+    """Define the `sshwarma` command line and its subcommands."""
 
 
 @cli.command()
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _describe_failure(error: Exception) -> str:
-    """Return the message of an error; that of the operating system without its number."""
+    """Return the message of an error, without the number of a system error."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     match error:
@@ -82,9 +82,10 @@ def _describe_failure(error: Exception) -> str:
 
 
 def _reported_errors() -> tuple[type[Exception], ...]:
-    """Exceptions whose message is for the operator; any other is a bug and keeps its traceback.
+    """Exceptions whose message is for the operator.
 
-    Imported only after a failure: a command imports the modules it needs and no others.
+    Any other is a bug and keeps its traceback. Imported only after a failure: a command imports the
+    modules it needs and no others.
     """
     from sshwarma.admin.data_dir_lock import DataDirInUseError
     from sshwarma.ssh.transport.public_key import UnusableKey

@@ -1,4 +1,4 @@
-"""Background tasks: work that runs beside its caller, with failures logged and an orderly end."""
+"""Background tasks: run beside their caller, log failures, end in order."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ class BackgroundTasks:
 
 
 def ignore_outcome(task: asyncio.Task[Any]) -> None:
-    """Done callback for a task that nobody awaits any more: asyncio reports no lost exception."""
+    """Done callback of a task that nobody awaits: no exception is reported as lost."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Confinement of a worker before it works on foreign data: memory, CPU, files, processes, rights.
+"""Confinement of workers on foreign data: memory, CPU, files, processes, rights.
 
 Each limit is a second line behind the sandbox of Lua, or behind the decoders of images. Limits the
 system does not support are skipped: macOS has no address space limit, and only Linux has prctl. For
@@ -50,7 +50,7 @@ def confine_process(memory: int) -> None:
 
 
 def extend_cpu_limit(seconds: float) -> None:
-    """Allow `seconds` more of CPU time from now; then the process is killed (SIGXCPU)."""
+    """Allow `seconds` more of CPU time, then the process is killed (SIGXCPU)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     cpu_seconds = math.ceil(usage.ru_utime + usage.ru_stime + seconds) + CPU_GRACE_SECONDS
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)

@@ -1,4 +1,4 @@
-"""Imports of large libraries while the server runs: in threads, one at a time, without a pause."""
+"""Lazy imports of large libraries: in threads, one at a time, without a pause."""
 
 from __future__ import annotations
 

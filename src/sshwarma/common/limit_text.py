@@ -21,7 +21,7 @@ def fill_limits(text: str) -> str:
 
 
 def format_limit(name: str) -> str:
-    """Return the value of a limit as people read it, with the unit of bytes and seconds.
+    """Return a limit's value as people read it, bytes and seconds with their unit.
 
     Raises:
         ValueError: if the name is not a limit.

@@ -20,7 +20,7 @@ MAX_COMPARED_NAMES: Final = 1000
 
 
 def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
-    """Return the known names that are nearest to a mistyped one, case-insensitive; may be empty.
+    """Return the known names nearest to a mistyped one, ignoring case; may be empty.
 
     A name is near if it is `name` with two letters exchanged, or begins with it, or has almost the
     same letters. If `name` has no namespace, names are compared without theirs too: `dcie` is near
@@ -50,7 +50,10 @@ def suggest_names(near: Sequence[str]) -> str:
 
 
 def suggest_near_names(name: str, known: Iterable[str]) -> str:
-    """Return "Did you mean look or leave?" with the known names near a mistyped one, or ""."""
+    """Return a question such as "Did you mean look?" for a mistyped name, or "".
+
+    It lists the known names that are near.
+    """
     return suggest_names(find_near_names(name, known))
 
 

@@ -22,7 +22,7 @@ DISCARD_BYTES: Final = 64 * KIB
 
 
 async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
-    """Start a Python in isolated mode, without an environment, in a session of its own.
+    """Start an isolated Python without an environment, in a session of its own.
 
     Args:
         arguments: of the interpreter, after `-I`.
@@ -43,7 +43,7 @@ async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
 
 
 def launcher_command(memory: int) -> tuple[str, ...]:
-    """Return what precedes the command of a program that must not outlive this process.
+    """Return the command prefix of a program that must not outlive this process.
 
     `memory` is its limit, in bytes of data.
     """
@@ -77,7 +77,10 @@ async def _discard(stream: StreamReader) -> None:
 
 
 async def end_launched(process: Process, *unread: StreamReader | None) -> None:
-    """End a program through its launcher, and wait for both. `unread` as for `end_process`."""
+    """End a program through its launcher, and wait for both.
+
+    `unread` is as for `end_process`.
+    """
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:

@@ -101,7 +101,7 @@ class TokenBucket:
 
 
 class KeyedTokenBuckets:
-    """A token bucket for each key, of which the least recently used is forgotten first."""
+    """A token bucket for each key; the least recently used is forgotten first."""
 
     __slots__ = ("_buckets", "_clock")
 

@@ -1,4 +1,4 @@
-"""Detection of texts that look like API keys, which are neither stored nor repeated."""
+"""Detection of texts that look like API keys: never stored, never repeated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
 
 def has_key_prefix(text: str) -> bool:
-    """Return whether a word in the text starts like a provider's key: `sk-…`, `AIza…`."""
+    """Return whether a word of a text starts like a provider's key: `sk-…`, `AIza…`."""
     return any(re.search(r"\d", match[0]) for match in _KEY_PREFIXES.finditer(text))
 
 

@@ -1,4 +1,4 @@
-"""Constants for connections of SQLite."""
+"""SQLite connection constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creation of Lua tools: their place, their names, and that no two can be confused."""
+"""Creation of Lua tools: their place, and names that cannot be confused."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from sshwarma.world.things import Thing
 
 
 def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = None) -> Thing:
-    """Move a namespace into the one of that dotted name; to the top, if that is empty.
+    """Move a namespace into the one of a dotted name; to the top if it is empty.
 
     Raises:
         NotFound: if there is no such parent.

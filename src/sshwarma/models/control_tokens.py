@@ -1,4 +1,4 @@
-"""Control tokens of chat templates in texts that a model is sent: broken, so that they are text.
+"""Control tokens of chat templates, broken so that models read them as text.
 
 Many servers read `</s>` or `<tool_response>` in a message as the token itself, so that a line that
 somebody said could end a message or pose as the result of a tool. A zero-width joiner behind the
@@ -32,7 +32,7 @@ def break_control_tokens(text: str) -> str:
 
 
 def restore_control_tokens(value: Any) -> Any:
-    """Return the arguments of a call without the joiners that a model copied into them."""
+    """Return a call's arguments without the joiners that a model copied into them."""
     if isinstance(value, str):
         return _BROKEN.sub("", value) if _JOINER in value else value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Tool results of a turn, cut to what the rest of the request leaves of the context window."""
+"""Tool results of a turn, cut to fit the context window with the whole request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ResultFitter:
         self._sizes: list[tuple[int, ...]] = []  # by step, tokens of its results that can be cut
 
     def fit(self, request: StepRequest, budget: int) -> StepRequest:
-        """Return a request with its results cut so that it has about `budget` tokens at most.
+        """Return a request of at most about `budget` tokens, with its results cut.
 
         Args:
             request: The request, with all results as the tools returned them. Its steps are those
@@ -62,7 +62,7 @@ class ResultFitter:
         )
 
     def _choose_limits(self, sizes: Sequence[Sequence[int]], free: int) -> None:
-        """Lower limits until results of these sizes have `free` tokens, without their marks."""
+        """Lower limits until results of these sizes have `free` tokens, marks excluded."""
         limits = self._limits
         if _count_limited(sizes, limits) <= free:
             return
@@ -109,7 +109,7 @@ def _count_cuttable(result: CompletedCall, reader: Reader) -> int:
 
 
 def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None, reader: Reader) -> TurnStep:
-    """Return a step with each of its results, which have these sizes, cut to `limit` tokens."""
+    """Return a step with each of its results, of these sizes, cut to `limit` tokens."""
     if limit is None:
         return step
     done = zip(step.done, sizes, strict=True)

@@ -116,7 +116,7 @@ def parse_how_tos(source: str) -> tuple[HowTo, ...]:
 
 
 def _unwrap_text(lines: Sequence[str]) -> str:
-    """Join the lines of a paragraph, for the terminal to wrap; keep the indented lines."""
+    """Join a paragraph's lines, for the terminal to wrap; keep the indented lines."""
     joined: list[str] = []
     for line in lines:
         if joined and not line.startswith(" ") and not joined[-1].startswith(" "):
@@ -184,7 +184,7 @@ class HowToSearch:
         )
 
     def _score(self, number: int, words: frozenset[str]) -> float:
-        """Return the similarity of the nearest phrase, and the share of the words that occur."""
+        """Return the nearest phrase's similarity, and the share of words that occur."""
         asked = sum(map(self._weight, words))
         nearest = max(
             2 * sum(map(self._weight, words & phrase)) / (asked + weight)

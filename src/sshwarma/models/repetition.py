@@ -45,7 +45,7 @@ class RepetitionDetector:
         self._recent: deque[str] = deque(maxlen=MAX_RECENT_SENTENCES)
 
     def feed(self, delta: str) -> bool:
-        """Add the next part of the text; return whether the text repeats itself at its end."""
+        """Add the next part of the text; return whether the text's end repeats itself."""
         keep = max(MAX_PIECE_CHARACTERS * MIN_REPETITIONS, MIN_REPEATED_SYMBOLS)
         self._tail = (self._tail + delta)[-keep:]
         *sentences, self._rest = _SENTENCE_END.split(self._rest + delta)
@@ -68,7 +68,10 @@ class RepetitionDetector:
 
 
 def find_repeated_piece(text: str) -> str | None:
-    """Return the piece that a text ends with at least MIN_REPETITIONS times in a row, or None."""
+    """Return the piece that a text ends with several times in a row, or None.
+
+    Several: at least MIN_REPETITIONS.
+    """
     for size in range(1, min(MAX_PIECE_CHARACTERS, len(text) // MIN_REPETITIONS) + 1):
         piece = text[-size:]
         has_words = len({letter for letter in piece if letter.isalpha()}) >= MIN_WORD_LETTERS

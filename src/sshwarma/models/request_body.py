@@ -1,4 +1,4 @@
-"""The body of a request as it leaves for a provider: recorded when it is sent, or without sending.
+"""The body of a request to a provider: recorded when sent, or without sending.
 
 The SDKs of the providers write the body; a hook of their HTTP client reads it there. Headers, which
 hold the key, are not recorded.

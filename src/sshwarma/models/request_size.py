@@ -11,7 +11,7 @@ from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS, estimate_tokens
 
 
 def count_request_tokens(request: StepRequest, system: str = "") -> int:
-    """Return an estimate of the tokens of a request: system text, messages, tools and steps."""
+    """Return an estimate of a request's tokens: system text, messages, tools, steps."""
     tokens = estimate_tokens(system or request.system) + MESSAGE_OVERHEAD_TOKENS
     tokens += estimate_tokens(write_offers(request.tools))
     texts = [message.text for message in request.conversation]

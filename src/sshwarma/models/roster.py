@@ -368,6 +368,9 @@ def _find_or_create_agent(
 
 
 def _retire_agents(tx: Change, agent_ids: Iterable[str]) -> None:
-    """Mark the agents of models that no longer exist; they stay, so that messages have a name."""
+    """Mark the agents of models that no longer exist.
+
+    They stay, so that messages have a name.
+    """
     for agent_id in agent_ids:
         agents.update_agent(tx, agent_id, retired=True)

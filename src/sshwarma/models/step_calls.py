@@ -1,4 +1,4 @@
-"""Tool calls of one step of a turn: run concurrently, and stored in the order of the model."""
+"""Tool calls of one step: run concurrently, stored in the order of the model."""
 
 from __future__ import annotations
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class StreamStalled(Exception):
-    """The stream sent nothing for `seconds`; `has_begun` if it had sent something before."""
+    """The stream sent nothing for `seconds`.
+
+    `has_begun`: whether it had sent something before.
+    """
 
     def __init__(self, seconds: float, *, has_begun: bool) -> None:
         super().__init__(seconds)

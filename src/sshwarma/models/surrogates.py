@@ -1,10 +1,13 @@
-"""Joins halves of surrogate pairs: programs that cut UTF-16 text stream them in two chunks."""
+"""Joins halves of surrogate pairs.
+
+Programs that cut UTF-16 text stream them in two chunks.
+"""
 
 from __future__ import annotations
 
 
 class SurrogateJoiner:
-    """Joins the halves of pairs across the chunks of one stream, and replaces lone ones."""
+    """Joins halves of pairs across the chunks of a stream, and replaces lone ones."""
 
     def __init__(self) -> None:
         self._held = ""  # the first half of a pair

@@ -58,7 +58,7 @@ class SentRequest:
 
 
 class SentRequestLog:
-    """The last request that each model was sent in each room, since the start of the server.
+    """The last request sent to each model in each room since the server's start.
 
     The newest MAX_SENT_REQUESTS_BYTES of them are kept.
     """

@@ -190,7 +190,7 @@ class TurnRunner:
         running_turn.start()
 
     async def stop_turn(self, turn_id: str, by: str) -> None:
-        """Stop one turn, for the agent named `by`, and wait for its end; nothing if it has."""
+        """Stop one turn for the agent named `by` and wait for its end, unless it ended."""
         running_turn = self._running.get(turn_id)
         if running_turn is not None:
             running_turn.stop(by)

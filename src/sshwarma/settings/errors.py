@@ -1,4 +1,7 @@
-"""Sentences about invalid settings, for the operator; pydantic's own name its types."""
+"""Sentences about invalid settings for the operator, in place of pydantic's.
+
+Those of pydantic name its types.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def describe_settings_errors(
     schema: type[BaseModel],
     table_names: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Describe each invalid setting, as in `ssh.max_pending: must be more than 0 (got 0)`.
+    """Describe each invalid setting: `ssh.max_pending: must be more than 0 (got 0)`.
 
     Values of `[[models]]` and `[[mcp]]` are not repeated: one of them may be a key.
 

@@ -1,4 +1,4 @@
-"""The Settings model: everything an operator can set, from a file, the environment or a flag.
+"""Settings model: all that an operator can set, by file, environment or flag.
 
 Precedence: command-line flags, then SSHWARMA_* variables (nested fields with a double underscore:
 SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written here.
@@ -52,7 +52,7 @@ def xdg_dir(variable: str, fallback: str) -> Path:
 
 
 def default_config_file() -> Path:
-    """`sshwarma.toml` in the current directory if it exists, else in the XDG config home."""
+    """`sshwarma.toml` of the current directory, if any, else of the XDG config home."""
     path = Path("sshwarma.toml")
     return path if path.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
 
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
 
 class InvalidSettingsError(Exception):
-    """Settings that cannot be parsed, or an unknown variable; the message names the place."""
+    """Unparsable settings, or an unknown variable; the message names the place."""
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -135,7 +135,9 @@ class _TomlFile(TomlConfigSettingsSource):
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
-    """Load the settings in force. `flags` are nested dicts as in the file and override all else.
+    """Load the settings in force.
+
+    `flags` are nested dicts as in the file, and override all else.
 
     Raises:
         FileNotFoundError: if `config` is given and does not exist.
@@ -155,7 +157,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
 
 def describe_invalid_settings(error: ValidationError, config: Path | None = None) -> list[str]:
-    """Describe each setting that `load_settings` refused; tables are named as in the file."""
+    """Describe settings refused by `load_settings`; tables are named as in the file."""
     return describe_settings_errors(error, Settings, _read_table_names(config))
 
 
@@ -181,7 +183,7 @@ def _check_variables(environ: Mapping[str, str]) -> None:
 
 
 def _list_variables() -> list[str]:
-    """Return the variable of each setting without the prefix, except those in lists of tables."""
+    """Return the variables of settings without prefix, except in lists of tables."""
     variables = []
     for name, field in Settings.model_fields.items():
         variable = name.upper()

@@ -1,1 +1,1 @@
-"""The terminal: text, keys, line editor, completion menu, frames; independent of world and ssh."""
+"""Terminal: text, keys, line editor, completion, frames; without world and ssh."""

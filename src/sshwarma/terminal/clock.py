@@ -93,7 +93,7 @@ class FrameClock:
         self._draw()
 
     def _draw(self) -> None:
-        """Draw some frames, the rest in the next turns, so that a crowd does not delay keys."""
+        """Draw some frames, others in the next turns, so a crowd does not delay keys."""
         drawing = self._drawing
         start = self._timer()
         try:

@@ -50,7 +50,7 @@ CompletionCallback: TypeAlias = Callable[[str, int, Sequence[Candidate]], None]
 
 
 class CompletionTask:
-    """A task that asks a source for candidates; cancel it before starting a newer one."""
+    """A task that asks a source for candidates; cancel it before a newer one."""
 
     __slots__ = ("_task",)
 
@@ -74,7 +74,7 @@ class CompletionTask:
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
-    """Report a source's failure to the loop's exception handler; it gives no candidates."""
+    """Report a failed source to the loop's exception handler; no candidates then."""
     if not task.cancelled() and (error := task.exception()):
         task.get_loop().call_exception_handler(
             {"message": "completion failed", "exception": error, "task": task}
@@ -82,7 +82,7 @@ def _report_failure(task: asyncio.Task[None]) -> None:
 
 
 def common_prefix(candidates: Sequence[Candidate]) -> str:
-    """Return the prefix common to all candidates; "" if they replace different ranges."""
+    """Return the prefix common to candidates; "" if they replace different ranges."""
     if len({candidate.start for candidate in candidates}) != 1:
         return ""
     texts = [candidate.text for candidate in candidates]

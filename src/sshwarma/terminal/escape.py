@@ -1,4 +1,4 @@
-"""Escaping of text for terminals: control characters are shown and have no effect.
+"""Escaping of text for terminals: control characters are shown, without effect.
 
 All text from people, models and tools passes `escape_controls` before it reaches a screen. Its
 output holds no control, format, surrogate or line-separator character, except a zero-width joiner
@@ -55,7 +55,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Return the text with each line escaped, for readers without a terminal; newlines stay."""
+    """Escape each line of a text for readers without a terminal; newlines stay."""
     return "\n".join(map(escape_controls, text.split("\n")))
 
 

@@ -1,4 +1,4 @@
-"""Syntax highlighting: source code as lines of styled spans, by pygments in our theme's styles.
+"""Syntax highlighting: code as lines of spans, by pygments in our theme's styles.
 
 Only the languages listed here are highlighted, so that a name made up by a model loads no module.
 Highlighting costs about 1 to 2.5 ms per kilobyte, so results are cached; `highlight_code` may be
@@ -66,7 +66,7 @@ _TOKEN_STYLES: Final[dict[str, Style]] = {
 
 
 def draw_code_lines(code: str, language: str) -> CodeLines:
-    """Draw the lines of code, highlighted if the language is known and the code short enough."""
+    """Draw lines of code, highlighted if the language is known and the code short."""
     language = language.lower()
     if (
         language in HIGHLIGHTED_LANGUAGES
@@ -107,7 +107,7 @@ def highlight_code(code: str, language: str) -> CodeLines:
 
 
 def _append_span(spans: list[Span], style: Style, text: str) -> None:
-    """Append text to a line; merge it with the last span if the style is equal or it is space."""
+    """Append text to a line: to its last span if the style is equal or it is space."""
     if not text:
         return
     if spans and (spans[-1][0] == style or text.isspace()):

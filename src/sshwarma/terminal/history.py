@@ -72,7 +72,7 @@ class InputHistory:
         return self._draft
 
     def find(self, query: str, newest: int) -> int | None:
-        """Return the index of the newest line up to `newest` that contains `query`, or None."""
+        """Return the index of the newest line up to `newest` that has `query`, or None."""
         newest = min(newest, len(self) - 1)
         for index in range(newest, max(-1, newest - MAX_SEARCHED_LINES), -1):
             if query in self[index]:

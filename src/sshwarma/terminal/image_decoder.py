@@ -156,7 +156,7 @@ def _pillow_root() -> str:
 
 
 async def _exchange(process: Process, request: bytes) -> bytes:
-    """Send the request and return the answer: nothing beyond MAX_ANSWER_BYTES is read."""
+    """Send the request, return the answer; read no more than MAX_ANSWER_BYTES."""
     assert process.stdin and process.stdout  # noqa: S101 - for mypy
     with contextlib.suppress(ConnectionError):
         process.stdin.write(request)

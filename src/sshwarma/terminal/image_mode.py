@@ -1,4 +1,4 @@
-"""Which way a terminal can show images, from its type and its client's environment."""
+"""Image mode of a terminal, from its type and its client's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decodes one image in a process of its own, which the file of a stranger may take over.
+"""Decoder of one image, in a process that a stranger's file may take over.
 
 `image_decoder` starts it. It imports the decoders of Pillow and little else, then drops its rights:
 it can open no file and start no process, and the kernel limits its memory and time. It ends with
@@ -150,7 +150,7 @@ def _read_webp_size(data: bytes) -> tuple[int, int]:
 def _load_scaled(
     image: ImageFile.ImageFile, size: tuple[int, int], orientation: int
 ) -> Image.Image:
-    """Decode the image (the first of an animation), and return it upright, opaque and scaled."""
+    """Decode an image or an animation's first; return it upright, opaque and scaled."""
     turn = _TRANSPOSES.get(orientation)
     if turn is not None and orientation >= _FIRST_TURNED_ORIENTATION:
         size = size[1], size[0]

@@ -179,7 +179,7 @@ class KeyParser:
         return at + 2, None
 
     def _control(self, parameters: str, final: str) -> KeyPress | None:
-        """Return the key of a CSI sequence; None for replies, mouse, focus and unknown ones."""
+        """Return the key of a CSI sequence; None for replies, mouse, focus, unknown ones."""
         if parameters[:1] in ("?", ">", "<", "="):
             return None
         number, _, rest = parameters.partition(";")
@@ -245,7 +245,7 @@ def _normalize_newlines(text: str) -> str:
 
 
 def _modifier_prefix(parameter: str) -> str:
-    """Return the prefix of an xterm modifier parameter: 1 + shift 1 + alt 2 + control 4."""
+    """Return the prefix of an xterm modifier: 1 + shift 1 + alt 2 + control 4."""
     digits = parameter.partition(":")[0].partition(";")[0]
     bits = int(digits) - 1 if digits.isdecimal() and len(digits) < 4 else 0
     return ("c-" if bits & 4 else "") + ("m-" if bits & 2 else "") + ("s-" if bits & 1 else "")

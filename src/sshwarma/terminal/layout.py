@@ -21,7 +21,7 @@ class InputLayout:
     column: int = 0
 
     def window(self, height: int) -> tuple[list[str], int, int]:
-        """Return at most `height` rows around the cursor, its row in them, and their start."""
+        """Return up to `height` rows around the cursor, its row in them, and their start."""
         if len(self.rows) <= height:
             return self.rows, self.row, 0
         top = max(0, min(self.row - height // 2, len(self.rows) - height))

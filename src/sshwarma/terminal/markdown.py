@@ -1,4 +1,4 @@
-"""Markdown to terminal lines: headings, emphasis, code, lists, quotes, links and tables.
+"""Markdown as lines: headings, emphasis, code, lists, quotes, links, tables.
 
 Text of models is chat, not a page: line breaks, empty lines and indentation are kept, and only the
 parsed marks disappear. Work is bounded: callers cut long texts; paragraphs with too many marks and
@@ -157,7 +157,7 @@ class _MarkdownPage:
         self._levels.append((("mark", mark), ("", " " * len(mark))))
 
     def _add_blank_line(self, token: Token) -> None:
-        """Add an empty line if the source has one before the block, except right after a mark."""
+        """Add the empty line that the source has before a block, except after a mark."""
         if not self.lines or not token.map or self._levels[-1][0] is not None:
             return
         row = token.map[0] - 1
@@ -260,7 +260,7 @@ def _flatten_inline(inline: Token, style: Style) -> tuple[Span, ...]:
 
 
 def _inline_lines(inline: Token, base: Style) -> Iterator[list[Span]]:
-    """Yield the lines of inline text as spans: `base` style, emphasis, code and links."""
+    """Yield lines of inline text as spans: `base` style, emphasis, code and links."""
     line = _InlineLine(base)
     for token in inline.children or ():
         if token.type in ("softbreak", "hardbreak"):

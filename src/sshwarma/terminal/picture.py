@@ -50,7 +50,7 @@ Colour: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """Pixels, row by row from the top: each the index of a colour, or a colour if no palette.
+    """Pixels by rows from the top: each a palette index, or a colour if no palette.
 
     Attributes:
         palette: up to 256 colours of three bytes.
@@ -77,7 +77,7 @@ class Pixels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """An image in a block of text, at most `rows` high; its words where no picture can be shown.
+    """An image in a block, at most `rows` high; words where it cannot be shown.
 
     Attributes:
         width: pixels of the image itself.
@@ -119,7 +119,7 @@ def fit_cells(
 
 
 def draw_picture_rows(picture: Picture, mode: ImageMode, columns: int) -> Iterator[str]:
-    """Yield the rows of a picture, indented, in at most `columns`; no row has a line break."""
+    """Yield rows of a picture, indented, of at most `columns`, without line breaks."""
     room = min(MAX_PICTURE_COLUMNS, max(1, columns - len(PICTURE_INDENT)))
     size = picture.width, picture.height
     if mode in ("blocks", "blocks256"):
@@ -168,7 +168,7 @@ def _bounds(size: int, parts: int) -> Iterator[tuple[int, int]]:
 
 
 def _draw_block_rows(rows: list[list[Colour]], *, has_24_bits: bool) -> Iterator[str]:
-    """Yield rows of half blocks: the upper pixel is the foreground, the lower the background."""
+    """Yield rows of half blocks: upper pixel as foreground, lower as background."""
     for upper, lower in zip(rows[::2], rows[1::2], strict=True):
         parts: list[str] = []
         before: tuple[str, str] = ("", "")

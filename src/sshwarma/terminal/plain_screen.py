@@ -1,4 +1,4 @@
-"""The screen for screen readers and dumb terminals: lines, and backspaces in the last one.
+"""Screen for screen readers and dumb terminals: lines, backspaces in the last.
 
 It writes no escape sequence and never changes a line above the last. It has no live area and no
 status. It has the methods of `screen.Screen`.
@@ -47,7 +47,7 @@ class PlainScreen:
         return self.end_line() + self._update(view)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size. A last line that has become too wide is printed again when it changes."""
+        """Set the size; a last line now too wide is printed again when it changes."""
         self.rows = rows
 
     def echo_typed(self, text: str, before: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Rendering of blocks to bytes: escaped, word-wrapped, coloured; once per display options.
+"""Rendering of blocks to bytes, once per options: escaped, wrapped, coloured.
 
 A line for a whole room is one Block. It is rendered once for each width and theme in the room and
 cached in `Block.renderings`.
@@ -65,12 +65,12 @@ class DisplayOptions:
 
     @property
     def image_mode(self) -> ImageMode:
-        """How pictures are shown: as words if output is plain, without colours or without UTF-8."""
+        """Image mode: words if output is plain, without colours or without UTF-8."""
         return "off" if self.plain or self.theme == MONO or not self.utf8 else self.images
 
     @property
     def columns(self) -> int:
-        """Columns for text; one less if plain: dumb terminals may wrap after the last column."""
+        """Columns for text; one less if plain, as dumb terminals may wrap after the last."""
         return self.width - 1 if self.plain else self.width
 
 
@@ -265,7 +265,7 @@ def _split_words(spans: Sequence[Span], whole: int) -> Iterator[str]:
 def _row_bounds(
     text: str, words: Iterable[str], columns: int, hang: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each row: first `columns` wide, then `columns - hang`.
+    """Yield start and end of each row: first `columns` wide, then `columns - hang`.
 
     Rows break at spaces, which are dropped there. A word that fits in one row moves to the next row
     whole, if its script has spaces between words; other scripts break between any two clusters.
@@ -304,7 +304,7 @@ def _row_bounds(
 
 
 def _strip_end(text: str, start: int, end: int) -> int:
-    """Return the end of text[start:end] without trailing spaces, unless it is all spaces."""
+    """Return the end of text[start:end] without trailing spaces, if not all spaces."""
     content = text[start:end].rstrip(" ")
     return start + len(content) if content else end
 

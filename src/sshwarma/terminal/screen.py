@@ -114,7 +114,7 @@ class Screen:
         return erase + committed + region
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
-        """Draw the whole screen: the tail of the scrollback at this width, then the region."""
+        """Draw the whole screen: tail of the scrollback at this width, then the region."""
         region = self._region = self._compose(view)
         room = self.rows - region.count(b"\n") - 1
         rows: list[bytes] = []

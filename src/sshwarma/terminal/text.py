@@ -70,7 +70,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. If its columns do not fit, or output is plain, each cell is a `name: value` line.
+    """A table; if plain or too wide, each cell is a `name: value` line.
 
     Attributes:
         rows: rows of cells; the first row has the column names.
@@ -104,7 +104,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Lines that belong together, shared by all viewers and rendered once per width and theme.
+    """Lines that belong together, rendered once per width and theme for all viewers.
 
     Only the renderer uses `renderings`, its cache.
 
@@ -157,7 +157,7 @@ def lines_with_head(
 
 
 def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
-    """Yield the lines of a text, each indented by `indent` columns, also when wrapped."""
+    """Yield lines of a text, each indented by `indent` columns, also when wrapped."""
     pad = " " * indent
     for part in text.split("\n"):
         yield line(pad, (style, part), hang=indent)

@@ -55,7 +55,7 @@ THEMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 
 @lru_cache(maxsize=512)
 def style_sequence(theme: str, style: str) -> str:
-    """Return the sequence that starts one or several styles; "" if they look like plain text."""
+    """Return the sequence that starts styles; "" if they look like plain text."""
     starts = THEMES[theme]
     return "".join(starts.get(name, "") for name in style.split())
 

@@ -39,7 +39,7 @@ class ViMode:
         self.reset()
 
     def press(self, buffer: Buffer, char: str) -> str:
-        """Process a character in command mode; return a key for the editor to press, or ""."""
+        """Process a character in command mode; return a key for the editor, or ""."""
         if self._wants:
             self._character(buffer, char)
         elif char.isdecimal() and char.isascii() and (char != "0" or self._count):

@@ -1,4 +1,4 @@
-"""Display width of text, and the grapheme cluster boundaries at which it may be cut.
+"""Display width of text, and grapheme cluster boundaries where it may be cut.
 
 Every width is the sum over `split_clusters`, so cutting, wrapping and cursor placement agree for
 any text. Text that may hold control characters passes `escape_controls` first.

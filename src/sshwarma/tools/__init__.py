@@ -1,1 +1,1 @@
-"""Calling a tool: resolve its name, check the loadout, dispatch to its provider, record rows."""
+"""Tool calls: resolve a name, check the loadout, run the provider, record rows."""

@@ -6,7 +6,7 @@ import asyncio
 
 
 class CallPosition:
-    """The place of a call among concurrent calls; its rows follow those of the call before it.
+    """Place of a call among concurrent ones; its rows follow those of the one before.
 
     A call that cannot be made still has to `release`.
 

@@ -1,4 +1,4 @@
-"""Input schemas of tools as a list offers them: without what tells a caller nothing.
+"""Compact input schemas for lists of tools, without what tells callers nothing.
 
 The thing of a tool keeps the whole schema, which checks the arguments of a call, so a call may
 still have the parameters that a list omits. A model's request pays for every word of its list.
@@ -86,7 +86,7 @@ def make_model_schema(
 
 
 def _describe(schema: Any, description: str) -> Any:
-    """Return the type and the choices of a parameter, with a description unless it is empty."""
+    """Return type and choices of a parameter, with its description if not empty."""
     if not isinstance(schema, dict):
         return schema
     part = {key: value for key, value in schema.items() if key not in _DETAILS}
@@ -94,7 +94,7 @@ def _describe(schema: Any, description: str) -> Any:
 
 
 def make_short_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an input schema without descriptions, bounds and defaults, for small models.
+    """Return a small model's input schema: no descriptions, bounds and defaults.
 
     Parameters that may be left out lose the choice `null`. A schema with definitions stays as it
     is, because something may refer to them.

@@ -1,4 +1,4 @@
-"""JSON Schemas that every client can read: only values that canonical JSON (RFC 8785) can hold.
+"""JSON Schemas for all clients: values that fit canonical JSON (RFC 8785).
 
 Some clients put the list of tools into canonical form and fail over one number that a double cannot
 hold exactly.

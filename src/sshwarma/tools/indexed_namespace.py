@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IndexedNamespace:
-    """A namespace as the search sees it. `tools` are lines such as `push: Send commits`.
+    """A namespace as the search sees it.
 
-    `keywords` were chosen by people: what a server says of itself stands in the other texts.
+    `tools` are lines such as `push: Send commits`. `keywords` were chosen by people: what a server
+    says of itself stands in the other texts.
     """
 
     id: str

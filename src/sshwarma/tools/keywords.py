@@ -36,7 +36,7 @@ class KeywordHit:
 def match_keywords(
     words: Sequence[str], spaces: Sequence[IndexedNamespace]
 ) -> dict[int, KeywordHit]:
-    """Return hits by the number of the namespace; of phrases as long, the rarest is the reason."""
+    """Return hits by namespace number; of phrases as long, the rarest is the reason."""
     found: dict[int, dict[_Span, str]] = {}
     for number, space in enumerate(spaces):
         if labels := _find_phrases(words, _index_phrases(space)):

@@ -39,7 +39,7 @@ def check_tool_name(name: str) -> str:
 
 
 def claim_tool_name(tx: Change, canonical: str) -> None:
-    """Raise unless a tool of that name can be created: no live tool is shown under it.
+    """Raise unless a tool can be created: no live tool is shown under its name.
 
     A tool of a deleted room is deleted too, which frees its name.
 
@@ -69,7 +69,7 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
 
 
 def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:
-    """Yield the live things with that qualified name, as it is or as a list of tools spells it.
+    """Yield live things with a qualified name, as it is or as tool lists spell it.
 
     For things that are in no table: the spellings are `namespace:tool`, `namespace__tool` and
     `namespace.tool`. A name that was changed for a list is not found.
@@ -83,7 +83,7 @@ def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:
 
 
 class NameTable:
-    """The tools of a loadout by each of their names; a bare tool name only if it is unique."""
+    """Tools of a loadout by each of their names; a bare name only if it is unique."""
 
     def __init__(self, items: Iterable[LoadoutItem]) -> None:
         self._known: dict[str, LoadoutItem] = {}

@@ -19,7 +19,7 @@ INDEX_SETTLE_SECONDS: Final = 1.0
 
 
 def index_namespaces(conn: Connection, room_id: str | None = None) -> list[IndexedNamespace]:
-    """Every namespace, with the descriptions of its tools; of rooms only the one given."""
+    """All namespaces with descriptions of their tools; of rooms only the given one."""
     return [_index_namespace(conn, namespace) for namespace in read_namespaces(conn, room_id)]
 
 
@@ -36,7 +36,7 @@ def _index_namespace(conn: Connection, namespace: Namespace) -> IndexedNamespace
 
 
 class Prefetcher:
-    """Computes the vectors of namespaces when they change, not when somebody searches."""
+    """Computes vectors of namespaces when they change, not when somebody searches."""
 
     def __init__(self, world: World, finder: NamespaceSearch) -> None:
         self._world = world

@@ -17,7 +17,7 @@ PROGRESS_INTERVAL_SECONDS: Final = 0.1
 
 
 class ProgressText(str):
-    """A progress report that also has numbers: how far the tool is, and of how much if known."""
+    """A progress report with numbers: how far a tool is, and of how much if known."""
 
     progress: float
     total: float | None

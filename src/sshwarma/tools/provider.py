@@ -16,7 +16,7 @@ PROVIDER_KEY: Final = "runs"
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A provider's result: text for people and models, and the structured value if any.
+    """A provider's result: text for people and models, and any structured value.
 
     `printed_lines` are what the tool printed on the way, shown with the text. The text names each
     of the `attachments`.

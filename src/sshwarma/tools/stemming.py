@@ -103,7 +103,7 @@ _ENDINGS: Final = ("ation", "ition", "ement", "ment", "ion", "ness", "able", "er
 
 @lru_cache(maxsize=MAX_CACHED_WORDS)
 def stem(word: str) -> str:
-    """Return the common stem of a word family: `deploy`, `deployed` and `deployment` share one.
+    """Return the stem of a word, common to `deploy`, `deployed` and `deployment`.
 
     It overstems here and there. That is good enough for similarity; use `inflections` for whole
     words.

@@ -1,4 +1,4 @@
-"""English words that say nothing of what one is after: data, not code."""
+"""English stop words, which a search ignores: data, not code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BM25 over the words of namespaces; words of a query also stand for similar ones.
+"""BM25 over words of namespaces; words of a query also stand for similar ones.
 
 A namespace is one document of weighted fields. A word of a query counts once: as the best of itself
 and of the words of the index that are most similar to it (`word_vectors`), or, if it is in no
@@ -66,7 +66,7 @@ Postings = list[tuple[int, float]]
 
 
 class WordIndex:
-    """An index of the words of some namespaces; computed once, safe to share between threads."""
+    """Index of words of namespaces, computed once, safe to share between threads."""
 
     def __init__(self, spaces: Sequence[IndexedNamespace]) -> None:
         self._count = len(spaces)
@@ -154,7 +154,7 @@ class WordIndex:
         )
 
     def _find_spelled_alike(self, word: str) -> tuple[tuple[str, float], ...]:
-        """Find words that a misspelled one may mean, by Dice's coefficient of their trigrams."""
+        """Find words that a misspelled one may mean, by Dice's coefficient of trigrams."""
         if stem(word) in self._postings:
             return ()
         own, alike = _trigrams(word), []
@@ -179,7 +179,7 @@ def _make_postings(documents: Sequence[Mapping[str, float]]) -> dict[str, Postin
 
 
 def _measure_rarity(having: int, count: int) -> float:
-    """Return the inverse document frequency of a word, from above 0 to 1 if one alone has it."""
+    """Return a word's inverse document frequency, above 0; 1 if one alone has it."""
     return _inverse_frequency(having, count) / _inverse_frequency(1, count)
 
 

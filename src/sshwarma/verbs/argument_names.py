@@ -9,9 +9,10 @@ from sshwarma.world.caller import Caller
 
 
 def name_arguments(caller: Caller, text: str, parameters: Mapping[str, str]) -> str:
-    """Replace names of settings by those of the arguments: `key_env` by `--key-env` over ssh.
+    """Replace names of settings by those of the arguments.
 
-    A program gives arguments by the names of the parameters.
+    Over ssh, `--key-env` replaces `key_env`. A program gives arguments by the names of the
+    parameters.
 
     Args:
         caller: who gave the arguments.

@@ -85,7 +85,7 @@ def draw_put_result(result: PutResult) -> Block:
     scope=TokenScope.BUILD,
 )
 async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResult:
-    """Create or change a data thing.
+    """Create or change a text.
 
     Stores it in the bag of this room; me:NAME in your own, home:NAME in the shared room.
 
@@ -189,12 +189,12 @@ def draw_edit_draft(result: EditDraft) -> Block:
     scope=TokenScope.BUILD,
 )
 async def edit(caller: Caller, name: TextName) -> EditDraft:
-    """Change a data thing in the line editor.
+    """Change a text in the line editor.
 
     Puts its text at the prompt as a /put line to edit.
 
     Args:
-        name: a data thing in this room, in your bag, or home:NAME; a new name starts an empty one.
+        name: a text in this room, in your bag, or home:NAME; a new name starts an empty one.
     """
     try:
         thing = await find_thing(caller, name)
@@ -378,7 +378,7 @@ async def _check_may_take(caller: Caller, thing: Thing) -> None:
 
 
 async def _require_bag(caller: Caller, bag_id: str) -> None:
-    """Raise Forbidden unless the caller may change the things in a bag of its own or of a room."""
+    """Raise Forbidden unless the caller may change things in its bag or a room's."""
     room = None if bag_id == caller.agent.id else await caller.world.room(bag_id)
     await BAG_RIGHT.require(caller, bag_id, room)
 

@@ -129,7 +129,7 @@ async def list_own_names(caller: Caller) -> list[str]:
 
 
 async def find_typed_command(caller: Caller, text: str) -> tuple[CustomCommand, str] | None:
-    """Find the command that a line begins with; return it and the text after its name."""
+    """Find the command that a line begins with; return it and the text after it."""
     match = _COMMAND_WORD.match(text)
     if match is None or find_entry(match[1]) is not None:
         return None

@@ -1,4 +1,7 @@
-"""Parser of the docstrings of verbs: a summary, text, and sections for readers and arguments."""
+"""Parser of verbs' docstrings: a summary, text, and sections.
+
+The sections are for readers and arguments.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class ThingDetails:
 
 @view_for_reader(ThingDetails)
 def draw_thing_details(details: ThingDetails, reader: Reader) -> Block:
-    """Draw the kind, location, status and content of a thing, and the calls of a tool."""
+    """Draw a thing's kind, location, status and content, and the calls of a tool."""
     is_tool = details.kind == "tool"
     title = [("thing", reader.name_tool(details.name) if is_tool else details.name)] + (
         [("", f" - {details.description}")] if details.description else []
@@ -252,7 +252,7 @@ def _namespace_facts(conn: Connection, thing: Thing) -> dict[str, str]:
 
 
 def _name_facts(conn: Connection, tool: Thing, reader: Reader) -> dict[str, str]:
-    """Return the names of a tool at each door, and its description before an override.
+    """Return a tool's names at each door, and its description before an override.
 
     A model has no other door.
     """

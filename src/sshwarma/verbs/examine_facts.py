@@ -27,7 +27,7 @@ MAX_LISTED_NAMES: Final = 12
 
 
 async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
-    """Return what a person wants to know of a room; less if the caller may not enter it."""
+    """Read what a person wants to know of a room; less if the caller may not enter."""
     world, now = caller.world, now_ms()
     rights = caller.rights_in(room, now)
     people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
@@ -54,7 +54,7 @@ async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
 
 
 async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
-    """Return what a person wants to know of an agent: what it is, where it is, what it owns."""
+    """Read what a person wants to know of an agent: what it is, where, what it owns."""
     world, now = caller.world, now_ms()
     rooms = {room.id: room for room in await caller.known_rooms()}
     places = [present for present in world.presence.everyone() if present.agent_id == agent.id]

@@ -10,7 +10,7 @@ from sshwarma.world.exits import Exit
 
 
 async def find_exit(caller: Caller, direction: str) -> Exit:
-    """Find the exit of the caller's room that a direction or the name of an exit means.
+    """Find the exit of the caller's room that a direction or an exit's name means.
 
     Raises:
         Invalid: if no exit can have that name.

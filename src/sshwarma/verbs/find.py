@@ -39,7 +39,7 @@ class NamespaceMatch:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMatches:
-    """The namespaces that match a query, best first; with an empty query, all of them."""
+    """The namespaces that match a query, best first; all of them if it is empty."""
 
     query: str
     found: tuple[NamespaceMatch, ...]

@@ -24,10 +24,10 @@ from sshwarma.world.things import Thing
 
 @dataclass(frozen=True, slots=True)
 class GarbageReport:
-    """Garbage that was found, or removed if `acted`; `kept` is garbage that has to stay.
+    """Garbage that was found, or removed if `acted`.
 
-    `found` and `kept` are names and kinds, the first MAX_SHOWN_GARBAGE_THINGS. `next` removes
-    what was found.
+    `kept` is garbage that has to stay. `found` and `kept` are names and kinds, the first
+    MAX_SHOWN_GARBAGE_THINGS. `next` removes what was found.
     """
 
     summary: str

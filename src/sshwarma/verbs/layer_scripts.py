@@ -1,4 +1,7 @@
-"""Syntax errors of scripts that make layers of a context, for those who store or equip them."""
+"""Syntax errors of scripts that make layers of a context.
+
+Those who store or equip the scripts read them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sshwarma.wrap.snapshot import is_layer_script
 
 
 async def describe_broken_scripts(caller: Caller, texts: Iterable[tuple[str, str]]) -> str:
-    """Return the syntax errors of layer scripts, with their lines; "" if there are none.
+    """Return the syntax errors of layer scripts, with their lines; "" without any.
 
     Args:
         caller: who stores or equips them.

@@ -1,4 +1,4 @@
-"""The rate limits of an agent's lines, reads and requests, over all its connections.
+"""Rate limits of an agent's lines, reads and requests, over all connections.
 
 A line that changes or says something counts as a line: too many are refused, or held back where
 they come from a pipe. One that only shows something is a read, with a pace of its own, and is held
@@ -81,7 +81,10 @@ class LineRateLimiter:
             await asyncio.sleep(wait)
 
     async def _pace_read(self, agent_id: str) -> None:
-        """Wait for the turn of a read. After the burst each waits a little, none for seconds."""
+        """Wait for the turn of a read.
+
+        After the burst each waits a little, none for seconds.
+        """
         rate = self._read_burst / RATE_WINDOW_SECONDS
         bucket = self._reads.get(agent_id, rate, self._read_burst)
         if (wait := bucket.take()) > 0:

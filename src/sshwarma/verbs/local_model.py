@@ -1,4 +1,4 @@
-"""Models of kind local in `/model add`: their file, the download, and what to expect of them."""
+"""Models of kind local in `/model add`: file, download, and what to expect."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def check_local_file(
 def confirm_local_model(
     caller: Caller, agent: Agent, settings: ModelSettings, *, has_file: bool
 ) -> Confirmation:
-    """Return what `/model add` says of a model of kind local; start the download that it needs."""
+    """Return what `/model add` says of a local model; start the download it needs."""
     text = f"{agent.name} answers now: @{agent.name} hello."
     if not has_file:
         text = (

@@ -272,7 +272,7 @@ def _parse_arguments(content: str) -> list[tuple[str, Any]]:
 
 
 def _format_value(value: Any, limit: int) -> tuple[str, bool]:
-    """Format a value in at most `limit` characters; return whether it is complete, too."""
+    """Format a value in at most `limit` characters; return whether all of it fits."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     excerpt = _flatten_text(text, limit)
     if isinstance(value, str) and (not excerpt or re.search(r"[\s\"']", excerpt)):
@@ -310,7 +310,7 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
 
 
 def _draw_folded(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
-    """Draw the first part of a row on one line, and how to show the rest if it is cut."""
+    """Draw the start of a row on one line, and how to show the rest if it is cut."""
     excerpt = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
     if excerpt == row.content.strip():
         return block(line(*head, (style, excerpt), hang=4))

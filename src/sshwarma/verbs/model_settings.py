@@ -1,4 +1,4 @@
-"""Validation of model settings that owners type; what looks like a key is refused."""
+"""Validation of model settings that owners type; what resembles a key is refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def validate_settings(
 
 
 def place_of(caller: Caller, word: str) -> tuple[int, int] | None:
-    """Return the span of a word in the typed line, or None; for "" the end of the line."""
+    """Return the span of a word in the typed line, or None; for "" the line's end."""
     if not word:
         return len(caller.line), len(caller.line)
     match = re.search(rf"(?<!\S){re.escape(word)}(?!\S)", caller.line)

@@ -71,7 +71,7 @@ def draw_namespace_list(result: NamespaceList, reader: Reader) -> Block:
 
 
 def _explain_unloaded(item: NamespaceSummary) -> str:
-    """Explain why the tools of a namespace cannot be called; "" if no switch is in the way."""
+    """Explain why a namespace's tools cannot be called; "" if no switch prevents it."""
     if item.missing:
         return f"needs {', '.join(item.missing)}"
     if not item.available:

@@ -79,7 +79,10 @@ async def clear_notes(caller: Caller, model: ModelMention | None = None) -> Mode
 
 
 async def _find_model(caller: Caller, name: str | None) -> Agent:
-    """Find a model like `find_model`; a refusal names the verbs of a state, if that is meant."""
+    """Find a model like `find_model`.
+
+    A refusal names the verbs of a state, if that is meant.
+    """
     try:
         return await find_model(caller, name)
     except (NotFound, Invalid) as error:

@@ -1,8 +1,8 @@
-"""Rights that a call needs besides the verb's own: declared with the verb, by argument or by data.
+"""Rights that a call needs besides the verb's own, by argument or by data.
 
-Dispatch checks those that follow from the arguments before it runs the verb. Those that follow from
-what the verb finds, such as who made a thing, are checked by the verb with `DataRight.require`.
-Help, the reference and the HTTP catalogue state both.
+They are declared with the verb. Dispatch checks those that follow from the arguments before it runs
+the verb. Those that follow from what the verb finds, such as who made a thing, are checked by the
+verb with `DataRight.require`. Help, the reference and the HTTP catalogue state both.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ class BagRight:
 
 @dataclass(frozen=True, slots=True)
 class DataRight:
-    """A right to act on the data of another agent; the verb checks it when it knows the owner."""
+    """A right to act on the data of another agent.
+
+    The verb checks it when it knows the owner.
+    """
 
     right: Right
     purpose: str
@@ -162,7 +165,7 @@ class DataRight:
         return self.right in caller.rights_in(room, now_ms())
 
     async def is_met(self, caller: Caller, room: Room | None = None) -> bool:
-        """Return whether the agent has the right and its token the scope that the right needs.
+        """Return whether the agent has the right, and its token the scope for it.
 
         Args:
             caller: who makes the call.
@@ -207,5 +210,5 @@ NEW_NAMESPACE_RIGHT: Final = DataRight(Right.CREATE, "for a new namespace")
 
 
 def default_context(caller: Caller) -> str:
-    """Return the context of a call that names none: the room; for a model, the model itself."""
+    """Return the context of a call that names none: the room, or a model itself."""
     return "me" if caller.agent.kind == "model" else "room"

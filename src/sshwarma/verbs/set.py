@@ -53,7 +53,7 @@ USER_SETTINGS: Final[Mapping[str, UserSetting]] = {
 
 
 def read_user_setting(prefs: Mapping[str, Any], name: str) -> str:
-    """Read a setting of an agent; its default if it is not set or its value is not allowed."""
+    """Read a setting of an agent; its default if it is unset or not allowed."""
     known = USER_SETTINGS[name]
     value = prefs.get(name)
     return value if value in known.values else known.values[0]

@@ -102,7 +102,7 @@ def draw_usage_stats(stats: UsageStats) -> Block:
 
 
 def _usage_lines(uses: list[_NamedUsage]) -> list[Line]:
-    """Draw a row for each use, and below it which of its answers are counted differently."""
+    """Draw a row for each use, and below it the answers that are counted otherwise."""
     lines: list[Line] = []
     for row, (_, _, use) in zip(draw_columns(_draw_usage(*use) for use in uses), uses, strict=True):
         lines.append(row)

@@ -1,4 +1,4 @@
-"""Completion of things in bags, of people to moderate, and of the arguments of tools."""
+"""Completion of things in bags, of people to moderate, of arguments of tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _ARGUMENT_NAME: Final = re.compile(r"[\w.-]+")
 async def list_bag_options(
     caller: Caller, bag: str, *kinds: str, prefix: str = "", note: str = ""
 ) -> list[Option]:
-    """List the things of a bag: `room`, `me` or `home`; `prefix` precedes their names."""
+    """List the things of a bag: `room`, `me` or `home`.
+
+    `prefix` precedes their names.
+    """
     bag_id = find_bag_id(caller, bag)
     kinds = kinds or ("data", "reference", "tool")
     read = partial(_read_bag, bag_id=bag_id, kinds=kinds)
@@ -107,7 +110,7 @@ def _complete_members(matches: Callable[[Member, int], bool], note: str) -> Comp
 
 
 async def complete_tool_arguments(request: CompletionRequest) -> list[Option]:
-    """List the arguments of the tool in `request.given` that are not given yet, as `NAME=`.
+    """List arguments of the tool in `request.given` not given yet, as `NAME=`.
 
     After `NAME=` the values are listed, if the tool's schema names them.
     """

@@ -1,4 +1,7 @@
-"""The verbs of `/token`: tokens let programs log in as an agent over HTTP, without an ssh key."""
+"""The verbs of `/token`: with tokens, programs log in over HTTP as an agent.
+
+They need no ssh key.
+"""
 
 from __future__ import annotations
 

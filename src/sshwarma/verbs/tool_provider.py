@@ -1,4 +1,7 @@
-"""The provider of verbs as tools: runs `sshwarma:look` for a model, a person or a program."""
+"""The provider of verbs as tools: runs `sshwarma:look` for any caller.
+
+Callers are models, people and programs.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
 def view_for_reader(
     of: type[R],
 ) -> Callable[[Callable[[R, Reader], Block]], Callable[[R, Reader], Block]]:
-    """Declare the function that draws a result type, and names calls as the reader makes them."""
+    """Declare the function that draws a result type, naming calls for the reader."""
 
     def declare(make: Callable[[R, Reader], Block]) -> Callable[[R, Reader], Block]:
         _views[of] = make
@@ -79,7 +79,7 @@ def draw_result(result: object, reader: Reader = PERSON) -> Block:
 
 
 def draw_hint(reader: Reader, sentence: str, verb: str, /, **arguments: object) -> list[Line]:
-    """Draw a sentence about a call of a verb (see `Reader.hint`); no line if it is empty."""
+    """Draw a sentence about a call of a verb (see `Reader.hint`); nothing if empty."""
     text = reader.hint(sentence, verb, **arguments)
     return [line(("dim", text))] if text else []
 
@@ -160,7 +160,7 @@ def _join_cells(row: list[Span], widths: list[int], indent: int) -> tuple[Span, 
 
 
 def split_usage(usage: str) -> Iterator[Span]:
-    """Yield a usage line as spans, so that a row does not break inside an option's brackets."""
+    """Yield a usage line as spans, so that no row breaks inside an option's brackets."""
     for part in _USAGE_PART.findall(usage):
         yield ("verb", part)
 
@@ -176,7 +176,7 @@ def format_count(count: int, thing: str) -> str:
 
 
 def cut_to_line(text: str) -> str:
-    """Return the first line of a text, at most MAX_SUMMARY_CHARACTERS; … stands for the rest."""
+    """Return a text's first line, at most MAX_SUMMARY_CHARACTERS, … for the rest."""
     first = text.strip().partition("\n")[0].rstrip()[:MAX_SUMMARY_CHARACTERS]
     return first if len(first) == len(text.strip()) else f"{first}…"
 
@@ -199,7 +199,10 @@ def format_duration(seconds: float) -> str:
 
 
 async def render_in_thread(reader: Reader, result: object) -> tuple[str, Any]:
-    """Return a result as plain text and as JSON; a text of megabytes takes seconds to draw."""
+    """Return a result as plain text and as JSON.
+
+    A text of megabytes takes seconds to draw.
+    """
     return await asyncio.to_thread(lambda: (render_for(reader, result), dump_json(result)))
 
 

@@ -43,7 +43,7 @@ class HttpConnection(H11Protocol):
 
     @property
     def is_awaiting_head(self) -> bool:
-        """Whether no request is being answered, so that the next bytes are a request head."""
+        """Whether the next bytes are a request head: no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     @property

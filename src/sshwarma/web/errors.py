@@ -40,7 +40,7 @@ _SENTENCES: Final = {
 
 
 def make_error_body(code: str, message: str, hint: str = "") -> dict[str, Any]:
-    """Return the JSON body of an error; control characters in it are shown, as in terminals."""
+    """Return an error's JSON body; control characters are shown, as in terminals."""
     return {"error": code, "message": escape_lines(message), "hint": escape_lines(hint)}
 
 

@@ -51,7 +51,7 @@ class _AsgiEndpoint:
 
 
 class HttpServer:
-    """The HTTP server: `bind` takes its address, `serve` returns when it accepts connections."""
+    """HTTP server: `bind` takes its address, `serve` returns when it accepts clients."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class HttpServer:
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
     ) -> None:
-        """Make a server; `routes` maps paths to applications that answer all methods there."""
+        """Make a server; `routes` maps paths to applications that answer all methods."""
         self._world = world
         self._api = api
         self._others = routes or {}
@@ -91,7 +91,7 @@ class HttpServer:
         self.port = int(listening.getsockname()[1])
 
     def unbind(self) -> None:
-        """Give the address back, if the server has one."""
+        """Release the address, if the server has one."""
         if self._listening is not None:
             self._listening.close()
 

@@ -42,7 +42,7 @@ class MeasuredDoor(Protocol):
 
 
 class WorldMetricsCollector(Collector):
-    """A Prometheus collector for counters of the world, the ssh door and namespace search."""
+    """Prometheus collector of counters: world, ssh door and namespace search."""
 
     def __init__(self, world: World, ssh: MeasuredDoor, search: NamespaceSearch) -> None:
         self._world = world
@@ -95,7 +95,7 @@ class WorldMetricsCollector(Collector):
 
 
 class LoopLagMonitor:
-    """Measures the delay of event loop timers, the first sign that something blocks the loop."""
+    """Measures delays of event loop timers, the first sign of a blocked loop."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._histogram = Histogram(
@@ -106,7 +106,7 @@ class LoopLagMonitor:
         )
 
     async def watch(self) -> None:
-        """Measure the delay until cancelled."""
+        """Measure the delay of the event loop until cancelled."""
         while True:
             due = time.perf_counter() + LAG_PROBE_SECONDS
             await asyncio.sleep(LAG_PROBE_SECONDS)

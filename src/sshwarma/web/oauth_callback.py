@@ -68,7 +68,7 @@ def _handle_callback(sign_ins: OAuthSignIns, request: Request) -> Response:
 
 
 def _serve_client_metadata(metadata: ClientMetadata) -> Response:
-    """Serve the client-id document for authorization servers that use its URL as client id."""
+    """Serve the client-id document; authorization servers use its URL as client id."""
     if not metadata.document:
         return JSONResponse({"error": "not_found"}, status_code=404)
     return JSONResponse(

@@ -1,1 +1,4 @@
-"""The world's state: things, equipment, exits, rows, agents, access; the store and its events."""
+"""The world's state: things, equipment, exits, rows, agents and access.
+
+Also the store of all this, and its events.
+"""

@@ -30,7 +30,7 @@ class Attachment:
 
 
 def parse_media_type(declared: str | None) -> str:
-    """Return the media type without its parameters; DEFAULT_MEDIA_TYPE if it is malformed."""
+    """Return a media type without parameters; DEFAULT_MEDIA_TYPE if malformed."""
     match = _MEDIA_TYPE.fullmatch((declared or "").partition(";")[0].strip())
     return match[0].lower() if match else DEFAULT_MEDIA_TYPE
 
@@ -61,7 +61,10 @@ def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[At
 
 
 def read_attachment(conn: Connection, call_id: str, number: int) -> Attachment | None:
-    """Return one attachment of a call, counted from 1; None if it does not exist or was dropped."""
+    """Return one attachment of a call; None if it does not exist or was dropped.
+
+    Attachments are counted from 1.
+    """
     query = select(attachments.c.kind, attachments.c.data).where(
         attachments.c.call_id == call_id, attachments.c.number == number
     )

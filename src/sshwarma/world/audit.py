@@ -1,4 +1,4 @@
-"""The audit: one row for each change, with who made it, where, and by which request."""
+"""The audit: one row for each change, with its author, place and request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Built-in containers of the tree: the program's own namespaces, and the defaults of new rooms.
+"""Built-in containers: the program's own namespaces, the defaults of new rooms.
 
 Imports only the standard library, because `report_access` imports it.
 """
@@ -26,5 +26,8 @@ def is_builtin_namespace(name: str) -> bool:
 
 
 def is_builtin_tool(canonical: str) -> bool:
-    """Return whether a tool is the program's own, by its canonical name: `sshwarma:look`."""
+    """Return whether a tool is the program's own.
+
+    The name is the canonical one: `sshwarma:look`.
+    """
     return is_builtin_namespace(canonical.partition(":")[0])

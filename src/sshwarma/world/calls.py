@@ -1,4 +1,7 @@
-"""The record of tool calls: a row in the room for people, a row of `tool_calls` for statistics."""
+"""The record of tool calls: a row in the room, and a row of `tool_calls`.
+
+The first is for people, the second for statistics.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
     is_nested: bool = False,
     step: int | None = None,
 ) -> Row:
-    """Record the start of a call. `tool` is its qualified name; the row's id is the call's.
+    """Record the start of a call.
 
+    `tool`: its qualified name. The row's id is the call's.
     `is_nested`: whether another recorded call made it; logs show it with all details only.
     `step`: number of the step of the turn that made it, from 1: its calls are one message.
     """

@@ -1,4 +1,4 @@
-"""Copies of a room with its conversation; changes in the copy leave the original alone."""
+"""Copies of a room with its conversation; changes in them leave the room alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
 
 
 def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
-    """Copy the turns; returns new ids by old. A running turn is cancelled in the copy."""
+    """Copy the turns; return the new ids by old ones.
+
+    A running turn is cancelled in the copy.
+    """
     source_turns = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
     ids = {turn.id: new_id() for turn in source_turns}
     for turn in source_turns:

@@ -1,4 +1,4 @@
-"""Drafts: text of an unfinished answer, stored in parts so that a crash does not lose it.
+"""Drafts: text of an unfinished answer, stored in parts to survive a crash.
 
 The draft is deleted once the answer is a row.
 """

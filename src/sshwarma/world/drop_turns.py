@@ -52,7 +52,10 @@ def restore_turn(tx: Change, turn: Turn) -> int:
 
 
 def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
-    """Set the status of a turn's rows. The request row changes with the last of its turns."""
+    """Set the status of a turn's rows.
+
+    The request row changes with the last of its turns.
+    """
     query = select(turns.c.id).where(
         turns.c.request_row_id == turn.request_row_id,
         turns.c.id != turn.id,

@@ -1,4 +1,7 @@
-"""The role from which on an agent may equip itself with a tool; others use what the room has."""
+"""The role from which on an agent may equip itself with a tool.
+
+Other agents use what the room has.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> Serv
 
     A namespace sets it for what is in it and in the namespaces below. Else it is `guest` for what
     the program itself declares, whose verbs check rights, for data and for what the agent made, and
-    `member` for all other tools: those of MCP servers, toolsets, rooms and other agents.
+    `member` for all other tools: those of MCP servers, namespaces, rooms and other
+    agents.
 
     Args:
         thing: the tool, namespace or data.
@@ -37,7 +41,7 @@ def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> Serv
 
 
 def may_equip_itself(agent: Agent, thing: Thing, chain: Sequence[Thing]) -> bool:
-    """Return whether an agent may use a thing that it, and not the room, has equipped.
+    """Return whether an agent may use a thing that it, not the room, has equipped.
 
     A model may: what it calls for somebody is checked with that person's role.
     """
@@ -46,7 +50,7 @@ def may_equip_itself(agent: Agent, thing: Thing, chain: Sequence[Thing]) -> bool
 
 
 def find_missing_role(person: Agent, tool: Thing, chain: Sequence[Thing]) -> ServerRole | None:
-    """Return the role that somebody lacks to equip itself with a tool; None if it has it.
+    """Return the role somebody lacks to equip itself with a tool; None if it has it.
 
     `chain` is as in `find_equip_role`.
     """

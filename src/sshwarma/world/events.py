@@ -1,4 +1,4 @@
-"""Events, published after their transaction is committed, and the bus that delivers them.
+"""Events, published after their transaction is committed, and their bus.
 
 The bus lives in this process. Every event about a room's log carries the room and the row's `seq`,
 so that a listener that sees a gap can read the missing rows from the store; this will let several
@@ -68,14 +68,17 @@ class StreamEnded:
 
 @dataclass(frozen=True, slots=True)
 class TurnsChanged:
-    """Turns of a room were dropped, restored or switched: the status of their rows changed."""
+    """Turns of a room were dropped, restored or switched.
+
+    The status of their rows changed.
+    """
 
     room_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorldChanged:
-    """Things, equipment, exits or access changed: values computed from them are stale."""
+    """Things, equipment, exits or access changed; values based on them are stale."""
 
     room_id: str | None = None
 
@@ -97,7 +100,7 @@ class TokenRevoked:
 
 @dataclass(frozen=True, slots=True)
 class KeyRemoved:
-    """A key of an agent was removed: the connections made with it must end, and no others."""
+    """An agent's key was removed: connections made with it must end, and no others."""
 
     agent_id: str
     fingerprint: str
@@ -131,9 +134,9 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvicted:
-    """An agent's connections must end (`room_id` None), or leave one room, for `reason`.
+    """An agent's connections must end, or leave one room, for `reason`.
 
-    A connection in the lobby ends, because there is no other room.
+    They end if `room_id` is None. A connection in the lobby ends, because there is no other room.
     """
 
     agent_id: str

@@ -1,4 +1,4 @@
-"""Garbage collection: finds the things that `/gc` lists; the only place that hard-deletes."""
+"""Garbage collection: finds what `/gc` lists; the only place that hard-deletes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REFERENCE_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Things that `/gc` lists, and those that must stay because something refers to them."""
+    """Things that `/gc` lists, and those that stay because something refers to them."""
 
     things: tuple[Thing, ...]
     referenced: tuple[Thing, ...] = ()
@@ -82,7 +82,7 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
 
 
 def purge_deleted_things(tx: Change, days: int) -> Garbage:
-    """Hard-delete the things `find_deleted_things` finds, with their equipment and exits."""
+    """Hard-delete what `find_deleted_things` finds, with its equipment and exits."""
     garbage = find_deleted_things(tx.conn, days)
     for batch in _split_batches([thing.id for thing in garbage.things]):
         for column in (
@@ -101,7 +101,7 @@ def purge_deleted_things(tx: Change, days: int) -> Garbage:
 
 
 def delete_orphans(tx: Change) -> Garbage:
-    """Soft-delete orphans, so that they can be restored with, or purged after, their parent."""
+    """Soft-delete orphans, to be restored with, or purged after, their parent."""
     garbage = find_orphans(tx.conn)
     for thing in garbage.things:
         things.delete_thing(tx, thing)

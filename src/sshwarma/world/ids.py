@@ -15,7 +15,7 @@ HOME_ID: Final = "home"
 
 
 def new_id() -> str:
-    """Return a new UUIDv7 (RFC 9562) as text: unique everywhere, sorted by time of creation."""
+    """Return a new UUIDv7 (RFC 9562) as text: unique, sorted by time of creation."""
     return str(uuid_utils.uuid7())
 
 

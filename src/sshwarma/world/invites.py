@@ -31,7 +31,10 @@ class InvalidInviteCode(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class NewInvite:
-    """A new invite code, and when it expires: `expires_at` is in milliseconds since 1970."""
+    """A new invite code, and when it expires.
+
+    `expires_at` is in milliseconds since 1970.
+    """
 
     code: str
     expires_at: int

@@ -36,7 +36,7 @@ def newest_revision() -> str:
 
 
 def known_revisions() -> set[str]:
-    """Every revision this program can migrate from: the numbers that the files begin with."""
+    """Every revision this program can migrate from: the numbers in the file names."""
     files = (migrations_dir() / "versions").glob("[0-9]*.py")
     return {file.name.partition("_")[0] for file in files}
 
@@ -59,7 +59,9 @@ def read_file_revision(database: sqlite3.Connection) -> str:
 
 
 def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, str]:
-    """Migrate the file to a revision, in one transaction. Returns the revisions before and after.
+    """Migrate the file to a revision, in one transaction.
+
+    Returns the revisions before and after.
 
     Raises:
         UnknownSchemaError: if the file's revision is newer than this program.
@@ -99,7 +101,10 @@ def _create(connection: Connection) -> None:
 
 
 def newest_schema_file() -> Path:
-    """Return the file with the statements that create the newest schema; `make docs` writes it."""
+    """Return the file with the statements that create the newest schema.
+
+    `make docs` writes it.
+    """
     return migrations_dir() / "newest.sql"
 
 

@@ -106,13 +106,16 @@ def check_thing_name(name: str) -> str:
 
 
 def split_bag_name(name: str) -> tuple[str, str]:
-    """Split the typed name of a thing into its bag, `room` without a prefix, and the bare name."""
+    """Split the typed name of a thing into its bag and the bare name.
+
+    The bag is `room` if the name has no prefix.
+    """
     prefix, colon, bare = name.partition(":")
     return (prefix, bare) if colon and prefix in BAG_PREFIXES else ("room", name)
 
 
 def parse_direction(word: str) -> str:
-    """Return the full name of a direction: `n` is north; other names are returned as they are.
+    """Return a direction's full name: `n` is north; other names stay as they are.
 
     Raises:
         Invalid: if it is not a valid exit name.

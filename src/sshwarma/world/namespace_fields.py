@@ -1,4 +1,4 @@
-"""Fields of namespaces and tools that people set: which a thing has, and the values they take."""
+"""Settable fields of namespaces and tools: which a thing has, and their values."""
 
 from __future__ import annotations
 

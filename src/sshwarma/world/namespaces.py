@@ -46,7 +46,10 @@ _PLAIN_CONTAINERS: Final = ("world", "rooms", "agents", "mcps", "toolsets", "ski
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace in a list. `id` is its dotted name; `tools` is the number of its own tools."""
+    """A namespace in a list.
+
+    `id` is its dotted name; `tools` is the number of its own tools.
+    """
 
     thing: Thing
     id: str
@@ -163,7 +166,7 @@ def _is_reachable(conn: Connection, thing: Thing, by_id: Mapping[str, Thing]) ->
 def find_namespace(
     conn: Connection, name: str, room_id: str | None = None, *, titled: bool = False
 ) -> Namespace:
-    """Return the namespace with that dotted name; if `titled`, also by its title, if it is unique.
+    """Return the namespace with that dotted name or, if `titled`, that unique title.
 
     Raises:
         NotFound: if no namespace matches.
@@ -203,7 +206,7 @@ def check_namespace_name(name: str) -> list[str]:
 
 
 def create_namespace(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
-    """Create a namespace, and its missing ancestors; replace those whose parent is gone.
+    """Create a namespace and missing ancestors; replace those whose parent is gone.
 
     Raises:
         Invalid: if the name is not valid.
@@ -233,7 +236,10 @@ def create_namespace(tx: Change, name: str, created_by: str, description: str = 
 
 
 def make_title(name: str) -> str:
-    """Return the title of a namespace that nobody has given one: `my-new_ns` as "My new ns"."""
+    """Return the title of a namespace that has been given none.
+
+    `my-new_ns` becomes "My new ns".
+    """
     return re.sub("[-_]+", " ", name).capitalize()
 
 
@@ -298,7 +304,7 @@ def read_descendants(conn: Connection, thing: Thing) -> list[Thing]:
 
 
 def remove_namespace(tx: Change, thing: Thing) -> tuple[list[str], int]:
-    """Delete a namespace, the namespaces inside it and their tools, which frees the names.
+    """Delete a namespace, those inside it and their tools, which frees the names.
 
     Returns the names of the namespaces, and the number of tools deleted with them.
     """

@@ -82,7 +82,7 @@ def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
 
 
 def clear_override(tx: Change, tool: Thing) -> None:
-    """Withdraw every decision, so that a new tool does not inherit those of an older one."""
+    """Withdraw every decision, so that a new tool does not inherit an older one's."""
     tx.conn.execute(
         update(tool_overrides)
         .where(tool_overrides.c.tool_id == tool.label)

@@ -28,7 +28,7 @@ def find_private_log(conn: Connection, one_id: str, other_id: str) -> str | None
 
 
 def read_private_logs(conn: Connection, agent_id: str, *others: str) -> list[str]:
-    """Ids of every private log of an agent; with `others`, of those between all of them."""
+    """Ids of an agent's private logs; with `others`, of those between all of them."""
     query = select(things_table.c.id, things_table.c.name).where(
         things_table.c.parent_id == "directs", things_table.c.name.contains(agent_id)
     )
@@ -51,7 +51,7 @@ def read_last_sender(conn: Connection, agent_id: str) -> str | None:
 
 
 def _unread_condition(conn: Connection, agent_id: str) -> ColumnElement[bool]:
-    """Return the condition on rows: messages to the agent, after the last that it has read."""
+    """Return the condition on rows: messages to the agent after the last it has read."""
     agent = things.get_thing(conn, agent_id)
     return (
         rows_table.c.room_id.in_(read_private_logs(conn, agent_id))
@@ -61,7 +61,7 @@ def _unread_condition(conn: Connection, agent_id: str) -> ColumnElement[bool]:
 
 
 def read_unread(conn: Connection, agent_id: str, limit: int) -> tuple[int, list[Row]]:
-    """Return the number of messages that an agent has not read, and the last `limit` of them."""
+    """Return how many messages an agent has not read, and the last `limit` of them."""
     condition = _unread_condition(conn, agent_id)
     count = conn.execute(select(func.count()).where(condition)).scalar_one()
     query = select(rows_table).where(condition).order_by(rows_table.c.n.desc()).limit(limit)

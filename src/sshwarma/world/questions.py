@@ -1,4 +1,4 @@
-"""Questions: the turns that one message of a person starts, when models call each other."""
+"""Questions: turns that a person's message starts, when models call each other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Question:
 
     @contextmanager
     def asking(self, models: Iterable[Agent]) -> Iterator[None]:
-        """Count models as asked; none of them if one may not be asked, or the block fails.
+        """Count models as asked; none of them if one may not be, or the block fails.
 
         Raises:
             Forbidden: if one was asked before, or they are too many.

@@ -1,4 +1,4 @@
-"""Access of one asker to SQL: a connection that is restricted to their rooms and bags.
+"""SQL access of one asker: a connection restricted to their rooms and bags.
 
 Imports only constants and the standard library, because `report_worker` imports it. Two lines of
 defence:

@@ -1,4 +1,4 @@
-"""Runs one SQL query in a process of its own, which reads only the rows that the asker may.
+"""Run one SQL query in a process of its own, limited to rows the asker may read.
 
 `reports` starts it; besides `report_access`, which holds two lines of defence, it uses little more
 than the standard library. The third is the process: the kernel limits time, memory and file size,

@@ -1,4 +1,4 @@
-"""Files shipped with the program: inside the installed package, or at the top of a checkout."""
+"""Shipped files: inside the installed package, or at the top of a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room states that are detected rather than set; polled, with an event when they change.
+"""Room states that are detected, not set; polled, with an event on each change.
 
 A room may have a directory of the server; its contents decide `project-loaded` and `git-present`.
 (`mcp:NAME` is read from the tree, where a server's availability is stored.)

@@ -46,7 +46,7 @@ class Room:
         return access.compute_rights(agent, self.mode, self.members.get(agent.id), now)
 
     def describe_sanction(self, agent: Agent, now: int) -> str:
-        """Describe why an agent may not talk in the room: a ban or a mute; "" without one."""
+        """Describe why an agent may not talk in a room: ban or mute; "" without one."""
         return access.describe_sanction(agent, self.name, self.members.get(agent.id), now)
 
     def explain_silence(self, model: Agent, now: int) -> str:
@@ -66,7 +66,7 @@ class Room:
         return frozenset(member.agent_id for member in self.members.values() if member.role)
 
     def is_open_to_members_of(self, other: Room) -> bool:
-        """Return whether everybody who may enter another room by its rules may enter this one."""
+        """Return whether all who may enter another room by its rules may enter this one."""
         if self.mode == "open" or self.id == other.id:
             return True
         return other.mode != "open" and other.member_ids <= self.member_ids
@@ -121,9 +121,9 @@ def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -
 
 
 def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Create a room like another: text, equipment, exits out, copies of its data and references.
+    """Create a room like another: text, equipment, exits out, data and references.
 
-    The log, the members and the exits into it are not copied.
+    Data and references are copied. The log, the members and the exits into it are not copied.
 
     Raises:
         Invalid, Conflict: as `create_room`.

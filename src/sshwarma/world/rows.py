@@ -133,7 +133,7 @@ def read_tail(
 
 
 def take_rows(found: Iterable[Row], max_characters: int | None) -> Iterator[Row]:
-    """Yield rows until their texts have that many characters together; one row at least.
+    """Yield rows until their texts together have that many characters; at least one.
 
     No row after these is read.
     """
@@ -163,7 +163,7 @@ def read_rows_by_id(conn: Connection, row_ids: Iterable[str]) -> list[Row]:
 def read_window_rows(
     conn: Connection, room_id: str, turn_ids: Iterable[str], loose_after: int, before: int | None
 ) -> list[Row]:
-    """Return the rows of some turns, and those of no turn that come after a `seq`, in order.
+    """Return the rows of some turns and, after a `seq`, those of no turn, in order.
 
     Only rows with a `seq` below `before`, if given.
     """

@@ -96,10 +96,10 @@ def search_rows(
     *,
     dropped: bool = False,
 ) -> list[SearchHit]:
-    """Rows of those rooms that have all the words, newest first; also undone ones if `dropped`.
+    """Rows of those rooms that have all the words, newest first.
 
-    Fewer than `limit` if their texts have over MAX_PAGE_CHARACTERS together.
-    The last word also matches as a prefix. Text in double quotes is a phrase.
+    Undone ones too, if `dropped`. Fewer than `limit` if their texts have over MAX_PAGE_CHARACTERS
+    together. The last word also matches as a prefix. Text in double quotes is a phrase.
 
     Raises:
         Invalid: if there are over MAX_SEARCH_WORDS words.
@@ -151,7 +151,7 @@ def _search_timeout(conn: Connection) -> Iterator[None]:
 
 
 def build_fts_query(words: str) -> str:
-    """Return an FTS5 query from typed words: every term is quoted, so that none is an operator."""
+    """Return an FTS5 query from typed words, each quoted so that none is an operator."""
     parts = words.replace("\0", " ").split('"')  # FTS5 stops reading at a NUL
     terms: list[str] = []
     for index, part in enumerate(parts):

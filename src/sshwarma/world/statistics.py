@@ -136,7 +136,10 @@ def read_tool_counts(
 def read_skill_use(
     conn: Connection, room_id: str | None, agent_id: str | None = None
 ) -> tuple[SkillUse, ...]:
-    """Return the skills active in a room or on an agent, by name; every skill for all rooms."""
+    """Return the skills active in a room or on an agent, by name.
+
+    For all rooms, every skill is returned.
+    """
     condition = and_(equipped.c.thing_id == things.c.id, equipped.c.deleted_at.is_(None))
     if room_id is not None:
         condition = and_(condition, equipped.c.context_id.in_([room_id, agent_id or room_id]))

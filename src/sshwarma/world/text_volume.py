@@ -11,7 +11,10 @@ from sshwarma.world.errors import RateLimited
 
 
 class TextVolume:
-    """The bytes that each agent may still store. A whole hour's share may come at once."""
+    """The bytes that each agent may still store.
+
+    A whole hour's share may come at once.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._buckets = KeyedTokenBuckets(MAX_TRACKED_AGENTS, clock)
@@ -32,7 +35,7 @@ class TextVolume:
             )
 
     def charge(self, agent_id: str, size: int, mib_per_hour: int) -> None:
-        """Count `size` bytes that are stored already, such as a tool's result: never refused."""
+        """Count `size` bytes stored already, such as a tool's result; never refused."""
         self._find_bucket(agent_id, mib_per_hour).take(size)
 
     def _find_bucket(self, agent_id: str, mib_per_hour: int) -> TokenBucket:

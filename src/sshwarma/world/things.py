@@ -46,7 +46,10 @@ def describe_kind(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A row of the world tree. `metadata` is the row's JSON; times are Unix milliseconds."""
+    """A row of the world tree.
+
+    `metadata` is the row's JSON; times are Unix milliseconds.
+    """
 
     id: str
     parent_id: str | None
@@ -151,7 +154,7 @@ def _children_query(kinds: tuple[str, ...], *, has_limit: bool) -> Select[Any]:
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
-    """Return the live child with that name; if several kinds share it, data before the others."""
+    """Return the live child with that name; data first if several kinds share it."""
     query = select(things).where(
         things.c.parent_id == parent_id, things.c.name == name, things.c.deleted_at.is_(None)
     )
@@ -333,7 +336,7 @@ def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) ->
 def read_texts(
     conn: Connection, parent_id: str, *, limit: int, max_characters: int
 ) -> tuple[list[Thing], int]:
-    """Return the data and references of a bag by name, and the number of those that did not fit.
+    """Return a bag's data and references by name, and the number that did not fit.
 
     The texts of those returned have at most `max_characters` together. No other text is read.
     """
@@ -367,7 +370,10 @@ def read_deleted_names(conn: Connection, parent_ids: Sequence[str], limit: int) 
 
 
 def dump_metadata(value: dict[str, Any] | None) -> str | None:
-    """Return JSON as it is stored: compact, keys sorted, so that equal values are equal text."""
+    """Return JSON as it is stored: compact, with sorted keys.
+
+    Equal values are equal text.
+    """
     if not value:
         return None
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -17,14 +17,20 @@ _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def model_tool_name(canonical: str) -> str:
-    """`git.branch:create` as `git_branch__create`; a longer one is clipped, with a hash."""
+    """Return the name for models: `git.branch:create` as `git_branch__create`.
+
+    A longer one is clipped, with a hash.
+    """
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
     return _clip_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
 
 
 def mcp_tool_name(canonical: str) -> str:
-    """`git.branch:create` as `git.branch.create`, without spaces; a longer one is clipped too."""
+    """Return the name for MCP: `git.branch:create` as `git.branch.create`.
+
+    It has no spaces; a longer one is clipped too.
+    """
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
     return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
 

@@ -1,4 +1,7 @@
-"""Which agents have no unread private message: known in memory, because every login asks twice."""
+"""Which agents have no unread private message.
+
+Known in memory, because every login asks twice.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def record_usage(
 
 
 def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
-    """Tokens, US dollars, and number of unpriced answers of an agent since a day began (UTC).
+    """Tokens, US dollars and unpriced answers of an agent since a day began (UTC).
 
     The day is written `2026-11-21`. Rows are in order of time, so only later ones are read.
     """

@@ -1,4 +1,4 @@
-"""Lua for the world's authors: a pool of worker processes, the sandbox in them, their protocol.
+"""Lua for the world's authors: a pool of worker processes, sandbox, protocol.
 
 `sshwarma.wrap.host` is for the server. The worker imports this package too, so it imports nothing.
 """

@@ -212,7 +212,7 @@ class ContextComposer:
     async def _read_log(
         self, caller: Caller, room: Room, before: int
     ) -> tuple[Window, str, dict[str, RetentionPolicy]]:
-        """Return the window of a room, the model's notes there, and the policies of its tools."""
+        """Return a room's window, the model's notes there, and its tools' policies."""
         since = self._oldest_questions.get(room.id, "")
 
         def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
@@ -305,13 +305,13 @@ def _join_messages(said: Any) -> str:
 
 
 async def _read_known_room(caller: Caller) -> Room:
-    """Return the caller's room, without exits that the model or who asks it may not know of."""
+    """Return the caller's room, without exits that model or asker may not know of."""
     room = await caller.room()
     return replace(room, exits=await caller.visible_exits(room))
 
 
 async def _list_private_rooms(caller: Caller, room: Room) -> frozenset[str]:
-    """Return the ids of the private rooms among those that the exits of a room lead to."""
+    """Return the ids of private rooms among those that a room's exits lead to."""
     rooms = await caller.world.rooms_by_id()
     ids = {way.to_id for way in room.exits}
     return frozenset(id for id in ids if id not in rooms or rooms[id].mode == "private")
@@ -373,7 +373,7 @@ async def _fit_log_layers(
 
 
 def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
-    """Return the layer of the log, preceded by the summary of the part that did not fit."""
+    """Return the layer of the log, after the summary of the part that did not fit."""
     if fitted.summary:
         line = ContextMessage("user", fitted.summary)
         yield Layer("summary", "epoch", layer.side, lines=(line,))

@@ -135,7 +135,10 @@ class LuaHost:
         return self._read_outcome(kind, payload, log)
 
     async def close(self) -> None:
-        """Kill every worker and wait until all have ended. Running scripts raise LuaWorkerError."""
+        """Kill every worker and wait until all have ended.
+
+        Running scripts raise LuaWorkerError.
+        """
         self._closed = True
         if self._start_task is not None:
             await asyncio.wait({self._start_task})

@@ -107,7 +107,7 @@ class InvalidLayer(Exception):
 
 
 def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Return layers from the most stable to the most volatile, system before conversation.
+    """Return layers from most stable to most volatile, system before conversation.
 
     Equal ones keep their order.
     """
@@ -120,7 +120,10 @@ def sort_layers(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 
 def cut_to_budget(layer: Layer) -> Layer:
-    """Return the layer cut to its own budget, with a mark at the cut. Never within a code point."""
+    """Return the layer cut to its own budget, never within a code point.
+
+    A mark shows the cut.
+    """
     if not layer.budget or layer.tokens <= layer.budget or layer.lines:
         return layer
     character_limit = count_fitting_characters(layer.text, layer.budget)
@@ -134,7 +137,7 @@ def _make_cut_mark(name: str, omitted_count: int) -> str:
 
 
 def fit_layers(layers: Sequence[Layer], tokens: int) -> list[Layer]:
-    """Return layers with at most about `tokens` tokens: the longest are cut, to the same length.
+    """Return layers of at most about `tokens` tokens, the longest cut to one length.
 
     A layer without a budget of its own, such as the question, is never cut.
     """

@@ -52,9 +52,10 @@ _RARE: Final = re.compile(
 
 
 def estimate_tokens(text: str) -> int:
-    """Return an estimate of the tokens of a text, by its characters; rather too many than too few.
+    """Return an estimate of the tokens of a text, by its characters.
 
-    The one estimate of the program, for budgets, reports and usage that no provider counted.
+    It is rather too high than too low. The one estimate of the program, for budgets, reports and
+    usage that no provider counted.
     """
     count = len(_PIECES.findall(text))
     if not text.isascii():
@@ -63,7 +64,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def count_fitting_characters(text: str, tokens: int) -> int:
-    """Return how many characters of a text, from its start, have about `tokens` tokens at most."""
+    """Return how many first characters of a text have at most about `tokens` tokens."""
     if tokens <= 0:
         return 0
     kept = min(len(text), tokens * MAX_CHARACTERS_PER_TOKEN)

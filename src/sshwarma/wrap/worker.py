@@ -1,8 +1,8 @@
-"""The process that runs Lua: frames in on stdin, frames out on stdout, a new state for each run.
+"""The process that runs Lua: frames in on stdin, frames out on stdout.
 
-`WorkerProcess` starts it as an isolated interpreter, with `BOOT_CODE` of `process`. It imports only
-`protocol`, `confine` and constants of `common` from the program, holds no secret, and drops its
-rights before it reads a script.
+It makes a new state for each run. `WorkerProcess` starts it as an isolated interpreter, with
+`BOOT_CODE` of `process`. It imports only `protocol`, `confine` and constants of `common` from the
+program, holds no secret, and drops its rights before it reads a script.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _convert_overflow(value: int) -> float:
 
 
 def receive_frame() -> tuple[bytes, bytes] | None:
-    """Return the next frame's kind and body; None when the server has closed the stream."""
+    """Return the next frame's kind and body; None if the server closed the stream."""
     head = _read_exactly(protocol.HEADER_BYTES)
     if head is None:
         return None
@@ -152,7 +152,7 @@ def _read_exactly(size: int) -> bytes | None:
 
 
 def run_script(state: LuaState, body: bytes) -> tuple[bytes, bytes] | None:
-    """Execute one run; returns its last frame, or None when the server has closed the stream."""
+    """Execute one run; return its last frame, None if the server closed the stream."""
     request = json.loads(body)
     state.prepare_run(request["scripts"], request["entry"], request["snapshot"])
     del request

@@ -1,4 +1,4 @@
-"""Drives a real server as people do: the stock ssh client, under a pty or with pipes."""
+"""Drivers of a real server as people use it: stock ssh, under a pty or by pipes."""
 
 from support.driver.person import Done, Person
 from support.driver.screen import Screen

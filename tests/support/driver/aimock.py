@@ -1,6 +1,7 @@
-"""A mock of every provider, for a server or a backend to ask: @copilotkit/aimock, by others (MIT).
+"""Mock of every provider: @copilotkit/aimock, by others (MIT).
 
-Node and npm come from PyPI, pinned by the lock file with the rest: no system needs to have them.
+A server or a backend asks it. Node and npm come from PyPI, pinned by the lock file with the rest:
+no system needs to have them.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def mocking(fixtures: Sequence[dict[str, Any]]) -> Iterator[Mock]:
 
 
 def installed() -> Path:
-    """The mock's program, installed at the version of the lock file if it is not there yet."""
+    """The mock's program, installed at the lock file's version if it is missing."""
     wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
     version = wanted["node_modules/@copilotkit/aimock"]["version"]
     package = HERE / "node_modules" / "@copilotkit" / "aimock"

@@ -1,4 +1,4 @@
-"""Which verbs a test uses from end to end, and finding that out without running it."""
+"""Which verbs a test uses from end to end, found out without running it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ covers = pytest.mark.covers
 
 
 def covered(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every verb named in a `@covers(...)` under a folder, with the source of that test."""
+    """Verbs named in a `@covers(...)` under a folder, with the source of that test."""
     for file in sorted(folder.rglob("test_*.py")):
         text = file.read_text()
         for node in ast.walk(ast.parse(text)):

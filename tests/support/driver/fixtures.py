@@ -1,4 +1,4 @@
-"""Fixtures: `world`, one server for many tests; `serve`, one of your own; `person`, `room`."""
+"""Fixtures: `world`, a shared server; `serve`, one's own; `person`, `room`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ _TROUBLE = re.compile(r"\[(?:error|critical)\s*\]|Traceback \(most recent")
 
 @contextlib.contextmanager
 def homes() -> Iterator[Callable[[], Path]]:
-    """Directories that are gone afterwards. Not pytest's own: their names grow too long for a
-    Unix socket, and runs side by side clean up each other's."""
+    """Directories that are removed afterwards.
+
+    Not pytest's own: their names grow too long for a Unix socket, and runs side by side clean up
+    each other's.
+    """
     with contextlib.ExitStack() as stack:
 
         def home() -> Path:
@@ -57,7 +60,7 @@ def _shared(home: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def world(shared_server: Server) -> Iterator[Server]:
-    """A running server that other tests use too: make people and rooms of your own in it."""
+    """A running server for many tests: make people and rooms of your own in it."""
     with untroubled(shared_server):
         yield shared_server
 
@@ -81,7 +84,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @contextlib.contextmanager
 def untroubled(server: Server) -> Iterator[None]:
-    """While a test uses a server that others use too: fail the test if the server logs trouble."""
+    """Fail a test that uses a shared server if the server logs trouble meanwhile."""
     before = len(server.log())
     yield
     _no_trouble(server.log()[before:])
@@ -103,7 +106,7 @@ def answering(model: Model) -> Iterator[Server]:
 
 @pytest.fixture
 def person(world: Server) -> Iterator[Callable[..., Person]]:
-    """Make an agent with a key: `person("alice")`; the name gets an ending nobody else has."""
+    """Make an agent with a key: `person("alice")`; its name gets a unique ending."""
     made: list[Person] = []
 
     def make(name: str = "someone", role: str = "member") -> Person:

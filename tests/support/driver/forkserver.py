@@ -32,7 +32,7 @@ AT_FIRST_USE = (
 
 
 class ForkedProcess:
-    """A process that the fork server started, with the part of `subprocess.Popen` that is used."""
+    """A process of the fork server, with the used part of `subprocess.Popen`."""
 
     def __init__(self, pid: int, status: int, stdout: IO[bytes]) -> None:
         self.pid = pid
@@ -113,8 +113,9 @@ class ForkServer:
 
 
 def preload() -> Callable[[list[str]], int]:
-    """Import what a server imports until it is ready, and at the first turn of a model, the first
-    MCP server and the first MCP client; return the command.
+    """Import what servers import until ready and at first uses; return the command.
+
+    First uses are the first turn of a model, the first MCP server and the first MCP client.
 
     The command line imports a subcommand's modules when it runs: importing the command alone leaves
     them to each child. Tests of loading at the first use have processes of their own.
@@ -129,7 +130,7 @@ def preload() -> Callable[[list[str]], int]:
 
 
 def _serve(link: socket.socket) -> None:
-    """Fork for each request, and report each end on the pipe that came with the request."""
+    """Fork for each request; report each end on the pipe that came with it."""
     import gc
     import random
 

@@ -1,4 +1,4 @@
-"""An MCP server that wants a sign-in, in a process of its own, and a browser to sign in with."""
+"""An MCP server that needs a sign-in, in a process, and a browser to sign in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers by others, installed from npm and PyPI at the versions of their lock files."""
+"""Servers by others, installed from npm and PyPI at their lock files' versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 50
 
 @cache
 def from_npm(package: str) -> str:
-    """The program of a package of @modelcontextprotocol, which is installed if it is not there."""
+    """The program of a package of @modelcontextprotocol, installed if missing."""
     wanted = json.loads((HERE / "package-lock.json").read_text())["packages"]
     version = wanted[f"node_modules/@modelcontextprotocol/{package}"]["version"]
     manifest = SCOPE / package / "package.json"
@@ -36,8 +36,11 @@ def from_npm(package: str) -> str:
 
 @cache
 def from_pypi(module: str) -> tuple[str, ...]:
-    """The command of a Python server. It runs with the SDK that we have, beside what is pinned in
-    servers.txt and installed where the environment does not see it."""
+    """The command of a Python server.
+
+    It runs with the SDK that we have, beside what is pinned in servers.txt and installed where the
+    environment does not see it.
+    """
     pinned = (HERE / "servers.txt").read_text()
     mark = WHEELS / "servers.txt"
     if not mark.exists() or mark.read_text() != pinned:

@@ -1,4 +1,4 @@
-"""A model on the wire that says what a test tells it to: OpenAI's chat completions, streamed."""
+"""A model on the wire that says what a test sets: OpenAI's chat API, streamed."""
 
 from __future__ import annotations
 

@@ -94,8 +94,11 @@ class Person:
         *options: str,
         env: Mapping[str, str] | None = None,
     ) -> Done:
-        """One command without a terminal. Without `options` or `env` the login is shared with the
-        commands before, as ControlMaster does; `command` is one line for the other end."""
+        """Run one command without a terminal.
+
+        Without `options` or `env` the login is shared with the commands before, as ControlMaster
+        does; `command` is one line for the other end.
+        """
         options += tuple(f"-oSetEnv={name}={value}" for name, value in (env or {}).items())
         given = stdin.encode() if isinstance(stdin, str) else stdin
         if not options:
@@ -142,8 +145,10 @@ class Person:
         room: str | None = None,
         via: int | None = None,
     ) -> Screen:
-        """Log in at a terminal, wait for the prompt, and go to a room if one is named. `via` is
-        another port to go through."""
+        """Log in at a terminal, wait for the prompt, and go to a room if one is named.
+
+        `via` is another port to go through.
+        """
         options += tuple(f"-oSetEnv={name}={value}" for name, value in (env or {}).items())
         if via is not None:
             options += ("-p", str(via))

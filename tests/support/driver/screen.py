@@ -35,7 +35,7 @@ KEYS = {
 
 
 class ClusterScreen(ResizableScreen):
-    """pyte's screen, taught to draw a grapheme cluster into one place, as terminals of today do."""
+    """pyte's screen with each grapheme cluster in one place, as in today's terminals."""
 
     def __init__(self, columns: int, rows: int) -> None:
         super().__init__(columns, rows, history=20_000, ratio=0.5)
@@ -60,7 +60,7 @@ class ClusterScreen(ResizableScreen):
 
 
 class Screen:
-    """One login at a terminal. Nothing here sleeps: every wait is for something, and bounded."""
+    """One login at a terminal; every wait is for something, bounded, never a sleep."""
 
     def __init__(
         self, words: Sequence[str], columns: int, rows: int, *, env: Mapping[str, str]
@@ -285,7 +285,7 @@ class Screen:
         return "".join(row[x].data for x in range(self.pyte_screen.columns)).rstrip()
 
     def _read(self, seconds: float) -> bool:
-        """Take in what has come, waiting for it at most so long. Whether there was something."""
+        """Take in what has come, after a bounded wait; return whether there was any."""
         with self._came:
             self._take()
             if not self._unread and seconds > 0:

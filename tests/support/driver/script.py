@@ -1,4 +1,4 @@
-"""Models that say what a test has told them to, reply by reply, when the test lets them."""
+"""Models that say what a test sets, reply by reply, when the test lets them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Script:
         self.model = Model(self._answer)
 
     def will(self, name: str, *reply: str | Event | list[Call]) -> None:
-        """A model's next reply: texts are sent one by one, an Event is waited for, and a list of
-        tool calls, by their names, is sent as such."""
+        """Set a model's next reply.
+
+        Texts are sent one by one, an Event is waited for, and a list of tool calls, by their names,
+        is sent as such.
+        """
         self._replies[name].put(reply)
 
     @property

@@ -33,8 +33,11 @@ def _fork_server() -> ForkServer:
 
 
 class Server:
-    """`sshwarma serve`. Starts at once; `settings` are names of Settings fields, nested with a
-    double underscore, as in its environment variables; `environ` are other variables."""
+    """`sshwarma serve`, which starts at once.
+
+    `settings` are names of Settings fields, nested with a double underscore, as in its environment
+    variables; `environ` are other variables.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class Server:
         return status
 
     def operate(self, op: str, **args: Any) -> Any:
-        """An operation of the command line, over the control socket that the command line uses."""
+        """Run an operation of the command line over the control socket, as it does."""
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(STOP_SECONDS)
             link.connect(str(self.data_dir / "control.sock"))

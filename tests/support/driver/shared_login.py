@@ -1,4 +1,4 @@
-"""Runs commands over a login that an ssh client shares: OpenSSH's own multiplexing protocol.
+"""Runs commands over a shared ssh login, by OpenSSH's multiplexing protocol.
 
 `ssh -o ControlPath=...` is a process for each command, which asks the client that is logged in to
 do the work. This asks that client itself, in a tenth of the time; what goes to the server is the
@@ -31,7 +31,7 @@ class LoginNotShared(Exception):
 def run_shared(
     control: Path, command: bytes, stdin: bytes, seconds: float
 ) -> tuple[int, bytes, bytes]:
-    """Run a command over the login of a control socket; its status, output and errors.
+    """Run a command over a control socket's login; return status, output and errors.
 
     Raises:
         LoginNotShared: if nothing was run.
@@ -82,7 +82,7 @@ def _session_request(command: bytes) -> bytes:
 def _exchange(
     ours: list[int], stdin: bytes, deadline: float, open_ends: set[int]
 ) -> dict[int, bytes]:
-    """Write the input and read both outputs, until the other side has closed all three."""
+    """Write the input and read both outputs, until the other side closed all three."""
     output = {ours[1]: b"", ours[2]: b""}
     left = memoryview(stdin)
     os.set_blocking(ours[0], False)

@@ -1,4 +1,4 @@
-"""One person's terminal over asyncssh, where dozens of stock clients would be too many."""
+"""One person's terminal over asyncssh, where stock clients would be too many."""
 
 from __future__ import annotations
 

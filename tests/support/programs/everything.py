@@ -1,6 +1,8 @@
-"""The world's MCP server with the tools, resources and prompts that the conformance suite asks for
-by name. It is the server's own code: these are added to what the world lists, and nobody needs a
-token. Run as a program: it prints its address and serves until its standard input ends.
+"""The world's MCP server with all that the conformance suite asks for by name.
+
+The suite asks for tools, resources and prompts. It is the server's own code: these are added to
+what the world lists, and nobody needs a token. Run as a program: it prints its address and serves
+until its standard input ends.
 
 Longer than 400 lines, because the suite asks one server for all of them.
 """
@@ -132,7 +134,7 @@ def seal(step: str) -> str:
 
 
 def unseal(state: str | None) -> str:
-    """The step a state stands for. A state that was touched is an error of the protocol."""
+    """The step a state stands for; a changed state is an error of the protocol."""
     step, _, _ = (state or "").rpartition(".")
     if state is not None and hmac.compare_digest(seal(step), state):
         return step
@@ -160,7 +162,7 @@ def answered(given: dict[str, Any], key: str) -> dict[str, Any] | None:
 
 
 class Tests:
-    """The tools by name. Each takes the request's context, its parameters, and the server."""
+    """The tools by name; each takes the request's context, parameters and server."""
 
     def __init__(self, protocol: Everything) -> None:
         self._protocol = protocol

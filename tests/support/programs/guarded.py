@@ -1,5 +1,6 @@
-"""An MCP server that lets in who has signed in, and the authorization server for that, both made
-with the SDK: `guarded.py PORT [TOKEN_SECONDS]`. A browser that opens its page is alice, unasked.
+"""An MCP server that needs a sign-in, with its authorization server, by the SDK.
+
+`guarded.py PORT [TOKEN_SECONDS]` runs both. A browser that opens its page is alice, unasked.
 
     POST /control/expire     every access token is over
     POST /control/revoke     every token is
@@ -180,7 +181,7 @@ async def control(request: Request) -> Response:
 
 
 class Troubled:
-    """The application, with a token endpoint that does not work while it is in trouble."""
+    """The application, with a token endpoint that fails while in trouble."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

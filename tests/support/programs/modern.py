@@ -1,4 +1,7 @@
-"""A server of the newer protocol, made with the SDK: `modern.py stdio` or `modern.py PORT`."""
+"""A server of the newer protocol, made with the SDK, over stdio or HTTP.
+
+It runs as `modern.py stdio` or `modern.py PORT`.
+"""
 
 from __future__ import annotations
 

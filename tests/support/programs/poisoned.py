@@ -1,5 +1,6 @@
-"""A server that means harm, or was written badly: JSON-RPC over stdio by hand, so that it can break
-whatever it likes. Run as a program: `poisoned.py [option ...]`.
+"""A malicious or badly written server: JSON-RPC over stdio, written by hand.
+
+So it can break whatever it likes. Run as a program: `poisoned.py [option ...]`.
 
 Options: `modern` answers server/discover; `dies-at-probe` ends when asked for it; `many=N` lists N
 tools; `odd` lists tools that are wrong in every way; `rug` changes what it said of itself at the

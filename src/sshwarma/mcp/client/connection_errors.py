@@ -26,7 +26,7 @@ An error of any other module is a bug and is logged.
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Return the first error of a group that is not a cancellation; other errors as they are."""
+    """Return a group's first error that is no cancellation; other errors as they are."""
     while isinstance(error, BaseExceptionGroup):
         inner = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
         error = (inner or list(error.exceptions))[0]
@@ -59,7 +59,7 @@ def call_refused_error(name: str, needs: KeyRequired) -> Unavailable:
 
 
 def describe_connection_error(error: BaseException, settings: McpSettings) -> str:
-    """Return the reason why a connection failed, at most MAX_REASON_CHARACTERS of one line."""
+    """Return why a connection failed, one line of MAX_REASON_CHARACTERS at most."""
     if isinstance(error, TimeoutError):
         return f"connecting timed out after {settings.start_seconds:g} s"
     reason = strip_invisible(str(error)).partition("\n")[0].rstrip(".")

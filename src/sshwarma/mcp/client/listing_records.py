@@ -69,7 +69,7 @@ def publish_listing(
 def _choose_tools(
     conn: Connection, server: Thing, listing: ToolListing
 ) -> tuple[dict[str, SanitizedTool], list[tuple[str, str]]]:
-    """Return the accepted tools by thing id, and the refused ones by name with the reason."""
+    """Return accepted tools by thing id, and refused ones by name with the reason."""
     refusals = list(listing.refused)
     tools: dict[str, SanitizedTool] = {}
     used_names = _taken_names(conn, server, listing)
@@ -83,7 +83,7 @@ def _choose_tools(
 
 @dataclass(frozen=True, slots=True)
 class _ToolChanges:
-    """Columns of the new and of the changed tools of a listing, and the names to report."""
+    """Columns of new and of changed tools of a listing, and the names to report."""
 
     created: list[dict[str, Any]] = field(default_factory=list)
     changed: list[dict[str, Any]] = field(default_factory=list)

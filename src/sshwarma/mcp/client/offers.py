@@ -1,4 +1,4 @@
-"""Servers that people offer over an ssh channel (`ssh host offer`), for as long as it is open."""
+"""Servers that people offer (`ssh host offer`) while their channel is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a lost server is tried again: backoff, and a check whether its port is open."""
+"""Reconnection to a lost server: backoff, and a check whether its port is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Description and keywords of a server, from its own instructions and the texts of its tools."""
+"""Description and keywords of a server, from its instructions and tool texts."""
 
 from __future__ import annotations
 

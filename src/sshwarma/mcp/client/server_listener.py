@@ -1,4 +1,4 @@
-"""Effects of the events of a server: its records change, people are asked and notified."""
+"""Effects of a server's events: records change, people are asked and notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The running servers: one supervisor for each enabled server, and the SDK that they dial with."""
+"""Running servers: a supervisor for each enabled one, and the SDK they dial with."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ServerPool:
 
 
 async def load_dial() -> SdkDial:
-    """Import the SDK in a thread, because this takes seconds, and return its dial function."""
+    """Import the SDK in a thread, which takes seconds; return its dial function."""
     return await asyncio.get_running_loop().run_in_executor(None, _import_dial)
 
 

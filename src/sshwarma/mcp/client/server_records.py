@@ -1,4 +1,4 @@
-"""Records of MCP servers as things of the world: added, offered, restored and removed.
+"""Records of MCP servers as things: added, offered, restored and removed.
 
 `listing_records` stores their tools, `tool_approval` decides which text of a tool is in use.
 """
@@ -75,7 +75,7 @@ def is_from_settings(server: Thing) -> bool:
 
 
 def is_offered(server: Thing) -> bool:
-    """Return whether a person offers a server over ssh, for as long as the channel is open."""
+    """Return whether a person offers the server over ssh, while a channel is open."""
     return server.metadata.get(_ORIGIN_KEY) == OFFERED_ORIGIN
 
 

@@ -1,4 +1,4 @@
-"""States of a server's connection, and the intervals and timeouts that move it between them.
+"""States of a server's connection, and the intervals and timeouts between them.
 
 new -> connecting -> up <-> degraded
            ^           |

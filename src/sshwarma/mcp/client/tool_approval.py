@@ -1,4 +1,4 @@
-"""Approval of tools: a new or changed tool waits until a person has read its text.
+"""Approval of tools: a new or changed one waits until a person read its text.
 
 A waiting tool keeps its approved text; the current one is stored under `pending` in its metadata.
 """
@@ -91,7 +91,7 @@ def approve_tools(
 def merge_tool(
     known: Thing | None, tool: SanitizedTool, *, approve: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return a listed tool's description and metadata, its new text in use or pending.
+    """Return a listed tool's description and metadata, new text in use or pending.
 
     Args:
         known: The stored tool, or None for a new one.

@@ -1,4 +1,4 @@
-"""Tool results as results of the protocol: text, structured content, attachments, refusals."""
+"""Tool results in the protocol: text, structured content, attachments, refusals."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from sshwarma.world.attachments import Attachment
 
 
 def make_refusal(text: str) -> CallToolResult:
-    """Return the error result of a call that was refused; control characters are shown."""
+    """Return the error result of a refused call; control characters are shown."""
     return CallToolResult(content=[TextContent(text=escape_lines(text))], is_error=True)
 
 
 def to_call_result(result: ToolResult) -> CallToolResult:
-    """Convert the result of a tool; structured content must be an object, and no error has it."""
+    """Convert the result of a tool to one of the protocol.
+
+    Structured content must be an object; an error has none.
+    """
     structured = result.structured if isinstance(result.structured, dict) else None
     return CallToolResult(
         content=[TextContent(text=result.text), *map(_to_content_block, result.attachments)],

@@ -1,4 +1,4 @@
-"""All MCP methods of the world, registered with one `Server` of the SDK for both eras.
+"""All MCP methods of the world, registered with one SDK `Server` for both eras.
 
 The modules named `*_methods` carry them out. Each request carries its connection, from the endpoint
 over HTTP or from the channel over ssh.
@@ -105,7 +105,7 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
         await self._notifier.stop()
 
     async def _open_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Open a session at `initialize`, even if the client never confirms it (middleware)."""
+        """Open a session at `initialize`, even one never confirmed (middleware)."""
         result = await call_next(ctx)
         if ctx.method == "initialize":
             await with_mcp_errors(self._sessions.get(ctx))
@@ -114,7 +114,7 @@ class McpHandlers(ToolMethods, ResourceMethods, PromptMethods, SubscriptionMetho
 
 
 async def _note_request_id(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-    """Tell the connection of an HTTP request which id an error must answer (middleware)."""
+    """Note on an HTTP connection which request id an error answers (middleware)."""
     if ctx.request is not None:
         mcp_connection_of(ctx).request_id = ctx.request_id
     _note_program(ctx)
@@ -122,7 +122,7 @@ async def _note_request_id(ctx: RequestContext, call_next: CallNext) -> HandlerR
 
 
 def _note_program(ctx: RequestContext) -> None:
-    """Record the name that the client of a request gives itself, for those who see its agent."""
+    """Record the name a client gives itself, for those who see its agent."""
     params = ctx.session.client_params
     client = mcp_connection_of(ctx).client
     if params is not None and client.link is not None:

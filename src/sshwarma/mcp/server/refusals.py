@@ -1,4 +1,4 @@
-"""Refusals over HTTP, as JSON-RPC errors of one sentence; does not import the SDK."""
+"""Refusals over HTTP as JSON-RPC errors of one sentence, without the SDK."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_error(request_id: str | int | None, code: int, text: str) -> bytes:
 async def send_refusal(
     send: Send, status: int, text: str, retry_after_seconds: int = int(RATE_WINDOW_SECONDS)
 ) -> None:
-    """Send a response with that status and one sentence; 429 and 503 say when to retry."""
+    """Send a refusal: a status and one sentence; 429 and 503 say when to retry."""
     body = make_error(None, REFUSED_CODE, text)
     headers: list[tuple[bytes, bytes]] = [
         (b"content-type", b"application/json"),

@@ -1,4 +1,4 @@
-"""The connection and caller of an MCP request, and refusals as errors of the protocol."""
+"""Connection and caller of an MCP request, and refusals as protocol errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def caller_of(ctx: RequestContext) -> Caller:
 def to_mcp_error(
     refused: WorldError, code: int = INVALID_PARAMS, data: dict[str, Any] | None = None
 ) -> MCPError:
-    """Return the error of the protocol for a refusal, with the same text; controls are shown."""
+    """Return a refusal as a protocol error of the same text; controls are shown."""
     return MCPError(code, escape_lines(refused.text_for(MCP_CLIENT)), data)
 
 

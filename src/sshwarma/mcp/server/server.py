@@ -1,4 +1,4 @@
-"""MCP server as the rest of the program uses it; loads the SDK when the first client comes.
+"""MCP server as other packages use it; loads the SDK when a first client comes.
 
 The SDK takes a second to import and 20 MiB, which a server without MCP clients never spends. A
 thread imports it; requests wait meanwhile. This module does not import it.

@@ -1,4 +1,4 @@
-"""The sessions of each agent over HTTP, of which the least recently used makes room for a new one.
+"""HTTP sessions of each agent; the least recently used makes room for a new one.
 
 Only sessions of the older protocol: a client that ends without closing its session leaves it open
 until it has been idle for MCP_SESSION_IDLE_SECONDS.
@@ -18,7 +18,7 @@ HandleRequest = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class SessionTable:
-    """The ids of open sessions by agent, least recently used first, with the user of each."""
+    """Ids of open sessions by agent, least recently used first, each with its user."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, OrderedDict[bytes, AuthenticatedUser]] = {}

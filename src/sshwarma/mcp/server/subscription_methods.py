@@ -1,4 +1,4 @@
-"""The methods that subscribe a client to changes of lists and resources, in both eras."""
+"""Methods that subscribe clients to changed lists and resources, in both eras."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from sshwarma.world.errors import WorldError
 
 
 class SubscriptionMethods:
-    """Subscribes clients to changes: a session of the older protocol, or a stream of the newer."""
+    """Subscribes to changes: sessions of the older protocol, streams of the newer."""
 
     def __init__(self, notifier: ChangeNotifier, sessions: LegacySessions) -> None:
         self._notifier = notifier
@@ -55,7 +55,7 @@ class SubscriptionMethods:
         await self._sessions.get(ctx)
 
     async def notify_own_changes(self, ctx: RequestContext, before: object) -> None:
-        """Notify an agent's clients if its tools have changed, before the result of its call.
+        """Notify an agent's clients of changed tools before the result of its call.
 
         `before` is the signature of its tool list when the call began.
 

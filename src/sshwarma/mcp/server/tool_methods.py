@@ -79,7 +79,7 @@ class ToolMethods:
     async def call_tool(
         self, ctx: RequestContext, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. A refusal or failure is an error result, not an error of the protocol.
+        """Call a tool; a refusal or failure is an error result, not a protocol error.
 
         Raises:
             MCPError: if the access of the request ended.

@@ -70,7 +70,7 @@ class SshContext:
         self.pictures = PictureFeed(self.world, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
-        """Queue a typed line for its agent's input history, unless it seems to hold a secret.
+        """Queue a typed line for its agent's history, unless it seems to hold a secret.
 
         Lines of all agents are stored together after INPUT_HISTORY_DELAY_SECONDS.
         """
@@ -193,6 +193,6 @@ def decode_text(data: bytes | bytearray, subject: str) -> str:
 
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:
-    """Encode a block for a pipe: plain, escaped, with a final newline unless it is empty."""
+    """Encode a block for a pipe: plain, escaped, ended by a newline unless empty."""
     text = render_plain(drawn, utf8=utf8)
     return (text.replace("\n", newline) + newline).encode() if text else b""

@@ -1,4 +1,4 @@
-"""The flags of a command over ssh that no verb has: `--json`, `--stdin`, `--room NAME`."""
+"""Flags that only commands over ssh have: `--json`, `--stdin`, `--room NAME`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def remove_door_flags(command: str) -> str:
 
 
 def find_text_start(command: str, verb: Verb, verb_words: int) -> int:
-    """Return the index of `= TEXT` in a command, after the words and the flags before it."""
+    """Return the index of `= TEXT` in a command, past the words and flags before it."""
     words_left = verb_words + len(verb.positional) - 1
     is_value = False
     for word in _WORD.finditer(command):
@@ -44,7 +44,7 @@ def find_text_start(command: str, verb: Verb, verb_words: int) -> int:
 
 
 def find_text(command: str) -> tuple[int, int]:
-    """Return the span of a command between the flags after its verb and those at its end.
+    """Return the span of a command between the flags after its verb and at its end.
 
     One pass over the words: a command may consist of thousands of flags.
     """

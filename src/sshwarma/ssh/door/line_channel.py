@@ -1,4 +1,4 @@
-"""A channel as lines of text in both directions, and the type of services that use one.
+"""A channel as lines of text both ways, and the type of services that use one.
 
 A line-based service, such as JSON-RPC, gets a `LineChannel` and reads and writes at its own pace.
 The ssh window holds back a peer that sends too fast; a writer waits while the peer does not read.
@@ -72,7 +72,7 @@ class LineChannel:
             await self._came.wait()
 
     async def write(self, data: bytes) -> None:
-        """Write bytes without interleaving other writers; return when all are sent or buffered.
+        """Write bytes without interleaving other writers; wait until sent or buffered.
 
         Raises:
             ConnectionError: if the channel is closed.

@@ -1,4 +1,4 @@
-"""Offering an MCP server over ssh: `ssh host offer NAME`, with the server at the client's end.
+"""`ssh host offer NAME`: offers an MCP server that runs at the client's end.
 
 Its tools are in one room while the channel is open. The caller needs the `build` right there.
 """
@@ -18,7 +18,7 @@ OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 async def serve_offer(
     context: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
 ) -> None:
-    """Offer the tools of the MCP server behind `lines` in a room until the channel ends.
+    """Offer tools of the MCP server behind `lines` in a room until the channel ends.
 
     Raises:
         WorldError: if the arguments are wrong, the caller lacks the right, or the peer is no

@@ -23,7 +23,7 @@ from sshwarma.world.invites import InvalidInviteCode
 
 
 class RegistrationShellHandler(TaskHandler):
-    """The handler of a newcomer's shell: it asks for a name and, in `invite` mode, an invite code.
+    """Shell handler of a newcomer: asks for a name and, in `invite` mode, a code.
 
     After registration the agent's own shell takes over the channel.
 

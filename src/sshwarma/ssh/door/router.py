@@ -92,7 +92,7 @@ class SessionRouter(HandlerFactory):
         return ServiceHandler(self._context, agent_id, channel, service, waits=True)
 
     def _identify(self, link: ClientLink) -> object:
-        """Return the identity of a connection; a newcomer may have registered since its login."""
+        """Return a connection's identity; a newcomer may have registered since login."""
         identity = link.identity
         if isinstance(identity, UnregisteredUser):
             agent = self._context.world.agents.find_by_key(identity.peer.fingerprint)
@@ -133,7 +133,7 @@ class SessionRouter(HandlerFactory):
 
 
 def _parse_batch(command: str) -> bool | None:
-    """Return whether `batch [--keep-going]` goes on after a failure; None if it is not a batch.
+    """Return whether `batch` has `--keep-going`; None if the command is no batch.
 
     Raises:
         Rejected: if it has other words.

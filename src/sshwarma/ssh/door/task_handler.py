@@ -12,7 +12,7 @@ from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler
 
 
 class TaskHandler(ChannelHandler):
-    """A handler whose work is one task; an interrupt or the end of the channel cancels it.
+    """A handler whose work is one task; an interrupt or the channel's end cancels it.
 
     It ignores input and the size of the terminal, and writes whenever it has output: the channel
     buffers up to its limit. Subclasses override what they need.

@@ -1,4 +1,4 @@
-"""The display options of a terminal, from its person's settings and its client's environment."""
+"""Display options of a terminal, from settings and the client's environment."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The ssh transport over asyncssh, fast and bounded; reaches the world only by `interfaces`."""
+"""Fast, bounded ssh transport over asyncssh; meets the world in `interfaces`."""

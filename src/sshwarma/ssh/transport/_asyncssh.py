@@ -168,7 +168,7 @@ class AsyncsshConnection(SSHServerConnection):
         super().send_packet(pkttype, *args, handler=handler)
 
     def _may_seal(self) -> bool:
-        """Return whether the fast path is open: logged in, no key exchange running or due."""
+        """Return whether the fast path is open: logged in, no key exchange begun or due."""
         return (
             self._kex_complete
             and self._auth_complete
@@ -207,7 +207,7 @@ class AsyncsshConnection(SSHServerConnection):
             self._replies.append(data)
 
     def flush_replies(self) -> None:
-        """Write what answers the input being processed. Call it before the transport is closed."""
+        """Write the replies to the current input; call it before closing the transport."""
         if self._replies:
             super()._send(b"".join(self._replies))
             self._replies.clear()
@@ -305,7 +305,7 @@ class AsyncsshConnection(SSHServerConnection):
 
 
 class AsyncsshChannel(SSHServerChannel[bytes]):
-    """A session channel: bytes in, bytes out, no line editor, and a bounded send buffer."""
+    """A session channel: bytes in and out, no line editor, a bounded send buffer."""
 
     _conn: AsyncsshConnection
     _head = b""

@@ -1,4 +1,4 @@
-"""A session channel that handlers write to: fast, bounded, and closed to most requests.
+"""A session channel for handlers: fast, bounded, and closed to most requests.
 
 A write that fits the peer's window is sealed and sent at once. A peer may stop reading at any
 moment: unsent data stays in the channel's buffer, never in asyncio's or asyncssh's. Its limits

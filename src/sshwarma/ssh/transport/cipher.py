@@ -17,7 +17,7 @@ CTR_CIPHERS = ("aes256-ctr", "aes128-ctr")
 
 
 class CachedGCM(GCMEncryption):
-    """AES-GCM as in asyncssh, with the cipher made once: 4 us per packet instead of 9."""
+    """AES-GCM of asyncssh, with the cipher made once: 4 us per packet instead of 9."""
 
     def __init__(self, cipher: GCMCipher, key: bytes, nonce: bytes) -> None:
         """Replace `cipher`, which has this key and first nonce."""

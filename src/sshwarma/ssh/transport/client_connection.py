@@ -1,4 +1,4 @@
-"""A client's connection from accept to close: authentication, admission and channels.
+"""Client connection from accept to close: authentication, admission, channels.
 
 A public key is the only way to log in. The identity is bound in one place, to the key that signed.
 """
@@ -216,7 +216,7 @@ class ClientConnection(ConnectionOwner):
     # Channels
 
     def session_requested(self) -> Any:
-        """Open a channel; its session waits until the authenticator has admitted the peer.
+        """Open a channel, whose session waits until the peer is admitted.
 
         Raises:
             asyncssh.ChannelOpenError: if too many channels are open.

@@ -130,7 +130,7 @@ class LeanConnection(AsyncsshConnection):
     # Ending
 
     def close_gracefully(self, reason: str) -> None:
-        """End the connection after sending buffered data and a reason that the person sees.
+        """Send buffered data and a reason that the person sees, then end the connection.
 
         A client that receives MSG_DISCONNECT drops output it has not shown yet. So the reason goes
         to each channel's standard error, and the client gets `farewell_seconds` to hang up itself.

@@ -1,4 +1,4 @@
-"""The requests a connection accepts: deny by default, and trust a key only after it has signed.
+"""Guard of requests: deny by default, trust a key only after it has signed.
 
 Sessions are the only channels. A request that is not allowed here is refused; the connection
 stays open.
@@ -31,7 +31,7 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
 
     @abstractmethod
     def auth_requested(self) -> None:
-        """Handle an authentication request, perhaps with a new name: earlier proof is void.
+        """Handle an authentication request; the proof of earlier ones becomes void.
 
         Raises:
             asyncssh.DisconnectError: if there were too many.
@@ -69,7 +69,7 @@ class GuardedConnection(LeanConnection):
         super().data_received(data, datatype)
 
     async def reload_config(self) -> None:
-        """Do nothing: no option depends on the user name; asyncssh's takes a thread and 1 ms."""
+        """Do nothing: no option depends on the user; asyncssh's takes a thread and 1 ms."""
 
     def on_auth_request(self) -> None:
         """Discard the proof of an earlier request before processing a new one."""

@@ -54,7 +54,7 @@ class Authenticator(Protocol):
         """
 
     async def enter(self, peer: Peer) -> object:
-        """Admit an authenticated peer and return the identity kept as `ClientLink.identity`.
+        """Admit an authenticated peer; return its identity, for `ClientLink.identity`.
 
         Called exactly once per connection, after authentication is complete, with the key that
         signed. No channel begins before it returns. Cancelled after
@@ -164,10 +164,13 @@ class ChannelHandler(Protocol):
         """Stop writing: the send buffer is above its high-water mark. Skip output."""
 
     def resume(self) -> None:
-        """Write again: the buffer is at its low-water mark. Follows a `pause` or a `closed`."""
+        """Write again: the buffer is at its low-water mark.
+
+        It follows a `pause` or a `closed`.
+        """
 
     def closed(self, error: Exception | None) -> None:
-        """Handle the end of the channel: exactly once, last; `error` is None when orderly."""
+        """Handle the channel's end: exactly once, last; `error` is None if orderly."""
 
 
 class HandlerFactory(Protocol):
@@ -188,7 +191,8 @@ class HandlerFactory(Protocol):
         """
 
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
-        """Make the handler of `ssh -s host name`, or None to refuse; the connection stays open.
+        """Make the handler of `ssh -s host name`, or None to refuse.
 
-        Unlike the other two this is called before the client gets its reply: write nothing yet.
+        After a refusal the connection stays open. Unlike the other two this is called before the
+        client gets its reply: write nothing yet.
         """

@@ -1,4 +1,4 @@
-"""Public keys of people: the accepted kinds, and parsing of lines that operators add."""
+"""Public keys of people: accepted kinds, and parsing of lines operators add."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UnusableKey(Exception):
 
 
 def parse_public_key(text: str) -> tuple[str, str, str]:
-    """Parse one public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
+    """Parse a public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
 
     The key returned is in OpenSSH format without options or comment. Blank lines and lines that
     start with `#` are skipped.

@@ -1,4 +1,4 @@
-"""The ssh server: listens, refuses connections over the limits, and counts the others.
+"""The ssh server: listens, refuses connections over limits, counts the others.
 
 guard.py, client_connection.py and session.py decide what a connection may do.
 """

@@ -1,1 +1,4 @@
-"""Modules that import the SDK of MCP; the others import them inside functions, in a thread."""
+"""Modules that import the SDK of MCP.
+
+Other modules import these inside functions, in a thread.
+"""

@@ -109,7 +109,7 @@ class BearerAuth(httpx2.Auth):
         )
 
     def raise_refusal(self, cause: Exception) -> None:
-        """Raise if missing or rejected credentials, or an outage, explain a failed request.
+        """Raise if credentials (missing, rejected) or an outage explain a failed request.
 
         Raises:
             KeyRequired, SignInRequired: if the server rejected the credentials.

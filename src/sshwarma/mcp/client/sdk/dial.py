@@ -1,4 +1,4 @@
-"""Connecting to a server with the SDK: transports, negotiation, and why a connection fails.
+"""Connecting to a server with the SDK: transports, negotiation, failures.
 
 Importing this module takes two seconds; the hub does so in a thread, before the first connection.
 
@@ -74,7 +74,10 @@ class _Transport:
 
 
 class _EndListener:
-    """Receives the reason when a server ends; before the greeting, it explains a failed connect."""
+    """Receives the reason when a server ends.
+
+    Before the greeting, that reason explains why connecting failed.
+    """
 
     def __init__(self, callbacks: LinkCallbacks) -> None:
         self._callbacks = callbacks
@@ -215,7 +218,7 @@ async def _open_transport(
 async def _open_http_transport(
     stack: AsyncExitStack, request: _DialRequest, url: str, end: _EndListener
 ) -> _Transport:
-    """Return the transport of a server with a URL; enter its HTTP client on the stack."""
+    """Return the transport of a server with a URL; enter its client on the stack."""
     settings, credentials = request.settings, request.credentials
     check_url(url)
     loop = asyncio.get_running_loop()

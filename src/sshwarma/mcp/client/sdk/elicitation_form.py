@@ -1,6 +1,6 @@
-"""Forms and pages that a server asks a person for during a call, converted from the SDK's types.
+"""Forms and pages that a server asks people for, converted from the SDK's types.
 
-`elicitation` asks the person.
+A server asks during a call. `elicitation` asks the person.
 """
 
 from __future__ import annotations

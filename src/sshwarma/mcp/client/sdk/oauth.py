@@ -98,7 +98,7 @@ async def sign_in(
 
 
 def _explain_no_registration(provider: UserOAuthProvider, error: Exception) -> tuple[str, Hint]:
-    """Return the reason and the hint for a server without dynamic client registration."""
+    """Return reason and hint for a server without dynamic client registration."""
     metadata = provider.context.oauth_metadata
     if not isinstance(error, OAuthRegistrationError):
         return "", ""
