@@ -31,7 +31,7 @@ Finder = Callable[[str, Sequence[IndexedNamespace]], Awaitable[list[str]]]
 
 
 def described(text: str) -> dict[str, dict[str, Any]]:
-    """Parse argument schemas by name, from lines such as `limit: integer 1..100 — How many`."""
+    """Parse argument schemas from lines such as `limit: integer 1..100 — How many`."""
     made: dict[str, dict[str, Any]] = {}
     for line in text.strip().splitlines():
         name, _, rest = line.partition(": ")
@@ -103,8 +103,20 @@ def load_servers() -> tuple[list[IndexedNamespace], Wishes]:
     return spaces, asked
 
 
+def load_everyday() -> list[Group]:
+    """Load the queries of held_out_3.txt, for namespaces and for MCP servers."""
+    asked = wishes("held_out_3")
+    servers, _ = load_servers()
+    own = [pair for pair in asked if not pair[0].startswith("mcp:")]
+    others = [(right[4:], query) for right, query in asked if right.startswith("mcp:")]
+    return [
+        Group("held_out_3, namespaces", load()[0], own),
+        Group("held_out_3, MCP servers", servers, others),
+    ]
+
+
 def has_keyword(query: str, space: IndexedNamespace) -> bool:
-    """Return whether the query has a keyword of the namespace; its name does not count."""
+    """Return whether a query has a keyword of the namespace, its name not counted."""
     alone = IndexedNamespace("-", "-", "", space.keywords)
     return bool(match_keywords(extract_words(query), [alone]))
 
@@ -119,7 +131,7 @@ class Group:
 
 
 def load_groups(split: str) -> list[Group]:
-    """Load the queries of a split: all, and those without a keyword of their namespace.
+    """Load the queries of a split: all, and those without a namespace keyword.
 
     In the third group, no namespace has keywords.
     """
@@ -143,7 +155,7 @@ def find_with(search: NamespaceSearch) -> Finder:
 
 
 def plain_bm25(spaces: Sequence[IndexedNamespace]) -> Finder:
-    """Rank by BM25 over stems, all texts of a namespace being one: what has to be beaten."""
+    """Rank by BM25 over stems, all texts of a namespace as one: the baseline."""
     texts = [
         Counter(
             stem(word)

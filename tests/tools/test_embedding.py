@@ -63,3 +63,7 @@ def test_sentence_model_gives_unit_vectors_near_for_the_same_meaning() -> None:
 
     assert cosine(mail, letter) > cosine(mail, cluster) + 0.2
     assert model.embed(["other", "send an email"])[1] == mail
+    query = model.embed_query("send an email")
+    assert math.hypot(*query) == pytest.approx(1.0)
+    assert query != mail, "queries are bent towards texts"
+    assert cosine(query, mail) > 0.8

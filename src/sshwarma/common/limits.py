@@ -713,3 +713,11 @@ MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
 
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take."""
+
+DEFAULT_WORD_THRESHOLD: Final = 0.15
+"""Score by words below which a namespace counts as unrelated: one common word gives a low score to
+many."""
+
+DEFAULT_SENTENCE_THRESHOLD: Final = 0.15
+"""Score by a sentence model below which a namespace counts as unrelated, because any two sentences
+are a little alike."""

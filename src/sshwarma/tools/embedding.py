@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from sshwarma.tools.word_vectors import read_vocabulary
+from sshwarma.common.limits import DEFAULT_SENTENCE_THRESHOLD
+from sshwarma.tools.word_vectors import read_table, read_vocabulary
 
 MAX_TEXT_CHARACTERS: Final = 2_000
 """Maximum number of characters of a text that are embedded; the rest is ignored."""
@@ -31,8 +32,17 @@ MAX_PIECES: Final = 256
 
 MAX_WORD_CHARACTERS: Final = 100
 
+ADAPTER_FILE: Final = "adapter.bin"
+"""Two matrices of 384 x 384 bytes that bend vectors of texts and of queries towards each other."""
 
-class Embedder(Protocol):
+TEXT_SIDE: Final = 0
+QUERY_SIDE: Final = 1
+
+ADAPTER_STEP: Final = 1.0 / 512
+"""What a byte of the adapter is worth."""
+
+
+class Vectorizer(Protocol):
     """Computes vectors of texts. `embed` may be slow and is called in a thread."""
 
     @property
@@ -43,15 +53,22 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """Number of dimensions of a vector."""
 
-    @property
-    def threshold(self) -> float:
-        """Score, from 0 to 1, below which a namespace counts as unrelated to a query."""
-
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a unit vector for each text, or zeros for an empty text; deterministic.
 
         The cosine of two vectors is their product.
         """
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a query, to be compared with vectors of texts."""
+
+
+class Embedder(Vectorizer, Protocol):
+    """A sentence model: scores with its cosines have a threshold of their own."""
+
+    @property
+    def threshold(self) -> float:
+        """Score, from 0 to 1, below which a namespace counts as unrelated to a query."""
 
 
 class MiniLM(Embedder):
@@ -63,10 +80,11 @@ class MiniLM(Embedder):
 
     name: Final = "all-minilm-l6-v2"
     dimensions: Final = 384
-    threshold: Final = 0.15
+    threshold: Final = DEFAULT_SENTENCE_THRESHOLD
 
     def __init__(self) -> None:
         self._model: Any = None
+        self._adapter: Any = None
         self._pieces: dict[str, int] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -78,10 +96,21 @@ class MiniLM(Embedder):
 
     @override
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return self._embed(texts, TEXT_SIDE)
+
+    @override
+    def embed_query(self, text: str) -> list[float]:
+        return self._embed([text], QUERY_SIDE)[0]
+
+    def embed_unadapted(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of the model as it was published, for training."""
+        return self._embed(texts, None)
+
+    def _embed(self, texts: Sequence[str], side: int | None) -> list[list[float]]:
         with self._one_at_a_time:
             if self._model is None and texts:
                 self._load()
-            return [self._vector(text[:MAX_TEXT_CHARACTERS]) for text in texts]
+            return [self._vector(text[:MAX_TEXT_CHARACTERS], side) for text in texts]
 
     def _load(self) -> None:
         runtime = importlib.import_module(RUNTIME_PACKAGE)
@@ -93,8 +122,11 @@ class MiniLM(Embedder):
             str(weights), options, providers=["CPUExecutionProvider"]
         )
         self._pieces = read_vocabulary()
+        numpy = importlib.import_module("numpy")
+        rows = numpy.frombuffer(read_table(ADAPTER_FILE), dtype=numpy.int8)
+        self._adapter = rows.reshape(2, self.dimensions, self.dimensions) * ADAPTER_STEP
 
-    def _vector(self, text: str) -> list[float]:
+    def _vector(self, text: str, side: int | None) -> list[float]:
         pieces = split_into_pieces(text, self._pieces)[: MAX_PIECES - 2]
         if not pieces:
             return [0.0] * self.dimensions
@@ -109,13 +141,16 @@ class MiniLM(Embedder):
                 "token_type_ids": numpy.zeros_like(row),
             },
         )
-        values: list[float] = states[0].mean(axis=0).tolist()
+        mean = states[0].mean(axis=0)
+        if side is not None:
+            mean = mean + mean @ self._adapter[side]
+        values: list[float] = mean.tolist()
         norm = math.sqrt(sum(value * value for value in values))
         return [value / norm for value in values] if norm else values
 
 
 def split_into_pieces(text: str, known: dict[str, int]) -> list[str]:
-    """Split a text as BERT models read it: lower case, without accents, longest pieces first."""
+    """Split a text as BERT does: lower case, without accents, longest pieces first."""
     plain = unicodedata.normalize("NFD", text.lower())
     plain = "".join(sign for sign in plain if unicodedata.category(sign) != "Mn")
     spaced = "".join(f" {sign} " if _stands_alone(sign) else sign for sign in plain)

@@ -1,8 +1,9 @@
 """Search for namespaces by a description of a task.
 
-The words of a query are ranked by BM25, and stand for similar ones too (`word_index`). If a
-sentence model is installed, the query is also compared with the texts of namespaces, and both are
-added. A query that is the name of a namespace needs neither. All computation runs in a thread.
+The words of a query are ranked by BM25, and stand for similar ones too (`word_index`). The query as
+a whole is also compared with the texts of namespaces, by word averages and, if one is installed, by
+a sentence model; all scores are added. A query that is the name of a namespace is not compared. All
+computation runs in a thread.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
-from sshwarma.common.limits import MAX_TOOL_QUERY_CHARACTERS
-from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder
+from sshwarma.common.limits import DEFAULT_WORD_THRESHOLD, MAX_TOOL_QUERY_CHARACTERS
+from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, Vectorizer
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import KeywordHit, match_keywords
 from sshwarma.tools.stemming import extract_words
+from sshwarma.tools.word_averages import WordAverages
 from sshwarma.tools.word_index import WordIndex
 from sshwarma.world.builtin_containers import is_builtin_namespace
 
@@ -31,8 +33,8 @@ log = structlog.get_logger(__name__)
 _VectorKey = tuple[str, bytes]
 """The name of an embedder and the digest of a text."""
 
-MAX_CACHED_VECTORS: Final = 10_000
-"""Maximum number of cached vectors, 1.5 KiB each; the least recently used are evicted."""
+MAX_CACHED_VECTORS: Final = 20_000
+"""Maximum number of cached vectors, up to 1.5 KiB each; the least recently used are evicted."""
 
 MAX_CACHED_INDEXES: Final = 8
 """Maximum number of cached indexes of words: one for each room that has tools of its own."""
@@ -49,21 +51,26 @@ MAX_TOOL_LINES: Final = 100
 NAMESPACE_SHARE: Final = 0.3
 """Share of the cosine with a namespace's name and description; the rest is that of its tools."""
 
+AVERAGES_NAMESPACE_SHARE: Final = 0.2
+"""The same for cosines of word averages."""
+
 BEST_TOOLS: Final = 2
 """Number of tools whose similarities count, on average."""
 
 WORD_WEIGHT: Final = 0.04
-"""Cosine that a score by words of 1 is worth."""
+"""Cosine that a score by words of 1 is worth, with a sentence model."""
+
+WORD_WEIGHT_ALONE: Final = 0.1
+"""Cosine of word averages that a score by words of 1 is worth, without a sentence model."""
+
+AVERAGES_WEIGHT: Final = 0.2
+"""Weight of the cosine of word averages, beside that of a sentence model."""
 
 HALF_WORD_SCORE: Final = 8.0
-"""Score by words that is a score of one half, without a sentence model."""
+"""Score by words that is a score of one half, for the name of a namespace."""
 
 HALF_COSINE: Final = 0.5
-"""Cosine that is a score of one half, with a sentence model."""
-
-WORD_THRESHOLD: Final = 0.05
-"""Score by words below which a namespace counts as unrelated."""
-
+"""Sum of cosines and words that is a score of one half."""
 
 BUILTIN_WEIGHT: Final = 0.6
 """Weight of the program's own namespaces: their tools are on already, and have some word for most
@@ -89,8 +96,9 @@ class NamespaceSearch:
     """
 
     def __init__(self, embedder: Embedder | None = None, threshold: float | None = None) -> None:
-        """Set the sentence model, if there is one, and the least score of a match, 0 to 1."""
+        """Set the sentence model, if any, and the minimum score of a match, 0 to 1."""
         self._embedder = embedder
+        self._averages = WordAverages()
         self._threshold = threshold
         self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
@@ -110,23 +118,25 @@ class NamespaceSearch:
         """The least score of a match."""
         if self._threshold is not None:
             return self._threshold
-        return self._embedder.threshold if self._embedder else WORD_THRESHOLD
+        return self._embedder.threshold if self._embedder else DEFAULT_WORD_THRESHOLD
 
     async def prepare(self, spaces: Sequence[IndexedNamespace]) -> None:
         """Compute the index and missing vectors, so that no search has to wait for them."""
         await self._index(spaces)
+        texts = [_namespace_text(space) for space in spaces]
+        texts += [line for space in spaces for line in _tool_lines(space)]
+        texts = texts[: MAX_CACHED_VECTORS // 2]
+        await self._vectors_of(self._averages, texts)
         if self._embedder is not None:
-            texts = [_namespace_text(space) for space in spaces]
-            texts += [line for space in spaces for line in _tool_lines(space)]
             try:
-                await self._vectors_of(self._embedder, texts[:MAX_CACHED_VECTORS])
+                await self._vectors_of(self._embedder, texts)
             except Exception:  # noqa: BLE001 - what a library raises is not known
                 self._drop_embedder()
 
     async def find(
         self, query: str, spaces: Sequence[IndexedNamespace], limit: int = 10
     ) -> list[SearchMatch]:
-        """Return the matching namespaces, best first, at most `limit`; deterministic order.
+        """Return up to `limit` matching namespaces, best first, in deterministic order.
 
         None for a query without words.
         """
@@ -139,13 +149,10 @@ class NamespaceSearch:
         is_name = any(hit.is_exact for hit in hits.values())
         by_words = await asyncio.to_thread(index.score, words, by_similarity=not is_name)
         self.embedded_queries += not is_name
-        cosines = None if is_name else await self._try_to_compare(query, spaces, by_words)
-        if cosines is None:
+        if is_name:
             scores = [value / (value + HALF_WORD_SCORE) for value in by_words]
         else:
-            scores = [
-                _join_scores(value, cosine) for value, cosine in zip(by_words, cosines, strict=True)
-            ]
+            scores = await self._score_all(query, spaces, by_words)
         return self._choose(spaces, scores, hits)[:limit]
 
     def _choose(
@@ -172,24 +179,36 @@ class NamespaceSearch:
             index = self._indexes[key] = await asyncio.to_thread(WordIndex, key)
         return index
 
-    async def _try_to_compare(
+    async def _score_all(
         self, query: str, spaces: Sequence[IndexedNamespace], by_words: Sequence[float]
-    ) -> list[float] | None:
-        """Return the cosine of each namespace; none without a sentence model."""
-        if self._embedder is None:
-            return None
-        try:
-            return await self._compare(self._embedder, query, spaces, by_words)
-        except Exception:  # noqa: BLE001 - what a library raises is not known
-            self._drop_embedder()
-            return None
+    ) -> list[float]:
+        """Return scores from 0 to 1 that grow with words and cosines."""
+        averages = await self._compare(
+            self._averages, query, spaces, by_words, AVERAGES_NAMESPACE_SHARE
+        )
+        word_weight, cosines = WORD_WEIGHT_ALONE, averages
+        if self._embedder is not None:
+            try:
+                of_sentences = await self._compare(self._embedder, query, spaces, by_words)
+            except Exception:  # noqa: BLE001 - what a library raises is not known
+                self._drop_embedder()
+            else:
+                pairs = zip(of_sentences, averages, strict=True)
+                cosines = [cosine + AVERAGES_WEIGHT * average for cosine, average in pairs]
+                word_weight = WORD_WEIGHT
+        sums = (
+            max(word_weight * words + cosine, 0.0)
+            for words, cosine in zip(by_words, cosines, strict=True)
+        )
+        return [value / (value + HALF_COSINE) for value in sums]
 
     async def _compare(
         self,
-        embedder: Embedder,
+        embedder: Vectorizer,
         query: str,
         spaces: Sequence[IndexedNamespace],
         by_words: Sequence[float],
+        namespace_share: float = NAMESPACE_SHARE,
     ) -> list[float]:
         """Return the similarity of a query with each namespace and its best tools.
 
@@ -197,7 +216,7 @@ class NamespaceSearch:
         """
         descriptions = [_namespace_text(space) for space in spaces]
         vectors = await self._vectors_of(embedder, descriptions)
-        [query_vector] = await asyncio.to_thread(embedder.embed, [query])
+        query_vector = await asyncio.to_thread(embedder.embed_query, query)
         similarities = await asyncio.to_thread(
             cosine_similarities, query_vector, [vectors[text] for text in descriptions]
         )
@@ -212,25 +231,25 @@ class NamespaceSearch:
         )
 
         def compare_tools() -> list[float]:
-            cosines = [NAMESPACE_SHARE * similarity for similarity in similarities]
+            cosines = [namespace_share * similarity for similarity in similarities]
             for number, tool_lines in lines.items():
                 tools = cosine_similarities(query_vector, [vectors[text] for text in tool_lines])
                 best = sorted(tools, reverse=True)[:BEST_TOOLS] or [similarities[number]]
-                cosines[number] += (1.0 - NAMESPACE_SHARE) * sum(best) / len(best)
+                cosines[number] += (1.0 - namespace_share) * sum(best) / len(best)
             return cosines
 
         return await asyncio.to_thread(compare_tools)
 
     def _drop_embedder(self) -> None:
-        """Search by words alone from now on: a search must not fail because a library does."""
+        """Search by words alone from now on: a search must not fail with its library."""
         name = self._embedder.name if self._embedder else ""
         log.exception("the sentence model failed; searching by words from now on", name=name)
         self._embedder = None
 
     async def _vectors_of(
-        self, embedder: Embedder, texts: Sequence[str]
+        self, embedder: Vectorizer, texts: Sequence[str]
     ) -> dict[str, array[float]]:
-        """Cached or new vectors of texts. Waits for vectors that another call is computing."""
+        """Cached or new vectors of texts; waits for those that another call computes."""
         keys = await asyncio.to_thread(
             lambda: {text: _vector_key(embedder.name, text) for text in texts},
         )
@@ -259,12 +278,6 @@ class NamespaceSearch:
 def cosine_similarities(query: Sequence[float], vectors: Iterable[Sequence[float]]) -> list[float]:
     """Return the cosine of a vector with each of several, all of length 1."""
     return [sum(map(mul, query, vector)) for vector in vectors]
-
-
-def _join_scores(by_words: float, cosine: float) -> float:
-    """Return a score from 0 to 1 that grows with both."""
-    joined = max(WORD_WEIGHT * by_words + cosine, 0.0)
-    return joined / (joined + HALF_COSINE)
 
 
 def _match_order(match: SearchMatch) -> tuple[float, int, str]:

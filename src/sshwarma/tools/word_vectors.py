@@ -37,7 +37,7 @@ _MIN_ROOT_LETTERS: Final = 3
 
 @cache
 def read_vocabulary() -> dict[str, int]:
-    """Return the pieces of words that BERT models know with their ids, in the order of the ids."""
+    """Return the word pieces that BERT models know with their ids, in id order."""
     return {piece: number for number, piece in enumerate(_read_lines(VOCABULARY_FILE))}
 
 
@@ -52,19 +52,34 @@ def _read_lines(name: str) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
+def read_table(name: str) -> bytes:
+    """Return a file of `embedded/words`, a row for each of `list_signed_words`."""
+    return (resource_dir("embedded") / "words" / name).read_bytes()
+
+
 @cache
-def _read_signatures() -> tuple[bytes, dict[str, int]]:
-    """Return all signatures in one, and the number of each word's."""
-    table = (resource_dir("embedded") / "words" / SIGNATURES_FILE).read_bytes()
-    numbers = {word: number for number, word in enumerate(list_signed_words())}
-    if len(table) != len(numbers) * SIGNATURE_BYTES:
+def _read_signatures() -> bytes:
+    """Return all signatures in one."""
+    table = read_table(SIGNATURES_FILE)
+    if len(table) != len(_number_words()) * SIGNATURE_BYTES:
         raise ValueError(f"{SIGNATURES_FILE} was computed for other words")
-    return table, numbers
+    return table
+
+
+@cache
+def _number_words() -> dict[str, int]:
+    return {word: number for number, word in enumerate(list_signed_words())}
+
+
+def find_number(word: str) -> int | None:
+    """Return the row of a word or of its root; None if both are unknown."""
+    numbers = _number_words()
+    return next((numbers[form] for form in _possible_roots(word) if form in numbers), None)
 
 
 @lru_cache(maxsize=MAX_CACHED_WORDS)
 def measure_english_rarity(word: str) -> float:
-    """Return how rare a word or its root is in English, from 0 for `the` to 1 for unknown words.
+    """Return the rarity of a word or its root in English: 0 for `the`, 1 if unknown.
 
     The vocabulary is in the order of frequency; the measure is the logarithm of the place.
     """
@@ -81,12 +96,10 @@ def measure_english_rarity(word: str) -> float:
 @lru_cache(maxsize=MAX_CACHED_WORDS)
 def find_signature(word: str) -> int | None:
     """Return the signature of a word or of its root; none if both are unknown."""
-    table, numbers = _read_signatures()
-    for form in _possible_roots(word):
-        if (number := numbers.get(form)) is not None:
-            start = number * SIGNATURE_BYTES
-            return int.from_bytes(table[start : start + SIGNATURE_BYTES])
-    return None
+    if (number := find_number(word)) is None:
+        return None
+    start = number * SIGNATURE_BYTES
+    return int.from_bytes(_read_signatures()[start : start + SIGNATURE_BYTES])
 
 
 def compare_signatures(one: int, other: int) -> float:
