@@ -37,18 +37,19 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 
 # compile them takes longer than to run many of them.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
-# Everything that is no soak.
+# Run everything except soak tests.
 test: setup local
 	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS) -m "not soak"
 
-# What starts no process and no server, and is quick: for after each change. It waits for nothing, so
-# there are as many workers as processors.
+# Run fast tests: no processes, no servers. They wait for nothing, so there are as many workers as
+# processors.
 test-fast: setup
 	$(PYTEST) -n auto -m "not process and not soak and not long"
 
-# Everything, with the soak and the whole conformance client: what CI runs.
-test-all: setup local
+# Run all tests, with soak tests and the whole conformance client: what CI runs. The sentence model is
+# installed, so that its tests are not skipped.
+test-all: setup local embeddings
 	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all

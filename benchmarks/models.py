@@ -1,4 +1,4 @@
-"""Latency from a model's token to watching terminals, and the cost of composing its context.
+"""Latency from a model's token to terminals, and cost of composing its context.
 
     python -m benchmarks.models
 
@@ -132,7 +132,10 @@ class Watcher:
 
 
 async def be_watchers(port: int, keys_file: str) -> None:
-    """Run watchers on orders: ["connect", n], ["watch", marks], ["ask", text], ["saw", 0]."""
+    """Run watchers on the orders of standard input.
+
+    An order is a JSON list: ["connect", n], ["watch", marks], ["ask", text] or ["saw", 0].
+    """
     keys = json.loads(Path(keys_file).read_text()) if keys_file else []
     people: list[Watcher] = []
     key = asyncssh.generate_private_key("ssh-ed25519")
@@ -229,7 +232,7 @@ async def floor(watching: int) -> list[float]:
 
 
 async def streamed(watching: int) -> tuple[list[float], list[float]]:
-    """Measure the same through a model's answer in a world: first tokens and later ones."""
+    """Measure latencies of a model's answer in a world: first tokens and later ones."""
     provider = Provider()
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -306,7 +309,7 @@ async def composed() -> None:
         world = await World.open(Path(directory) / "world.db", tool_specs())
         caller = await a_room(world)
         load = await world.loadout("lobby", caller.agent.id)
-        tools, data = len(load.usable), len(load.data)
+        tools, data = len(load.usable_tools), len(load.data)
 
         async def compose() -> int:
             return (await composer.compose(caller, "…", "alice", 2**62)).tokens

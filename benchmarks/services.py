@@ -1,4 +1,4 @@
-"""Services of a world that has no doors, no models, no MCP servers and no Lua processes."""
+"""Services of a world without doors, models, MCP servers and Lua processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import LimitSettings, RegistrationSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -35,4 +35,5 @@ def idle_services(world: World, folder: Path) -> Services:
         turns=TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
         hub=Hub(world, folder / "mcp"),
         search=NamespaceSearch(),
+        registration=RegistrationSettings().mode,
     )

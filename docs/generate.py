@@ -1,4 +1,4 @@
-"""Writes what is derived from the code: the reference pages and the newest schema. `make docs`.
+"""Generator of reference pages and the newest schema from code: `make docs`.
 
 A test compares them, so that they cannot grow stale.
 """
@@ -10,6 +10,7 @@ import inspect
 import re
 import sqlite3
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -53,10 +54,10 @@ def verbs_page() -> str:
 
 
 def _group(group: VerbGroup) -> list[str]:
-    """A family: what all its verbs share, then each of them."""
+    """A group: what all its verbs share, then each of them."""
     lines = [f"### /{group.name}", "", f"{group.summary}.", ""]
     if group.detail:
-        lines += [group.detail, ""]
+        lines += [_reflow(group.detail), ""]
     if group.default:
         lines += [f"`/{group.name}` alone is `/{group.name} {group.default}`.", ""]
     for verb in group.verbs:
@@ -67,7 +68,7 @@ def _group(group: VerbGroup) -> list[str]:
 def _verb(verb: Verb, heading: str) -> list[str]:
     lines = [f"{heading} /{verb.name}", "", f"    {verb.usage}", "", f"{verb.summary}.", ""]
     if verb.detail:
-        lines += [verb.detail, ""]
+        lines += [_reflow(verb.detail), ""]
     for parameter in (*verb.positional, *verb.flags.values()):
         name = f"--{parameter.option}" if parameter.flag else parameter.option
         lines.append(f"- `{name}`: {parameter.typed_help}")
@@ -83,6 +84,16 @@ def _verb(verb: Verb, heading: str) -> list[str]:
     if notes:
         lines += [" ".join(notes), ""]
     return [*lines, "```", *verb.examples, "```", ""]
+
+
+def _reflow(text: str) -> str:
+    """Fill paragraphs again: limits change the length of their lines."""
+    return "\n\n".join(
+        paragraph
+        if re.search(r"^(?: |- )", paragraph, re.MULTILINE)
+        else textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
+        for paragraph in text.split("\n\n")
+    )
 
 
 def settings_page() -> str:
@@ -148,7 +159,7 @@ def limits_page() -> str:
 
 
 def _admission_limits() -> list[str]:
-    """The limits of the ssh server that an operator cannot change, and are not in the table."""
+    """Limits of the ssh server that are no settings and not in the table."""
     lines = [
         "## Connections over ssh",
         "",
@@ -160,7 +171,7 @@ def _admission_limits() -> list[str]:
     defined = AdmissionLimits()
     source = inspect.getsource(AdmissionLimits)
     for name, meaning in re.findall(
-        r'^    (\w+): (?:int|float) = .*\n    """(.*?)"""', source, FLAGS
+        r'^    (\w+): (?:int|float) = [^\n]*\n    """(.*?)"""', source, FLAGS
     ):
         lines.append(f"| `{name}` | {getattr(defined, name):,} | {' '.join(meaning.split())} |")
     return [*lines, ""]
@@ -199,7 +210,7 @@ def newest_schema() -> str:
 
 
 def _dump(database: sqlite3.Connection) -> Iterator[str]:
-    """Yield what creates each table, index, view and trigger, then the rows of new databases."""
+    """Yield SQL of tables, indexes, views and triggers, then rows of new databases."""
     made = database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
     # A virtual table makes its own tables, which bear its name.
     virtual = [name for name, sql in made if sql.upper().startswith("CREATE VIRTUAL")]

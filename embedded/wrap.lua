@@ -8,7 +8,7 @@
 -- stability: release, model, room, epoch, log, turn, volatile; the composer sorts by it.
 -- side: "system" or "conversation". budget: tokens, 0 for no limit.
 --
--- A data thing named `wrap.lua`, equipped on a room or an agent, replaces this script; it can import
+-- A text named `wrap.lua`, equipped on a room or an agent, replaces this script; it can import
 -- the same libraries.
 
 local layers = import("layers")

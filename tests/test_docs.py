@@ -1,4 +1,4 @@
-"""Pages agree with the program: generated ones are current, and what they name exists."""
+"""Pages agree with the program: generated ones are current, names exist."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ import pytest
 TOP = Path(__file__).parent.parent
 sys.path.insert(0, str(TOP))
 
-from docs.generate import PAGES, newest_schema  # noqa: E402 - the path is set above
+from docs.generate import PAGES, limits_page, newest_schema  # noqa: E402 - the path is set above
 
 from sshwarma.common.limit_text import fill_limits  # noqa: E402
 from sshwarma.settings import load_settings  # noqa: E402
+from sshwarma.ssh.transport.admission import AdmissionLimits  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
 from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
@@ -152,7 +154,7 @@ def test_patterns_detect_files_that_a_page_names() -> None:
 
 
 def test_every_row_of_the_where_page_names_a_file() -> None:
-    """The page is a table of questions, each with a file that exists below the sources."""
+    """The page is a table of questions, each with a file that exists in the sources."""
     text = (TOP / "docs" / "where.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")][2:]
     assert len(rows) >= 36
@@ -173,9 +175,9 @@ def test_where_page_names_the_file_that_declares_a_verb() -> None:
                 (one for name, one in verbs.items() if words.startswith(f"{name} ")), None
             )
             if verb is None:
-                family = [one for name, one in verbs.items() if name.startswith(f"{words} ")]
-                assert family, f"/{words} is no verb"
-                verb = family[0]
+                group = [one for name, one in verbs.items() if name.startswith(f"{words} ")]
+                assert group, f"/{words} is no verb"
+                verb = group[0]
             place = Path(inspect.unwrap(verb.run).__code__.co_filename)
             assert f"`{place.parent.name}/{place.name}`" in files, f"/{words}: {files}"
             checked += 1
@@ -205,7 +207,7 @@ def test_verbs_named_in_help_and_readme_exist() -> None:
 
 
 def test_lines_of_help_and_readme_parse_as_typed() -> None:
-    """An indented `/…` line is typed as it stands: its verb, flags and arguments must exist."""
+    """An indented `/…` line can be typed: its verb, flags and arguments exist."""
     texts = {**load_help_topics(), "README": (TOP / "README.md").read_text(encoding="utf-8")}
     refused = {}
     lines = [(name, line) for name, text in texts.items() for line in typed_lines(text)]
@@ -256,6 +258,14 @@ def test_example_settings_are_valid() -> None:
     assert settings.registration.mode == "invite"
 
 
+def test_every_limit_of_the_ssh_server_is_listed() -> None:
+    numbers = [
+        field.name for field in fields(AdmissionLimits) if type(field.default) in (int, float)
+    ]
+    assert len(numbers) > 10
+    assert not [name for name in numbers if f"| `{name}` |" not in limits_page()]
+
+
 FIGURES = {
     # Sentences of written pages with a limit in them, each by the name of its constant.
     "security.md": (
@@ -287,3 +297,13 @@ def test_figures_of_written_pages_are_those_of_the_program(page: str) -> None:
         assert filled in text
         text = text.replace(filled, "")
     assert set(FIGURE_WITH_UNIT.findall(text)) <= NOT_LIMITS, "a figure without its constant"
+
+
+DECISIONS = sorted((TOP / "docs" / "decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name[:3])
+def test_decision_has_its_number_and_what_would_change_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.match(rf"# {page.name[:3]} [^\s:]", text)
+    assert re.search(r"^## What would change it\n\n\S", text, re.MULTILINE)

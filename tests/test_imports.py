@@ -1,8 +1,9 @@
-"""What the modules of src import: without circles, from declared packages, the SDKs late."""
+"""Imports of src: no circles, declared packages only, SDKs late."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 import tomllib
@@ -70,7 +71,7 @@ def _imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
 
 
 def _own(module: str, nodes: Iterator[ast.AST]) -> set[str]:
-    """The modules of ours that are imported; not the package of one that is named itself."""
+    """Modules of ours that are imported; not the package of a module that is named."""
     names = set(_imported(nodes)) & set(MODULES)
     packages = set()
     for node in ast.walk(parse_modules()[module]):
@@ -92,16 +93,54 @@ def test_modules_have_no_circular_imports() -> None:
 
 def test_no_module_is_imported_by_a_string() -> None:
     """import-linter sees statements only."""
-    calls = [
+    calls = {
         f"{module}: {ast.unparse(node)}"
         for module, tree in parse_modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith(("import_module", "__import__"))
-    ]
+    }
     names = ("'numpy'", "RUNTIME_PACKAGE", "WEIGHTS_PACKAGE")
     expected = [f"sshwarma.tools.embedding: importlib.import_module({name})" for name in names]
     assert sorted(calls) == expected, "packages of an extra alone"
+
+
+NAMED_IN_STRINGS = [
+    ("sshwarma.ssh.transport.admission", "sshwarma.ssh"),  # the name of a logger
+    ("sshwarma.terminal.image_decoder", "sshwarma.terminal.image_worker"),
+    ("sshwarma.wrap.process", "sshwarma.wrap.worker"),
+]
+"""Modules with a string, and the module of ours that the string names.
+
+The workers are programs of other processes: to import them here would load the decoders of Pillow,
+or Lua, into the server.
+"""
+
+OTHER_DOTTED_NAMES = {"sshwarma.agent", "sshwarma.connection", "sshwarma.lock", "sshwarma.toml"}
+"""Names of files and keys in strings; no module has such a name."""
+
+
+def _dotted_names(tree: ast.Module) -> Iterator[str]:
+    """Names such as `sshwarma.app` in strings; docstrings are left out."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = "" if id(node) in docstrings else node.value
+            yield from re.findall(r"\bsshwarma(?:\.[a-z_]\w*)+", text)
+
+
+def test_modules_named_in_strings_can_be_imported() -> None:
+    """A process fails to start if the module it names was renamed."""
+    named = [
+        (module, name)
+        for module, tree in parse_modules().items()
+        for name in _dotted_names(tree)
+        if name not in OTHER_DOTTED_NAMES
+    ]
+    assert sorted(named) == NAMED_IN_STRINGS
+    assert not OTHER_DOTTED_NAMES & set(MODULES)
+    for _, name in named:
+        assert importlib.import_module(name).__name__ == name
 
 
 def test_server_start_imports_no_sdk() -> None:

@@ -1,4 +1,4 @@
-"""Files have at most 400 lines or say why they are longer; functions have at most 60."""
+"""Limits of lengths: of files, of functions and of docstrings' first lines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.long
 TOP = Path(__file__).parent.parent
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_FIRST_LINE_LETTERS = 79
 FILES = sorted(
     file
     for folder in ("src", "tests", "benchmarks", "docs")
@@ -42,4 +43,16 @@ def test_functions_have_at_most_60_lines() -> None:
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
                     found.append(f"{file.relative_to(TOP)}: {node.name} has {lines}")
+    assert not found
+
+
+def test_first_lines_of_docstrings_have_at_most_79_letters() -> None:
+    found = []
+    for file in FILES:
+        for node in nodes(file):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                line = (ast.get_docstring(node) or "").partition("\n")[0]
+                if len(line) > MAX_FIRST_LINE_LETTERS:
+                    name = getattr(node, "name", "module")
+                    found.append(f"{file.relative_to(TOP)}: {name}: {line}")
     assert not found

@@ -1,18 +1,14 @@
-"""The composition root: builds every part, starts them in order, stops them in reverse."""
+"""Composition root: builds all parts, starts them in order, stops in reverse."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import getpass
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO
 
 import asyncssh
@@ -20,6 +16,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes
+from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -52,8 +49,6 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
-from sshwarma.world.errors import WorldError
-from sshwarma.world.names import check_name
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -65,20 +60,8 @@ SHUTDOWN_MESSAGE = "The server is shutting down. What was said is kept; come bac
 SSH_DRAIN_TIMEOUT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedOperator:
-    """The operator, admitted on the first run.
-
-    `identity` is the private key file that was made for them, if they had no key.
-    """
-
-    name: str
-    fingerprints: tuple[str, ...]
-    identity: Path | None = None
-
-
 async def open_world(settings: Settings) -> World:
-    """Open the world of a data directory, which is created if it does not exist; no door opens."""
+    """Open the world of a data directory, created if missing; no door opens."""
     data_dir_modes.make_data_dir_private(settings.data_dir)
     world = await World.open(settings.database, tool_specs())
     data_dir_modes.make_database_private(settings.database)
@@ -102,7 +85,7 @@ class App:
 
     @classmethod
     async def start(cls, settings: Settings) -> App:
-        """Open the world and its doors. If a part fails, those already started are stopped.
+        """Open the world and its doors; if a part fails, stop those started before.
 
         Raises:
             OSError: if a server cannot listen at its address.
@@ -230,7 +213,7 @@ class App:
                 host_keys=[self.host_key],
                 authenticator=authenticator,
                 sessions=SessionRouter(self.ssh_context),
-                limits=AdmissionLimits.of(settings.ssh),
+                limits=AdmissionLimits.from_settings(settings.ssh),
             )
         stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         stack.push_async_callback(self._watchers.cancel)
@@ -265,7 +248,7 @@ class App:
         return http
 
     async def _get_ready(self) -> None:
-        """Watch for changes, and listen on the control socket, which says that it is ready."""
+        """Watch for changes and listen on the control socket, which reports readiness."""
         index = Prefetcher(self.world, self.services.search)
         self._watchers.spawn(index.watch(), name="namespace index")
         self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
@@ -299,75 +282,3 @@ def _listening_at(address: str, flag: str) -> Iterator[None]:
         raise OSError(
             f"Cannot listen on {address}: {reason}. Choose another with {flag} HOST:PORT."
         ) from error
-
-
-async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | None:
-    """Make the person who runs a new world its owner, if it has no people; return them.
-
-    Their keys are the public keys of their account, or a new key if they have none. Nobody else is
-    admitted.
-    """
-    if any(agent.kind == "person" for agent in world.agents):
-        return None
-    name = _choose_operator_name()
-    loop = asyncio.get_running_loop()
-    texts = await loop.run_in_executor(None, _read_own_public_keys)
-    identity = None
-    if not texts:
-        identity = data_dir / "operator_ed25519"
-        texts = [_create_operator_key(identity)]
-    fingerprints: list[str] = []
-    for text in texts:
-        try:
-            result = await run_operation(
-                world, "keys_add", {"name": name, "public_key": text, "role": "owner"}
-            )
-        except WorldError as error:
-            log.warning("a key of yours was not admitted", error=str(error))
-            continue
-        fingerprints.append(result["fingerprint"])
-    return AdmittedOperator(name, tuple(fingerprints), identity)
-
-
-def _read_own_public_keys() -> list[str]:
-    """Return the public keys of the account that runs the program: its files and its ssh agent."""
-    keys = {
-        file.read_text(encoding="utf-8", errors="replace").strip()
-        for file in sorted((Path.home() / ".ssh").glob("id_*.pub"))
-    }
-    if os.environ.get("SSH_AUTH_SOCK"):
-        try:
-            process = subprocess.run(
-                ["ssh-add", "-L"],  # noqa: S607 - whichever ssh the operator uses
-                capture_output=True,
-                text=True,
-                timeout=5,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            log.warning("the ssh agent was not asked", error=str(error))
-        else:
-            keys |= {
-                text
-                for text in process.stdout.splitlines()
-                if text.startswith(("ssh-", "ecdsa-", "sk-"))
-            }
-    return sorted(keys)
-
-
-def _create_operator_key(path: Path) -> str:
-    """Return a key for an operator who has none: the private half 0600 in the data directory."""
-    if not path.exists():
-        key = asyncssh.generate_private_key("ssh-ed25519", comment="made by sshwarma")
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(key.export_private_key("openssh"))
-        path.with_suffix(".pub").write_bytes(key.export_public_key("openssh"))
-    return path.with_suffix(".pub").read_text(encoding="utf-8")
-
-
-def _choose_operator_name() -> str:
-    try:
-        return check_name(getpass.getuser().lower(), "agent")
-    except (WorldError, OSError, KeyError):
-        return "owner"

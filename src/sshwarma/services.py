@@ -32,7 +32,7 @@ class Services(RequestServices):
     turns: TurnRunner
     hub: Hub
     search: NamespaceSearch
-    registration: RegistrationMode = "closed"
+    registration: RegistrationMode
 
 
 def services_of(caller: Caller) -> Services:

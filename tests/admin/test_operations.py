@@ -1,4 +1,4 @@
-"""Operations: what they do, that each leaves an audit row, and that they reach a running server."""
+"""Operations: their effects, their audit rows, and calls of a running server."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
     for start, message in (
         ("SHA256:x!", "Unknown key SHA256:x! of carol."),
         ("x!", "Unknown key SHA256:x! of carol."),
-        ("SHA256:", "The fingerprint of a key must not be empty."),
-        ("", "The fingerprint of a key must not be empty."),
+        ("SHA256:", "fingerprint: must not be empty."),
+        ("", "fingerprint: must not be empty."),
     ):
         with pytest.raises((Invalid, NotFound)) as caught:
             await run_operation(world, "keys_remove", {"name": "carol", "fingerprint": start})
@@ -148,7 +148,7 @@ async def test_an_empty_label_or_id_of_a_token_is_refused(world: World, alice: S
     with pytest.raises(Invalid, match=r"^label: must not be empty\. Use a label such as laptop\.$"):
         await run_operation(world, "token_new", {"name": "alice", "label": " "})
     await run_operation(world, "token_new", {"name": "alice", "label": "ci"})
-    with pytest.raises(Invalid, match=r"^The id of a token must not be empty\."):
+    with pytest.raises(Invalid, match=r"^token: must not be empty\."):
         await run_operation(world, "token_revoke", {"token_id": ""})
     assert len(await run_operation(world, "token_list", {})) == 1
 
@@ -212,8 +212,7 @@ async def test_refused_operation_changes_nothing(
 
 @pytest.fixture(params=["short", "long"])
 async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[Path]:
-    """A data directory with a running server's socket in it; once deeper than a socket's name
-    may be long."""
+    """A data directory with a running server's socket; one is too deep for its name."""
     path = tmp_path / "d"
     if request.param == "long":
         path = path.joinpath(*(["a-directory-with-quite-a-long-name"] * 8))

@@ -41,26 +41,74 @@ def test_limit_is_used(name: str, words: set[str]) -> None:
     assert name in words
 
 
+REASON = re.compile(r"[.:] |,? because |,? so that ")
+"""What stands between what a limit counts and its reason."""
+
+NO_REASON = re.compile(
+    r"(?:the (?:rest|next|others?|oldest|newest)|an? (?:longer|larger|deeper)|more|fewer)\b"
+    r"[^.:,;]* (?:is|are) \w+\.?$",
+    re.IGNORECASE,
+)
+"""What happens past the limit alone, such as `The rest is cut.`: no reason."""
+
+FILLER = re.compile(
+    r"to be safe|just in case|reasonable|sensible|generous|for safety|seems|should be enough",
+    re.IGNORECASE,
+)
+
+
+def _has_reason(meaning: str) -> bool:
+    """Return whether a meaning says what is counted, and in a second part why."""
+    what, *reasons = REASON.split(meaning)
+    return bool(what) and any(
+        len(part.split()) >= 3 and not NO_REASON.match(part) for part in reasons
+    )
+
+
 @pytest.mark.parametrize(("name", "value", "meaning"), FOUND, ids=NAMES)
 def test_limit_is_positive_well_named_and_explained(name: str, value: float, meaning: str) -> None:
     assert value > 0
-    assert re.match(r"(MAX|MIN|DEFAULT)_\w+$|\w+_SECONDS$", name)
-    assert meaning.endswith(".") and len(meaning) > 20
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("_SECONDS")])
-def test_limit_in_seconds_is_explained_in_seconds(name: str) -> None:
-    meaning = next(meaning for known, _, meaning in FOUND if known == name)
-    assert meaning.startswith("Seconds ")
+    assert re.match(r"(MAX|MIN|DEFAULT)_\w+$|\w+_(SECONDS|MINUTES)$", name)
+    assert meaning.endswith(".")
+    assert _has_reason(meaning), "say what it counts, then in a second part why it is limited"
+    assert not FILLER.search(meaning)
 
 
 @pytest.mark.parametrize(
-    ("ending", "unit"), [("_BYTES", "Bytes"), ("_CHARACTERS", "Characters"), ("_TOKENS", "Tokens")]
+    "meaning",
+    [
+        "Aliases of one agent.",
+        "Characters of one answer; the rest is cut.",
+        "Characters of one answer. The rest is cut.",
+        "Searches that wait: the next is refused.",
+        "Cells of one table. A larger one is refused.",
+        "Seconds of one call, unless its provider sets another limit.",
+    ],
 )
-def test_explanation_of_a_size_limit_starts_with_its_unit(ending: str, unit: str) -> None:
-    for name, _, meaning in FOUND:
-        if name.endswith(ending):
-            assert meaning.startswith(unit), name
+def test_meaning_without_a_reason_is_found(meaning: str) -> None:
+    assert not _has_reason(meaning)
+
+
+@pytest.mark.parametrize(
+    ("ending", "unit"),
+    [
+        ("_SECONDS", "Seconds"),
+        ("_MINUTES", "Minutes"),
+        ("_HOURS", "Hours"),
+        ("_DAYS", "Days"),
+        ("_BYTES", "Bytes"),
+        ("_MIB", "MiB"),
+        ("_CHARACTERS", "Characters"),
+        ("_TOKENS", "Tokens"),
+        ("_ROWS", "Rows"),
+        ("_LINES", "Lines"),
+        ("_COLUMNS", "Columns"),
+    ],
+)
+def test_explanation_starts_with_the_unit_of_the_name(ending: str, unit: str) -> None:
+    found = [(name, meaning) for name, _, meaning in FOUND if name.endswith(ending)]
+    assert found
+    assert not [name for name, meaning in found if not re.match(rf"{unit}\b", meaning)]
 
 
 def test_default_is_defined_once() -> None:

@@ -1,4 +1,4 @@
-"""Child processes end when they are ended, whatever they wrote and whatever they started."""
+"""Child processes end when ended, whatever they wrote and whatever they started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sshwarma.common.processes import end_process, start_isolated
-from support.ssh_server import until
+from support.waiting import until
 
 pytestmark = pytest.mark.process
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common.rate_limit import KeyedTokenBuckets, SlidingWindow, TokenBucket
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.waiting import Clock
 
 
 @pytest.fixture

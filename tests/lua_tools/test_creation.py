@@ -1,4 +1,4 @@
-"""/tool: where tools come to lie, what they may be called, who may decide about them."""
+"""/tool: where tools are put, what names they may have, who may decide on them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_tool_new_replaces_the_script_of_an_existing_tool(
         ("/tool new dice = -- @param x\nreturn 1", "Line 1 of the script"),
         ("/tool new look/x = return 1", "cannot be the name of a tool"),
         ("/tool new " + "x" * 33 + " = return 1", "cannot be the name of a tool"),
-        ("/tool new dice = ", "The script of dice is empty"),
+        ("/tool new dice = ", "text: must not be empty."),
     ],
 )
 async def test_invalid_script_is_refused_at_creation(

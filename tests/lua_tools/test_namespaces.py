@@ -1,4 +1,4 @@
-"""Namespaces that people make: removed whole, moved with all they hold, and whose they are."""
+"""Namespaces that people make: removed whole, moved with contents, and owned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ async def ids(who: Someone) -> list[str]:
 
 async def usable(who: Someone) -> list[str]:
     load = await who.world.loadout(who.room_id, who.id)
-    return [i.thing.label for i in load.usable if i.thing.label.partition(":")[0] in await ids(who)]
+    return [
+        i.thing.label
+        for i in load.usable_tools
+        if i.thing.label.partition(":")[0] in await ids(who)
+    ]
 
 
 async def received(who: Someone, line: str) -> str:
@@ -130,7 +134,10 @@ async def test_only_the_creator_may_add_to_a_namespace(
     ):
         why = await refused(eve, line)
         assert isinstance(why, Forbidden)
-        assert str(why).startswith("Permission denied: only bob and admins can change ")
+        assert str(why).startswith(
+            "Permission denied: needs the admin right on this server to change "
+        )
+        assert str(why).endswith(" Ask bob, alice.")
     await do(eve, "/namespace new mine")
     assert isinstance(await refused(eve, "/namespace set mine parent git"), Forbidden)
     await do(alice, "/namespace new git.ours")
@@ -186,7 +193,7 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
         ("/namespace new a..b", "a..b cannot be"),
         ("/namespace new " + ".".join("x" * 40), "at most 32 deep"),
         ("/namespace show", "/namespace show needs NAME"),
-        ("/namespace remove global", "only admins can change global."),
+        ("/namespace remove global", "needs the admin right on this server to change global."),
         ("/namespace set git:push name x", "/tool describe"),
         ("/namespace set git:push description x", "/tool describe git:push = TEXT"),
         ("/namespace set git:push enabled off", "/tool disable git:push"),

@@ -1,9 +1,8 @@
-"""Lua tools while they run: what they are given and give, whom they act for, and how they end."""
+"""Lua tools while they run: input and output, whom they act for, how they end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,17 +17,11 @@ from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.world import World
 from support.people import Someone, do, everything
 from support.services import services_in
+from support.waiting import until
 
 
 def slots_of(world: World) -> Any:
     return services_in(world).lua_tools._slots
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let others run until something holds."""
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - nothing announces it
-            await asyncio.sleep(0)
 
 
 async def make(who: Someone, name: str, source: str) -> None:
@@ -243,12 +236,15 @@ async def test_hostile_arguments_stay_data(
 async def test_agent_with_many_runs_does_not_block_others(
     alice: Someone, bob: Someone, den: str
 ) -> None:
-    """Ten endless loops of bob's take seconds; alice is answered meanwhile."""
+    """Ten endless loops of bob's take seconds; alice is answered meanwhile.
+
+    On a busy machine the first of them time out before the last ones wait.
+    """
     await make(alice, "loop", "while true do end")
     await make(alice, "quick", "return 'here'")
     loops = [asyncio.create_task(do(bob, "/run loop")) for _ in range(10)]
     slots = slots_of(alice.world)
-    await until(lambda: slots._wanted.get(bob.id) == 10)
+    await until(lambda: slots._wanted.get(bob.id, 0) >= 4)
     assert (await do(alice, "/run quick")).text == "here"
     assert (await do(alice, "/note meanwhile")).text == "meanwhile"
     assert not all(task.done() for task in loops), "she would have waited for them"
@@ -263,7 +259,7 @@ async def test_waiting_scripts_per_agent_are_limited(
     monkeypatch.setattr(lua_tools, "MAX_WAITING_SCRIPTS_PER_AGENT", 1)
     await make(alice, "loop", "while true do end")
     ended = await asyncio.gather(*(do(alice, "/run loop") for _ in range(5)))
-    refused = [ran for ran in ended if "are already waiting, the limit" in ran.text]
+    refused = [ran for ran in ended if "Too many waiting scripts of yours (limit" in ran.text]
     assert len(refused) == 2
     slots = slots_of(alice.world)
     assert (slots._of, slots._wanted) == ({}, {})

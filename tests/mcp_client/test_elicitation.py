@@ -1,4 +1,4 @@
-"""Questions of servers during a call reach only the person who called, in their terminal."""
+"""Questions of servers during a call reach only the caller, in their terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from sshwarma.mcp.client import elicitation
 from sshwarma.mcp.client.elicitation import parse_field_value
 from sshwarma.mcp.client.link import ElicitationField
-from sshwarma.tools.call import CallOutcome
+from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import QuestionAsked
 from sshwarma.world.questions import Question

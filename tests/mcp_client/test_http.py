@@ -1,4 +1,4 @@
-"""Servers over HTTP: where a URL may lead, what may come back, and servers that go and return."""
+"""Servers over HTTP: where a URL may lead, what may return, and reconnection."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -105,6 +106,7 @@ class Web(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, dict[str, str]]] = []
+        self.pings = 0
         super().__init__(("127.0.0.1", 0), WebHandler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -152,7 +154,9 @@ class WebHandler(BaseHTTPRequestHandler):
             "ping": {},
         }  # fmt: skip
         answer = {"jsonrpc": "2.0", "id": asked.get("id")}
-        if asked["method"] in results:
+        if asked["method"] == "ping" and self.path == "/no-ping":
+            self.server.pings += 1
+        elif asked["method"] in results:
             return answer | {"result": results[asked["method"]]}
         return answer | {"error": {"code": -32601, "message": "no such method"}}
 
@@ -201,6 +205,14 @@ async def test_http_server_gets_its_headers_and_answers_calls(
     assert "s3cret" not in repr(await hubbed.server("web"))
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, probe=0.02)])
+async def test_server_without_ping_stays_connected(hubbed: Hubbed, web: Web) -> None:
+    server = await hubbed.add("web", url=f"{web.url}/no-ping", allow_private=True)
+    await hubbed.until(lambda: web.pings > QUICK.max_failed_probes)
+    assert (await hubbed.call("web:echo")).text == "hello"
+    assert "probe" not in "\n".join(map(str, hubbed.hub.log_of(server)))
+
+
 async def test_loopback_server_needs_allow_private(hubbed: Hubbed, web: Web) -> None:
     await hubbed.add("web", url=f"{web.url}/mcp", wait=False)
     condition = await hubbed.hub.wait_until_settled("web", 30)
@@ -214,7 +226,7 @@ async def test_loopback_server_needs_allow_private(hubbed: Hubbed, web: Web) -> 
 async def test_renamed_httpx_pool_blocks_all_connections(
     hubbed: Hubbed, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """VULNERABILITY: an httpx2 that renames its pool would connect to private addresses (SSRF)."""
+    """VULNERABILITY: with its pool renamed, httpx2 reaches private addresses (SSRF)."""
     stock = httpx2.AsyncHTTPTransport.__init__
 
     def renamed(self: Any, *given: Any, **named: Any) -> None:
@@ -263,7 +275,7 @@ async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed, web: 
     await hubbed.add("web", url=f"{web.url}/huge", allow_private=True)
     outcome = await hubbed.call("web:echo")
     assert outcome.ending == "error"
-    assert "The response is over 4 MiB, the limit." in outcome.text
+    assert "The response is too large (limit 4 MiB)." in outcome.text
     assert hubbed.state("web") == "up"
 
 
@@ -276,8 +288,11 @@ async def test_truncated_response_fails_only_its_call(hubbed: Hubbed, web: Web) 
 
 
 def free_port() -> int:
-    """A port nobody listens at, under those that the kernel gives out by itself: or another program
-    may have it before its server does, and who knocks while nobody listens may meet themselves."""
+    """A port nobody listens at, below those that the kernel gives out by itself.
+
+    Otherwise another program may have it before its server does, and who knocks while nobody
+    listens may meet themselves.
+    """
     for port in random.sample(range(15_000, 32_000), 100):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

@@ -1,5 +1,7 @@
-"""Servers that are programs: their tools are things, called as any; whatever they do, no more than
-one call suffers."""
+"""Servers that are programs: their tools are things, called as any other.
+
+Whatever they do, no more than one call suffers.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.mcp.client.sdk.session import format_progress
 from sshwarma.mcp.client.throttle import BYTES_PER_MESSAGE, Throttle
 from sshwarma.world.errors import Unavailable
 from support.driver.installed import POISONED
@@ -65,10 +68,10 @@ async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed) -> No
     await hubbed.poisoned()
     huge, echo = await asyncio.gather(hubbed.call("evil:huge"), hubbed.call("evil:echo"))
     assert huge.ending == "error"
-    assert huge.text == "The server sent a message over 4 MiB, the limit."
+    assert huge.text == "A message of the server is too large (limit 4 MiB)."
     assert echo.ending == "result"
     crumbs = await hubbed.call("evil:crumbs")
-    assert crumbs.text == "The server sent a message with over 100000 quotes, the limit."
+    assert crumbs.text == "A message of the server has too many quotes (limit 100000)."
     large = await hubbed.call("evil:big", bytes=4_000_000)
     assert (large.ending, len(large.text)) == ("result", 4_000_000)
     (row,) = await hubbed.world.last_rows("lobby", 1)
@@ -131,7 +134,7 @@ async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
     await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued_count == 50)
     one_more = await hubbed.call("evil:echo")
-    assert one_more.text == "evil is busy: 2 calls are running and 50 are queued, the limit."
+    assert one_more.text.startswith("evil is busy. Too many queued calls (limit 50). ")
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -283,3 +286,17 @@ async def test_child_processes_end_with_the_program(hubbed: Hubbed) -> None:
             return True
 
     await hubbed.until(gone)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("half", "3/10 half"),
+        ("3 of 10 files", "3 of 10 files"),
+        ("file 3/10", "file 3/10"),
+        ("13/10 odd", "3/10 13/10 odd"),
+        (None, "3/10"),
+    ],
+)
+def test_progress_is_not_shown_twice(message: str | None, shown: str) -> None:
+    assert format_progress(3, 10, message) == shown

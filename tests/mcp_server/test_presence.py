@@ -17,7 +17,7 @@ from sshwarma.terminal.render import render_plain
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.caller import Caller
-from support.mcp_server import Expiry, Served, words
+from support.mcp_server import EndlessCall, Expiry, Served, words
 
 
 async def events(client: Any, cursor: str | None = None, seconds: float = 20) -> Any:
@@ -103,12 +103,14 @@ async def test_closed_session_ends_presence(served: Served) -> None:
 
 
 async def test_open_session_keeps_presence(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "STAY_AFTER_REQUEST_SECONDS", 0.5)
+    """Without a session the agent would leave when its request has ended."""
+    monkeypatch.setattr(clients, "STAY_AFTER_REQUEST_SECONDS", 0.0)
     token = await served.newcomer("ann")
     async with served.client(token, "legacy") as client:
         await client.call_tool("look", {})
-        await asyncio.sleep(1.0)  # twice as long as it would stay
-        assert "ann" in served.here()
+        (guest,) = served.guests
+        await served.until(lambda: not any(one.stays for one in guest.connections))
+        assert guest.session_count == 1 and "ann" in served.here()
         assert [row.content for row in await served.world.last_rows("lobby", 9)] == ["arrives"]
 
 
@@ -275,16 +277,7 @@ async def test_losing_access_ends_a_running_call(
 ) -> None:
     await served.agent("ann")
     token = await served.token("ann", days=1 if how == "expire" else None)
-    began, stopped = asyncio.Event(), asyncio.Event()
-
-    async def endless(*_: Any) -> ToolResult:
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-        raise AssertionError
-
+    endless = EndlessCall()
     ann = served.world.agents.find("ann")
     await served.equip("lobby", await served.tool("t", "endless", endless))
     with pytest.raises((MCPError, httpx2.HTTPError, ExceptionGroup)):
@@ -292,7 +285,7 @@ async def test_losing_access_ends_a_running_call(
             if how == "expire":
                 expiry.soon()
             call = asyncio.create_task(client.call_tool("t.endless", {}))
-            await asyncio.wait_for(began.wait(), 20)
+            await asyncio.wait_for(endless.began.wait(), 20)
             if how == "disable":
                 await operations.run_operation(served.world, "agents_disable", {"name": "ann"})
             elif how == "revoke":
@@ -300,7 +293,7 @@ async def test_losing_access_ends_a_running_call(
                 await operations.run_operation(
                     served.world, "token_revoke", {"token_id": found[0]["id"]}
                 )
-            await asyncio.wait_for(stopped.wait(), 20)
+            await asyncio.wait_for(endless.stopped.wait(), 20)
             await served.until(lambda: "ann" not in served.here())
             expiry.past()
             try:
@@ -358,6 +351,6 @@ async def test_nav_off_keeps_an_agent_in_its_room(served: Served, mode: str) -> 
     async with served.client(token, mode) as client:
         refused = await client.call_tool("join", {"room": "den"})
         assert refused.is_error
-        assert "Navigation is off" in words(refused)
+        assert "navigation is off" in words(refused)
         await served.do("ben", "/nav on", room="lobby")
         assert not (await client.call_tool("join", {"room": "den"})).is_error

@@ -1,4 +1,4 @@
-"""What an agent can call: its loadout where it stands, what is always there, and no more."""
+"""What an agent can call: its loadout where it is, permanent tools, and no more."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.progress import ProgressText
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.errors import Conflict
-from support.mcp_server import Served, words
+from support.mcp_server import EndlessCall, Served, words
 
 TOP = Path(__file__).parents[2]
 
 ALWAYS = [
-    "look", "who", "rooms", "join", "say", "history", "inventory_list", "inventory_equip",
+    "look", "who", "rooms", "join", "say", "tell", "history", "inventory_list", "inventory_equip",
     "inventory_unequip", "list_rooms", "find_rooms", "load_room", "unload_room", "use_tool",
     "wait_events",
 ]  # fmt: skip
@@ -36,7 +36,7 @@ async def test_tool_list_is_the_loadout_plus_builtin_tools(served: Served, mode:
     token = await served.newcomer("ann")
     async with served.client(token, mode) as client:
         load = await served.world.loadout("lobby", served.world.agents.find("ann").id)
-        labels = (item.thing.label for item in load.usable)
+        labels = (item.thing.label for item in load.usable_tools)
         expected = sorted(
             label.replace(":", ".")
             for label in labels
@@ -52,7 +52,7 @@ def test_the_manual_lists_what_is_always_there() -> None:
     manual = " ".join((TOP / "docs" / "mcp.md").read_text(encoding="utf-8").split())
     listed = manual.partition(" that are always there: ")[2].partition(".")[0]
     assert re.findall(r"`(\w+)`", listed) == ALWAYS
-    assert "and fifteen that are always there" in manual and len(ALWAYS) == 15
+    assert "and sixteen that are always there" in manual and len(ALWAYS) == 16
 
 
 async def test_internal_error_reveals_no_details(
@@ -145,11 +145,12 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
         'git is a namespace of tools, not a room to stand in. load_room {"room": "git"} loads its',
     ),
     ("say", {}, "text"),
-    ("say", {"text": " "}, "The message is empty."),
+    ("say", {"text": " "}, "text: must not be empty."),
     ("look", {"thing": 7}, "thing"),
     ("wait_events", {"timeout": 61}, "timeout"),
     ("wait_events", {"cursor": "nonsense"}, "Invalid cursor nonsense"),
     ("wait_events", {"cursor": "9" * 30}, "Invalid cursor 9"),
+    ("wait_events", {"cursor": "\u0663"}, "Invalid cursor \u0663"),
     ("use_tool", {}, "name"),
     ("use_tool", {"name": "nothing.at_all"}, "Unknown tool"),
     ("nothing", {}, "Unknown tool nothing."),
@@ -368,22 +369,14 @@ async def test_numbers_of_progress_are_forwarded(served: Served, mode: str) -> N
 
 async def test_cancelled_call_is_stopped_and_recorded(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
-    began, stopped = asyncio.Event(), asyncio.Event()
-
-    async def endless(*_: Any) -> ToolResult:
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-        raise AssertionError
-
+    endless = EndlessCall()
     await served.equip("lobby", await served.tool("t", "endless", endless))
     async with served.client(token, mode) as client:
         call = asyncio.create_task(client.call_tool("t.endless", {}))
-        await asyncio.wait_for(began.wait(), 20)
+        await asyncio.wait_for(endless.began.wait(), 20)
         call.cancel()
-        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.wait_for(endless.stopped.wait(), 20)
+        await served.received("lobby", "The call was stopped.")
         assert not (await client.call_tool("look", {})).is_error
     await served.until(lambda: not any(guest.calls for guest in served.guests))
     last = (await served.world.last_rows("lobby", 50))[-1]

@@ -33,7 +33,7 @@ async def test_answer_that_repeats_itself_is_ended(
     what = "answer" if part is TextDelta else "reasoning"
     assert made[-1].content == f"was stopped: its {what} repeated itself"
     assert sent < 100
-    assert await house.statuses() == ["completed"]
+    assert await house.statuses() == ["failed"]
     house.backend.script = nothing
     await house.says("alice", "@qwen and now?")
 
@@ -47,4 +47,4 @@ async def test_server_that_ignores_the_longest_answer_is_stopped(house: House) -
     made = await house.says("alice", "@qwen tell me a tale")
     assert len(made[1].content) < 100 * MAX_CHARACTERS_PER_OUTPUT_TOKEN + 50
     assert made[1].meta["cut"]
-    assert "an answer (100 tokens, its max_output_tokens); ask it to go on" in made[-1].content
+    assert "an answer (100 tokens, its max_output_tokens); ask it to continue" in made[-1].content

@@ -72,8 +72,8 @@ def used_up(limits: BudgetLimits, *spent: TokenUsage) -> str:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (BudgetLimits(turn_steps=3), "after 3 steps, the limit of one turn"),
-        (BudgetLimits(turn_tokens=300), "after 300 of 300 tokens for one turn"),
+        (BudgetLimits(turn_steps=3), "it used 3 steps (limit of a turn: 3)"),
+        (BudgetLimits(turn_tokens=300), "it used 300 tokens (limit of a turn: 300)"),
         (BudgetLimits(turn_cost=0.03), "it has used $0.03 of $0.03 for one turn"),
         (BudgetLimits(day_tokens=250), "it has used 300 of 250 tokens for today (UTC)"),
         (BudgetLimits(day_cost=0.025), "it has used $0.03 of $0.025 for one day"),
@@ -101,7 +101,7 @@ def test_limit_message_says_who_can_change_it() -> None:
 
 
 def planned(limit: int | None, *request_tokens: int, spent: int = 0) -> list[bool]:
-    """Whether each step is the last one; `spent` tokens are reported instead of those estimated."""
+    """Whether each step is the last; `spent` tokens replace the estimated ones."""
     budget = TurnBudget(BudgetLimits(turn_tokens=limit))
     made = []
     for size in request_tokens:
@@ -127,7 +127,7 @@ def test_request_that_exceeds_the_tokens_of_a_turn_is_not_sent() -> None:
     with pytest.raises(BudgetExceeded) as over:
         budget.plan_step(2_000, 500)
     assert str(over.value) == (
-        "does not answer: its request has about 2000 tokens, and one turn may have 2000;"
+        "cannot answer: its request has about 2,000 tokens; the limit of a turn is 2,000;"
         " an owner can change its turn_tokens"
     )
 
@@ -147,7 +147,7 @@ async def test_turn_timeout_cancels_the_running_work() -> None:
         finally:
             ended.set()
 
-    with pytest.raises(BudgetExceeded, match=r"after 0.01 s, the time limit of one turn"):
+    with pytest.raises(BudgetExceeded, match=r"after 0.01 s \(time limit of a turn\)"):
         await TurnBudget(BudgetLimits(turn_seconds=0.01)).run_with_timeout(work())
     assert ended.is_set()
 
@@ -234,7 +234,7 @@ def test_turns_at_the_same_time_share_the_tokens_of_the_day() -> None:
         try:
             turn.plan_step(9_000, 500)
         except BudgetExceeded as error:
-            assert "of 20000 are left for today (UTC)" in str(error)
+            assert "of 20,000 are left for today (UTC)" in str(error)
         else:
             answering.append(turn)
     assert len(answering) == 2
@@ -248,7 +248,7 @@ async def test_reserved_tokens_are_free_again_when_a_turn_ends() -> None:
     first.begin_step()
     first.plan_step(15_000, 500)
     second.begin_step()
-    with pytest.raises(BudgetExceeded, match="request has about 15000 tokens, and 4500 of 20000"):
+    with pytest.raises(BudgetExceeded, match="request has about 15,000 tokens; 4,500 of 20,000"):
         second.plan_step(15_000, 500)
 
     async def fail() -> None:

@@ -1,9 +1,8 @@
-"""Models that could be added: of providers with a key, and of servers on this machine."""
+"""Models that could be added: of providers with a key, and of local servers."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,14 +13,43 @@ from sshwarma.models.discover import LOCAL_SERVERS, discover_models
 KEY = "sk-a-key-that-nobody-may-see-0123456789"
 
 
-async def _listening(answer: bytes | None) -> tuple[asyncio.Server, int]:
+class AllAsked:
+    """Counts open connections; `wait` ends when `count` of them were open at once."""
+
+    def __init__(self, count: int) -> None:
+        self.open_at_once = 0
+        self._open = 0
+        self._count = count
+        self._reached = asyncio.Event()
+
+    def __enter__(self) -> None:
+        self._open += 1
+        self.open_at_once = max(self._open, self.open_at_once)
+        if self._open == self._count:
+            self._reached.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._open -= 1
+
+    async def wait(self) -> None:
+        await self._reached.wait()
+
+
+async def _listening(
+    answer: bytes | None, asked: AllAsked | None = None
+) -> tuple[asyncio.Server, int]:
+    """A server that answers when all are `asked`; with None it never does."""
+    asked = asked or AllAsked(1)
+
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        if answer is None:
-            await reader.read()
-        else:
-            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
-            await writer.drain()
+        with asked:
+            if answer is None:
+                await reader.read()  # until the asker gives up
+            else:
+                await reader.readuntil(b"\r\n\r\n")
+                await asked.wait()
+                writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
+                await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
@@ -67,18 +95,19 @@ async def test_discover_offers_models_of_keys_and_local_servers(
     "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
 )
 @pytest.mark.process
-async def test_discover_ignores_other_services_quickly(
+async def test_discover_ignores_other_services_side_by_side(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    probe = 1.0
-    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", probe)
-    server, port = await _listening(answer)
-    began = time.monotonic()
-    found = await discover_models({}, tuple(replace(one, port=port) for one in LOCAL_SERVERS))
-    took = time.monotonic() - began
+    """They answer once all are asked, or never: then the timeout ends it."""
+    probe_seconds = 1.0 if answer is None else 30.0
+    monkeypatch.setattr(discover_module, "PROBE_TIMEOUT_SECONDS", probe_seconds)
+    asked = AllAsked(len(LOCAL_SERVERS))
+    server, port = await _listening(answer, asked)
+    async with asyncio.timeout(60):
+        found = await discover_models({}, tuple(replace(one, port=port) for one in LOCAL_SERVERS))
     server.close()
     assert found == []
-    assert took < probe * len(LOCAL_SERVERS)  # they are asked side by side
+    assert asked.open_at_once == len(LOCAL_SERVERS)
 
 
 async def test_discover_ignores_an_invalid_base_url() -> None:

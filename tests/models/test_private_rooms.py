@@ -1,4 +1,4 @@
-"""Private rooms: named to a model only if it and the person who asks may know of them."""
+"""Private rooms: named to a model only if it and the asker may know of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALLS: dict[str, dict[str, str]] = {
 
 @pytest.fixture
 async def vault(house: House) -> House:
-    """A private room below the lobby, of which alice and qwen may know, and bob may not."""
+    """A private room below the lobby, known to alice and qwen, and not to bob."""
     for line in ("/create vault", "/portal down vault", "/portal north home"):
         await run_line(house.caller("alice"), line)
     alice, qwen = house.world.agents.find("alice"), house.world.agents.find("qwen")
@@ -156,7 +156,7 @@ async def test_join_of_an_answering_model_says_that_it_stays(vault: House) -> No
     await run_line(vault.caller("alice"), "/equip room sshwarma:join,look,say")
     joined = await results_for(vault, "alice", {"sshwarma__join": {"room": "vault"}})
     assert joined["sshwarma__join"] == (
-        "You may enter vault, but while you answer you and your tools stay in lobby."
+        "You may enter vault; you and your tools stay in lobby until this answer ends."
     )
     assert vault.world.agents.find("qwen").room_id != (await vault.world.find_room("vault")).id
     here = await results_for(vault, "alice", {"sshwarma__join": {"room": "lobby"}})
@@ -164,7 +164,7 @@ async def test_join_of_an_answering_model_says_that_it_stays(vault: House) -> No
 
 
 async def found_by_model(house: House, asker: str, room_name: str) -> set[str]:
-    """What qwen finds with both calls when somebody asks in a room: of `one`, `two`, `three`."""
+    """What qwen finds with both calls when asked in a room: of `one`, `two`, `three`."""
     room = await house.world.find_room(room_name)
     question = Question(house.world.agents.find(asker).id, max_turns=1)
     caller = replace(house.caller("qwen").with_room(room.id), question=question, door="model")
@@ -178,7 +178,7 @@ async def found_by_model(house: House, asker: str, room_name: str) -> set[str]:
 
 @pytest.mark.process  # a report runs in one
 async def test_model_reads_other_logs_only_for_who_may_read_them(vault: House) -> None:
-    """Rows of the private room and of an open one, and a private message of the model to alice."""
+    """Rows of the private room and an open one, and the model's message to alice."""
     alice, world = vault.caller("alice"), vault.world
     room = await world.find_room("vault")
     await run_line(alice.with_room(room.id), "sapphire one")

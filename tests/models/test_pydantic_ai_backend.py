@@ -1,4 +1,4 @@
-"""The pydantic_ai backend with a played model: requests, answers, retries and loading."""
+"""The pydantic_ai backend with a played model: requests, answers, retries, load."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from sshwarma.models.backend import (
     ToolCall,
     TurnStep,
 )
-from sshwarma.models.errors import MAX_RETRY_JITTER, ModelFailure
 from sshwarma.models.providers import LoadedModel, load_model
 from sshwarma.models.pydantic_ai_backend import (
     PydanticAIBackend,
     _read_usage,
     collapse_repeated_name,
 )
+from sshwarma.models.retry import MAX_RETRY_JITTER, ModelFailure
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.world.usage import TokenUsage

@@ -1,4 +1,4 @@
-"""Texts about tools that models read: each is named as in the list, with arguments it has there."""
+"""Texts that models read name tools as their list does, with its arguments."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from sshwarma.common.limits import MAX_CALLS_PER_STEP
 from sshwarma.models.backend import OfferedTool, StepRequest, StreamPart, TextDelta, ToolCall
-from sshwarma.verbs.registry import every_verb
+from sshwarma.verbs.registry import every_verb, tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.store import Change
+from sshwarma.world.tool_names import model_tool_name
 from support.house import House
 
 WRONG_VALUES: Final[tuple[Any, ...]] = (
@@ -29,6 +30,11 @@ SETTING: Final = (
 
 LOADABLE: Final = ("git__commit", "sshwarma__equip")
 """Tools that are not equipped, in namespaces that a call loads."""
+
+COVERED: Final = tuple(
+    model_tool_name(f"{spec.namespace}:{spec.name}") for spec in tool_specs() if spec.covered_by
+)
+"""Tools that are equipped and not offered, because another one does the same."""
 
 _CALL: Final = re.compile(r"([a-z][\w.:]*) (\{\"[^{}]*\})")
 _LISTED_ARGUMENTS: Final = re.compile(r".*Arguments: ([\w?, ]+)\..*")  # a refusal is one line
@@ -56,7 +62,7 @@ def add_commit_tool(tx: Change) -> None:
 def find_foreign_names(
     text: str, offers: dict[str, OfferedTool], called: str = ""
 ) -> Iterator[str]:
-    """Yield what a text names that the list of tools does not have, and words for people.
+    """Yield names in a text that the list of tools lacks, and words for people.
 
     `called` is the tool whose result the text is.
     """
@@ -71,7 +77,7 @@ def find_foreign_names(
         listed, properties = refusal[1], offers[called].input_schema["properties"]
         yield from (key for key in listed.replace("?", "").split(", ") if key not in properties)
     for name in re.findall(r"\b\w+__\w+\b", text):
-        if name not in offers and name not in LOADABLE:
+        if name not in offers and name not in (*LOADABLE, *COVERED):
             yield name
     yield from re.findall(r"\b(?:sshwarma|global|git):\w+", text)
     yield from (name for name in re.findall(r"\b[a-z]+_\w+\b", text) if name in _FLAT_NAMES)
@@ -80,7 +86,7 @@ def find_foreign_names(
 
 
 def wrong_calls(offer: OfferedTool) -> Iterator[dict[str, Any]]:
-    """Yield arguments for a tool: none, an unknown one, and each of its own with wrong values."""
+    """Yield arguments for a tool: none, an unknown one, and each with wrong values."""
     yield {}
     yield {"zzz": 1}
     properties = offer.input_schema["properties"]
@@ -91,7 +97,7 @@ def wrong_calls(offer: OfferedTool) -> Iterator[dict[str, Any]]:
 
 
 async def call_all(house: House, calls: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, str]]:
-    """Let the model make calls, a step a turn; return each with what the model is sent for it."""
+    """Let the model make calls, a step a turn; return each with what it is sent."""
     told: list[tuple[str, str]] = []
     for start in range(0, len(calls), MAX_CALLS_PER_STEP):
         part = calls[start : start + MAX_CALLS_PER_STEP]
@@ -127,7 +133,7 @@ async def test_texts_name_tools_and_arguments_as_the_list_has_them(
         await house.says("alice", "/room builder qwen")
     await house.says("alice", "@qwen hello")
     offers = {offer.name: offer for offer in house.backend.asked[-1].tools}
-    assert len(offers) == (25 if is_builder else 23)
+    assert len(offers) == (20 if is_builder else 18)
     calls = [(name, {"n": 3}) for name in (*LOADABLE, "git:commit", "lok")]
     calls += [(name, given) for name, offer in offers.items() for given in wrong_calls(offer)]
     told = await call_all(house, calls)

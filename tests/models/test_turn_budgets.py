@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sshwarma.models import live_answer
 from sshwarma.models import turn_runner as all_turns
 from sshwarma.models.backend import (
     AnswerCut,
@@ -28,12 +27,14 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import agents, rows, turns
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
+from sshwarma.world.events import StreamUpdated
 from sshwarma.world.row import Row
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.layers import Layer
 from support.house import House, Scripted, nothing, said_by
 from support.services import ProviderBase
+from support.waiting import until
 
 
 async def test_chain_of_models_mentioning_each_other_ends(house: House) -> None:
@@ -150,8 +151,8 @@ async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (BudgetLimits(turn_steps=1), "was stopped after 1 step,"),
-        (BudgetLimits(turn_tokens=50), "was stopped after 60 of 50 tokens for one turn"),
+        (BudgetLimits(turn_steps=1), "was stopped: it used 1 step (limit of a turn: 1)"),
+        (BudgetLimits(turn_tokens=50), "was stopped: it used 60 tokens (limit of a turn: 50)"),
         (BudgetLimits(turn_cost=0.5), "was stopped: it has used $0.6 of $0.5 for one turn"),
         (
             BudgetLimits(day_tokens=60),
@@ -205,8 +206,8 @@ async def test_answer_cut_at_its_limit_is_marked(house: House) -> None:
     house.backend.script = script
     made = await house.says("alice", "@qwen tell me a tale")
     assert made[1].meta["cut"]
-    assert made[-1].content == "reached the maximum length of an answer; ask it to go on"
-    assert await house.statuses() == ["completed"]
+    assert made[-1].content == "reached the maximum length of an answer; ask it to continue"
+    assert await house.statuses() == ["failed"], "it takes no place in the window"
 
 
 async def test_many_calls_in_a_step_leave_one_refusal(house: House) -> None:
@@ -248,7 +249,7 @@ async def test_turn_time_limit_includes_tool_calls(house: House) -> None:
     house.tools._providers = house.providers
     house.backend.script = script
     made = await house.says("alice", "@qwen wait")
-    assert made[-1].content == "was stopped after 1 s, the time limit of one turn"
+    assert made[-1].content == "was stopped after 1 s (time limit of a turn)"
     assert ended.is_set()
 
 
@@ -304,19 +305,22 @@ async def test_refused_or_waiting_request_costs_nothing(house: House) -> None:
 
 async def test_retry_wait_is_shown_until_text_arrives(house: House) -> None:
     heard: list[str] = []
-    house.world.bus.on_room(
-        "lobby", lambda event: heard.append(getattr(event, "wait_reason", "-")) if event else None
-    )
+
+    def hear(event: object) -> None:
+        if isinstance(event, StreamUpdated):
+            heard.append(event.wait_reason)
+
+    house.world.bus.on_room("lobby", hear)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield RetryDelay(2.2, "rate limited")
-        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
+        await until(lambda: heard[-1:] == ["waiting 3 s (rate limited)"])
         yield TextDelta("at last")
-        await asyncio.sleep(live_answer.PUBLISH_INTERVAL_SECONDS * 2)
+        await until(lambda: heard[-1:] == [""])
 
     house.backend.script = script
     await house.says("alice", "@qwen hi")
-    assert [text for text, _ in itertools.groupby(heard) if text != "-"] == [
+    assert [text for text, _ in itertools.groupby(heard)] == [
         "", "waiting 3 s (rate limited)", "",
     ]  # fmt: skip
 

@@ -135,7 +135,7 @@ async def test_only_the_asker_or_an_owner_may_stop_a_turn(house: House) -> None:
 
 @pytest.mark.parametrize("line", ["/undo", "/message drop {}", "/branch switch {}"])
 async def test_turn_of_another_needs_the_scope_build(house: House, line: str) -> None:
-    """The owner of the room has the right; a token of the scope act does not reach so far."""
+    """The room's owner has the right; a token of the scope act does not reach so far."""
     await house.world.change(lambda tx: agents.create_agent(tx, "carol"))
     asked, *_ = await house.says("bob", "@guide hi")
     line = line.format(asked.turn_id)
@@ -248,7 +248,8 @@ async def test_turn_stopped_twice_is_closed_once(
 
     async def change_and_stop(work: Any) -> Any:
         house.turns.stop("lobby")  # again, while the end is written to a slow disk
-        await asyncio.sleep(0.1)
+        for _ in range(100):  # turns of the loop, in which a second end would begin
+            await asyncio.sleep(0)
         return await change(work)
 
     monkeypatch.setattr(house.world, "change", change_and_stop)

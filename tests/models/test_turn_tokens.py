@@ -43,7 +43,7 @@ async def test_step_before_the_token_limit_is_the_last(house: House) -> None:
     made = await house.says("alice", "@qwen look for ever")
     assert last == [False, True]
     assert sum(row.kind == "tool.call" for row in made) == 1
-    assert "tokens for one turn" in made[-1].content
+    assert "tokens (limit of a turn: " in made[-1].content
 
 
 async def test_step_that_will_use_up_the_tokens_is_the_last(house: House) -> None:

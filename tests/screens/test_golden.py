@@ -1,5 +1,7 @@
-"""What people see, screen by screen. `pytest --update-golden` writes the files in golden/; read
-the difference before it is committed."""
+"""What people see, screen by screen, compared with the files in golden/.
+
+`pytest --update-golden` writes those files; read the difference before it is committed.
+"""
 
 from __future__ import annotations
 
@@ -226,7 +228,7 @@ def answered() -> Iterator[Person]:
         ann = server.person("ann")
         ann.does("create answers", "equip room sshwarma:look,note")
         model.will("qwen", "I shall look.", [("sshwarma__look", {})])
-        note = {"text": "the build has three steps", "kind": [1, "two"]}
+        note = {"text": "the build has three steps", "about": [1, "two"]}
         model.will("qwen", [("sshwarma__note", note)])
         model.will("qwen", ANSWER)
         assert ann.run("say @qwen what does the build do?").status == 0

@@ -62,3 +62,22 @@ def test_every_section_is_checked() -> None:
 def test_attributes_that_are_only_set_or_own_are_not_read() -> None:
     source = "settings.a\nself.b\nself.limits.c\nsettings.d = 1\ne(settings).f"
     assert _read_attributes(source) == {"a", "c", "f"}
+
+
+def _bare_numbers(call: ast.Call) -> Iterator[float]:
+    """Numbers but 0 and 1 that are typed into a call of `Field`."""
+    for node in (*call.args, *(word.value for word in call.keywords)):
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and type(part.value) in (int, float):
+                yield from [part.value] if part.value not in (0, 1) else []
+
+
+def test_bounds_and_defaults_are_constants() -> None:
+    found = [
+        f"{file.name}:{node.lineno}: {number:g}"
+        for file in sorted((SOURCE / "settings").glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Field"
+        for number in _bare_numbers(node)
+    ]
+    assert not found, "put it into common/limits.py, with its reason"

@@ -19,7 +19,7 @@ from sshwarma.world import agents
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
-from support.ssh_server import until
+from support.waiting import until
 
 __all__ = ["world"]
 

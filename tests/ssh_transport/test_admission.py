@@ -17,13 +17,7 @@ from sshwarma.ssh.transport.admission import (
     LogThrottle,
 )
 from sshwarma.ssh.transport.interfaces import Rejected
-
-
-class Clock:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.waiting import Clock
 
 
 class Book(Admission):
@@ -161,7 +155,7 @@ def test_log_throttle_logs_once_per_window_and_counts_the_rest(
 
 
 def test_limit_defaults_equal_the_settings() -> None:
-    assert AdmissionLimits() == AdmissionLimits.of(SshSettings())
+    assert AdmissionLimits() == AdmissionLimits.from_settings(SshSettings())
     assert AdmissionLimits().max_pending_per_address == SshSettings().max_pending_per_address == 50
 
 
@@ -169,4 +163,4 @@ def test_every_ssh_setting_changes_the_limits() -> None:
     for name in SshSettings.model_fields.keys() - {"listen"}:
         default = getattr(SshSettings(), name)
         changed = SshSettings(**{name: not default if default is True else default + 1})
-        assert AdmissionLimits.of(changed) != AdmissionLimits(), name
+        assert AdmissionLimits.from_settings(changed) != AdmissionLimits(), name

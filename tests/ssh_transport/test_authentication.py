@@ -17,7 +17,8 @@ import pytest
 
 from sshwarma.ssh.transport.server import SshServer
 from support.scripted_ssh import Scripted, scripted
-from support.ssh_server import Connect, Serve, Ssh, World, until, within
+from support.ssh_server import Connect, Serve, Ssh, World, within
+from support.waiting import until
 
 Key = asyncssh.SSHKey
 Script = Callable[[Scripted, Key, Key], None]

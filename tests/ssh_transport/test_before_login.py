@@ -1,4 +1,7 @@
-"""What strangers cost: silence, floods, garbage, guesses; and the honest client still served."""
+"""Strangers before a login: silence, floods, garbage, guesses.
+
+What they cost is bounded, and the honest client is still served.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Serve, World, until, within
+from support.ssh_server import Connect, Serve, World, within
+from support.waiting import until
 
 
 class Socket:

@@ -1,4 +1,4 @@
-"""However a connection ends, its handlers hear of it once and nothing is left behind."""
+"""However a connection ends, its handlers hear of it once and nothing is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Serve, Ssh, World, finish, until, within
+from support.ssh_server import Connect, Serve, Ssh, World, finish, within
+from support.waiting import until
 
 
 async def test_dead_peer_is_dropped_by_keepalive(serve: Serve, ssh: Ssh, world: World) -> None:

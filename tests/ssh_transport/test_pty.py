@@ -8,7 +8,8 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Serve, World, until, within
+from support.ssh_server import Connect, Serve, World, within
+from support.waiting import until
 
 HUGE = 2**31 - 1
 

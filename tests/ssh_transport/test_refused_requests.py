@@ -1,4 +1,4 @@
-"""Requests that are not served are refused, and the next shell is still answered at once."""
+"""Unserved requests are refused, and the next shell is still answered at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from asyncssh.packet import Boolean, String, UInt32
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Ssh, World, finish, until, within
+from support.ssh_server import Connect, Ssh, World, finish, within
+from support.waiting import until
 
 Client = asyncssh.SSHClientConnection
 

@@ -1,4 +1,7 @@
-"""A peer that stops reading: its handler is called, memory stays bounded, nobody else notices."""
+"""A peer that stops reading: its handler is called, memory is bounded.
+
+Nobody else notices.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Program, Serve, World, until, within
+from support.ssh_server import Connect, Program, Serve, World, within
+from support.waiting import until
 
 KIB = bytes(1024)
 

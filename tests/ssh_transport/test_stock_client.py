@@ -7,7 +7,8 @@ from typing import Any, cast
 from asyncssh import SSHKey
 
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Serve, Ssh, World, finish, until, within
+from support.ssh_server import Connect, Serve, Ssh, World, finish, within
+from support.waiting import until
 
 
 async def test_a_shell_has_a_terminal_and_echoes(server: SshServer, ssh: Ssh, world: World) -> None:

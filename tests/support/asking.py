@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from sqlalchemy import insert
 
 from sshwarma.world import (
@@ -25,7 +29,7 @@ from sshwarma.world.reports import ReportResult, ReportScope
 from sshwarma.world.schema import tool_calls, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from support.people import arrive, do
+from support.people import arrive, do, opened
 
 SECRET = "sesame"
 """Whatever bob must not see has this word in it."""
@@ -33,7 +37,7 @@ SECRET = "sesame"
 
 @dataclass
 class Asking:
-    """Bob, who may enter the lobby and his den, and asks about a world full of secrets."""
+    """Bob, who may enter the lobby and his den, asks about a world full of secrets."""
 
     world: World
     scope: ReportScope
@@ -113,3 +117,18 @@ async def keep_secrets(world: World) -> Asking:
     return Asking(
         world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, is_admin=True)
     )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bobs(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asking]:
+    """Bob, in a world that all tests of a module only read."""
+    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("asked") / "world.db")
+    async with opened(Path(path)) as world:
+        yield await keep_secrets(world)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
+    """Bob, in a world of the test's own."""
+    async with opened(world_file) as world:
+        yield await keep_secrets(world)

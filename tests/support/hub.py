@@ -12,7 +12,8 @@ from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.settings import McpSettings
-from sshwarma.tools.call import CallOutcome, Tools
+from sshwarma.tools.call import Tools
+from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.world import equipment, things
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -101,7 +102,7 @@ class Hubbed:
 
 
 def children() -> list[str]:
-    """Programs that this process, or nobody, is the parent of, and that the hub has started."""
+    """Programs that the hub has started, and whose parent is this process or none."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -36,6 +36,7 @@ from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.services import ProviderBase, close_services, services_in, use_services
+from support.waiting import until
 
 Call = Callable[[Caller, Thing, dict[str, Any]], Any]
 
@@ -155,7 +156,7 @@ class Served:
         return {self.world.agents.name_of(present.agent_id): present for present in found}
 
     async def received(self, room_id: str, *words: str) -> None:
-        """Wait until a room's newest rows are these: a row is written after what it tells of."""
+        """Wait until a room's newest rows are these, since rows follow their events."""
 
         async def newest() -> list[str]:
             return [row.content for row in await self.world.last_rows(room_id, len(words))]
@@ -164,11 +165,25 @@ class Served:
             while await newest() != [*words]:  # noqa: ASYNC110 - as in `until`
                 await asyncio.sleep(0.01)
 
-    async def until(self, is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+    async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(seconds):
-            while not is_so():  # noqa: ASYNC110 - what it is about has no event of its own
-                await asyncio.sleep(0.01)
+        await until(is_so, pause=0.01)
+
+
+class EndlessCall:
+    """What a tool does that ends only when its call is stopped."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.stopped = asyncio.Event()
+
+    async def __call__(self, *_: object) -> ToolResult:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+        raise AssertionError
 
 
 def words(result: CallToolResult) -> str:
@@ -177,13 +192,13 @@ def words(result: CallToolResult) -> str:
 
 
 class Expiry:
-    """When tokens that expire do: not before a test says so, however slow the machine is."""
+    """Expiry of tokens: none before a test asks for it, however slow the machine is."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
 
     def soon(self) -> None:
-        """What is opened by a token from now on ends after a moment, as if it expired then."""
+        """Let what a token opens from now on end after a moment, as if it expired."""
         self._monkeypatch.setattr(tokens.Token, "seconds_left", property(lambda token: 0.5))
 
     def past(self) -> None:

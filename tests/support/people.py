@@ -1,4 +1,4 @@
-"""A world without doors, and people who stand in it: what the tests of world and verbs share."""
+"""A world without doors, and people in it, for the tests of world and verbs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Someone:
-    """An agent with one connection. Its rights are read again for every line, as a door does."""
+    """An agent with one connection; its rights are read for every line, as by a door."""
 
     world: World
     id: str
@@ -108,7 +108,7 @@ async def settle(world: World, work: Callable[[Change], T]) -> T:
 async def tool_names(world: World, room_id: str | None, agent_id: str | None) -> list[str]:
     """Names of what can be used there, but for what is always there."""
     load: Loadout = await world.loadout(room_id, agent_id)
-    return [item.thing.label for item in load.usable if item.source != "always"]
+    return [item.thing.label for item in load.usable_tools if item.source != "always"]
 
 
 async def arrive(
@@ -129,7 +129,7 @@ async def arrive(
 
 @asynccontextmanager
 async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
-    """The world of a file, closed afterwards; it must leave neither a task nor a thread behind.
+    """The world of a file, closed afterwards; it must leave no task and no thread.
 
     What tests share may: its tasks run coroutines of the modules `shared`.
     """

@@ -1,4 +1,4 @@
-"""The services of a world that has no doors: real parts, without models and without programs."""
+"""Services of a world without doors: real parts, but no models and programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import LimitSettings, RegistrationSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
@@ -44,7 +44,7 @@ async def dial_nobody(*args: Any) -> AsyncIterator[ServerLink]:
 
 
 class ProviderBase:
-    """What a provider that a test makes has in common with others: a subclass adds `run`."""
+    """Base of providers that tests make: a subclass adds `run`."""
 
     timeout_seconds = CALL_TIMEOUT_SECONDS
 
@@ -64,8 +64,10 @@ TEST_FILES = Path(tempfile.gettempdir()) / "sshwarma-tests"
 
 
 def make_services(world: World, **parts: Any) -> Services:
-    """Services with the given `parts`, and an idle one for each that is left out: no model
-    answers, the hub reaches no server, and every Lua script fails.
+    """Services with the given `parts`, and an idle one for each that is left out.
+
+    An idle part does nothing: no model answers, the hub reaches no server, and every Lua script
+    fails.
     """
     tools = parts.get("tools") or Tools(world, verb_providers())
     lua = NoLua(SCRIPT_LIMITS)
@@ -87,6 +89,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
         "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
+        "registration": RegistrationSettings().mode,
     }
     return Services(**idle | parts)
 
@@ -98,7 +101,7 @@ def use_services(world: World, **parts: Any) -> Services:
 
 
 def services_in(world: World) -> Services:
-    """The services that those who act in a world carry; idle ones if a test made none."""
+    """Services that the agents of a world use; idle ones if a test made none."""
     return _services.get(world) or use_services(world)
 
 

@@ -1,4 +1,4 @@
-"""A real server on 127.0.0.1:0 with a tiny world behind it, and clients of both kinds."""
+"""A real server on 127.0.0.1:0 with a tiny world, and clients of both kinds."""
 
 from __future__ import annotations
 
@@ -16,22 +16,13 @@ import pytest
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink, Peer, Rejected
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
-
-SECONDS = 30.0
-"""The longest any test waits for one thing."""
+from support.waiting import SECONDS
 
 T = TypeVar("T")
 
 
 async def within(what: Awaitable[T], seconds: float = SECONDS) -> T:
     return await asyncio.wait_for(what, seconds)
-
-
-async def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait for something nobody announces."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.002)
 
 
 @dataclass
@@ -77,7 +68,7 @@ class Program:
 
 @dataclass
 class World:
-    """A gate that knows everyone unless told otherwise, and sessions that keep their programs."""
+    """A gate that knows everyone by default, and sessions that keep their programs."""
 
     known: set[str] | None = None
     refusal: str = ""
@@ -139,7 +130,7 @@ def key() -> asyncssh.SSHKey:
 
 @pytest.fixture
 async def serve(world: World) -> AsyncIterator[Serve]:
-    """Start a server, with other limits if named; all are closed, and empty, after the test."""
+    """Start a server, with other limits if named; close all after the test, empty."""
     async with AsyncExitStack() as stack:
 
         async def start(**limits: Any) -> SshServer:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from sshwarma.terminal import image_decoder
 from sshwarma.terminal.image_decoder import ImageDecoder, UnshowableImage
 from sshwarma.terminal.picture import Pixels
 from support.images import BLUE, RED, WHITE, encode_image, make_png_header, paint_flag
+from support.waiting import until
 
 pytestmark = [pytest.mark.process]
 
@@ -45,13 +46,6 @@ async def decoder() -> AsyncIterator[ImageDecoder]:
     made = ImageDecoder()
     yield made
     await made.close()
-
-
-async def wait_until(what: Callable[[], object]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(20):
-        while not what():  # noqa: ASYNC110 - nothing announces it
-            await asyncio.sleep(0.01)
 
 
 async def refuse(decoder: ImageDecoder, data: bytes) -> str:
@@ -248,7 +242,7 @@ async def test_few_images_are_decoded_at_once_and_few_wait(
         asyncio.create_task(decoder.decode(b"x", 12))
         for _ in range(MAX_RUNNING_IMAGES + MAX_WAITING_IMAGES)
     ]
-    await wait_until(lambda: len(decoder._running) == MAX_RUNNING_IMAGES)
+    await until(lambda: len(decoder._running) == MAX_RUNNING_IMAGES)
     assert await refuse(decoder, b"x") == f"{MAX_WAITING_IMAGES} other images are waiting"
     assert len(decoder._running) == MAX_RUNNING_IMAGES
     await decoder.close()
@@ -262,7 +256,7 @@ async def test_cancelled_decoding_ends_its_process(
 ) -> None:
     monkeypatch.setattr(image_decoder, "_PROGRAM", "import time; time.sleep(99)")
     task = asyncio.create_task(decoder.decode(b"x", 12))
-    await wait_until(lambda: decoder._running)
+    await until(lambda: decoder._running)
     (process,) = decoder._running
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -357,7 +351,7 @@ async def test_worker_ends_with_a_killed_server(tmp_path: Path) -> None:
     assert server.stdout
     pid = int(await server.stdout.readline())
     limits, command = Path(f"/proc/{pid}/limits"), Path(f"/proc/{pid}/cmdline")
-    await wait_until(lambda: re.search(r"Max open files +3 ", limits.read_text()))
+    await until(lambda: re.search(r"Max open files +3 ", limits.read_text()))
     server.kill()
     await server.wait()
-    await wait_until(lambda: not command.exists() or not command.read_bytes())
+    await until(lambda: not command.exists() or not command.read_bytes())

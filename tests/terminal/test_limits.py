@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sshwarma.common.limits import MAX_KEYS_BURST, MAX_PASTE_CHARACTERS, MAX_QUEUED_BLOCKS
-from sshwarma.terminal.buffer import MAX_UNDO_STEPS
+from sshwarma.common.limits import (
+    MAX_KEYS_BURST,
+    MAX_PASTE_CHARACTERS,
+    MAX_QUEUED_BLOCKS,
+    MAX_UNDO_STEPS,
+)
 from sshwarma.terminal.editor import MAX_HISTORY_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
 from sshwarma.terminal.keys import KeyPress
@@ -165,7 +169,7 @@ def test_long_block_waits_for_a_slow_reader_and_loses_no_row(sit: Sit) -> None:
 
 
 def test_repaint_pushes_no_copy_of_the_screen_into_the_scrollback(sit: Sit) -> None:
-    """Terminals such as tmux keep a screen in their history that is erased from its first row."""
+    """Terminals such as tmux keep a screen that is erased from its first row."""
     alice = sit()
     alice.hear("bob: hi")
     alice.written.clear()

@@ -1,5 +1,4 @@
-"""Arguments against schemas: what fits, what is refused and in which words, and that no schema can
-cost more than it should."""
+"""Arguments against schemas: what fits, what is refused, and bounded cost."""
 
 from __future__ import annotations
 
@@ -108,13 +107,13 @@ def test_all_kinds_of_problems_are_named_in_one_refusal() -> None:
 
 def test_pattern_is_matched_in_linear_time() -> None:
     slow = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(Invalid, match="must match"):
         check_arguments(tool(slow), {"x": "a" * 5_000 + "!"})
     many = {"properties": {"x": {"items": {"pattern": r"(\w{0,9})\d"}}}}
     with pytest.raises(Invalid):
         check_arguments(tool(many), {"x": ["ab" * 100] * 2_000})
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)y", r"(a)\1", "[", "x" * 300])
@@ -204,7 +203,7 @@ EXPENSIVE: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", EXPENSIVE)
 def test_check_of_too_many_steps_is_refused(name: str) -> None:
     schema, value = EXPENSIVE[name]
-    with pytest.raises(Invalid, match=f"need more than {MAX_ARGUMENT_CHECKS} checks"):
+    with pytest.raises(Invalid, match=rf"need too many checks .*limit {MAX_ARGUMENT_CHECKS}"):
         check_arguments(tool(schema), {"a": value})
 
 

@@ -182,8 +182,8 @@ async def test_refusal_suggests_what_to_do(
             " Create it there first.",
         ),
         (
-            "/mcp add x --seconds 5000 -- cat",
-            "/mcp add: --seconds: must be at most 1800 (got 5000).",
+            "/mcp add x --call-seconds 5000 -- cat",
+            "/mcp add: --call-seconds: must be at most 1800 (got 5000).",
         ),
         (
             "/model add x openai m --url ftp://x",

@@ -1,4 +1,7 @@
-"""Carrying out what was typed: rights, navigation, aliases, pipes, rate, and nothing half done."""
+"""Execution of typed lines: rights, navigation, aliases, pipes, rate.
+
+Nothing is done in part.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from sshwarma.world.presence import Door
 from sshwarma.world.reader import PERSON, reader_at
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, refused
+from support.waiting import Clock
 
 
 async def said(world: World, room: str = "lobby") -> list[tuple[str, str]]:
@@ -124,9 +128,10 @@ async def test_nav_off_confines_models_but_not_people(
     for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
         refusal = await refused(qwen, line)
         assert refusal.message == (
-            "Navigation is off in this room: models and agents cannot leave it."
+            "Permission denied: navigation is off in den, so models and agents cannot leave it;"
+            " switching it on needs the build right in den."
         )
-    with pytest.raises(Forbidden, match="Navigation is off"):
+    with pytest.raises(Forbidden, match=r"navigation is off.* Ask alice\."):
         await invoke(qwen.caller, "go", {"direction": "out"})
     await do(qwen, "/look")
     await do(bob, "/go out")
@@ -154,7 +159,7 @@ async def test_aliases_expand_once(alice: Someone) -> None:
 
 async def test_invalid_aliases_are_refused(alice: Someone) -> None:
     assert "is a verb already" in (await refused(alice, "/alias look = /who")).message
-    assert "The meaning of /xx must not be empty." in (await refused(alice, "/alias xx =")).message
+    assert "meaning: must not be empty." in (await refused(alice, "/alias xx =")).message
     assert "no alias xx" in (await refused(alice, "/alias xx")).message
     for name in ("é", "x" * 33, "a/b", "\x1b", '"a b"'):
         assert "letters, digits, - or _" in (await refused(alice, f"/alias {name} = y")).message
@@ -220,17 +225,9 @@ async def test_change_leaves_an_audit_row(alice: Someone) -> None:
         assert repr(part) in stored[0]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 def test_line_rate_is_limited_per_agent() -> None:
     clock = Clock()
-    rate = LineRateLimiter(3, clock=clock.monotonic)
+    rate = LineRateLimiter(3, clock=clock)
     for _ in range(3):
         rate.check("alice")
         clock.now += 1
@@ -260,14 +257,14 @@ async def test_reads_over_their_pace_wait_and_are_not_refused() -> None:
 async def test_read_after_the_burst_waits_for_a_share_of_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Many clients give up after 5 seconds, so no request may wait for a whole window."""
+    """Many clients give up after 5 s, so no request may wait for a whole window."""
     waits: list[float] = []
 
     async def record(seconds: float) -> None:
         waits.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", record)
-    rate = LineRateLimiter(1, reads=400, clock=Clock().monotonic)
+    rate = LineRateLimiter(1, reads=400, clock=Clock())
     for _ in range(402):
         await rate.admit("alice", is_read=True)
     assert waits == pytest.approx([1 / 40, 2 / 40])
@@ -335,7 +332,7 @@ async def test_concurrent_requests_take_a_thing_once(alice: Someone, bob: Someon
 async def test_call_without_a_provider_says_what_to_do(world: World, alice: Someone) -> None:
     outcome = await Tools(world, {}).call(alice.caller, "sshwarma:look", {})
     assert outcome.text == (
-        "sshwarma:look is unavailable: nothing here runs the tools of its namespace."
+        "sshwarma:look is unavailable: no tool provider is registered for its namespace."
         " Details: /examine sshwarma:look"
     )
 
@@ -347,5 +344,5 @@ async def test_call_of_a_server_that_does_not_run_says_what_to_do(
     with pytest.raises(Unavailable) as refusal:
         await services_of(alice.caller).hub.run(alice.caller, tool, {})
     assert refusal.value.text_for(alice.caller.reader) == (
-        "sshwarma:look is unavailable: its server does not run. Details: /mcp show sshwarma"
+        "sshwarma:look is unavailable: its server is not running. Details: /mcp show sshwarma"
     )

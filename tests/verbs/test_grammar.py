@@ -1,4 +1,4 @@
-"""From a line to arguments: any text is either understood or refused, pointing at the word."""
+"""From a line to arguments: understood, or refused with a mark at the word."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_flag_may_spell_another_call(line: str, called: str, arguments: dict[str
         ("/STATE CLEAR @qwen", "/notes clear @qwen"),
     ],
 )  # fmt: skip
-def test_family_may_spell_verbs_of_another(line: str, called: str) -> None:
+def test_group_may_spell_verbs_of_another(line: str, called: str) -> None:
     assert split_verb(line)[0] is split_verb(called)[0]
     assert parsed(line) == parsed(called)
 
@@ -336,7 +336,7 @@ def test_missing_argument_is_named_with_its_help() -> None:
 
 
 def test_argument_types_with_different_completers_are_distinct() -> None:
-    """typing caches `Annotated`: if equal, every type would complete as the first that was made."""
+    """`typing` caches `Annotated`: equal types would complete as the first one made."""
     assert len({RoomName, AgentName, ModelName, ThingName}) == 4
 
 

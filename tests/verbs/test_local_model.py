@@ -1,4 +1,4 @@
-"""`/model add smol local` where the model must be downloaded first. No pip runs here."""
+"""`/model add smol local` with the model to be downloaded first, without pip."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.services import make_services
 
 
 class Download:
-    """Stands for the download: it waits until it is let go, then writes a file or fails."""
+    """Stands for a download: waits until released, then writes a file or fails."""
 
     def __init__(self) -> None:
         self.starts = 0
@@ -45,7 +45,7 @@ class Download:
 
 
 class Place:
-    """A world with alice, who owns it, and bob; llama.cpp is installed, its model is not."""
+    """A world of alice, with bob; llama.cpp is installed, its model is not."""
 
     def __init__(self, world: World, services: Services, download: Download) -> None:
         self.world, self.services, self.download = world, services, download
@@ -165,9 +165,9 @@ async def test_restored_default_is_named(place: Place, tmp_path: Path) -> None:
         ("tools", "all", "few"),
         ("tools", "none", "few"),
         ("threads", "3", str(default_threads())),
-        ("memory_mib", "512", "4096 and twice its file"),
-        ("temperature", "0.5", "its server's own"),
-        ("seed", "7", "another each time"),
+        ("memory_mib", "512", "4,096 plus twice the file size"),
+        ("temperature", "0.5", "the provider's default"),
+        ("seed", "7", "random"),
         ("rooms", "lobby", "every room"),
         ("result_share", "0.5", "0.25"),
         ("turn_tokens", "5000", "1000000"),

@@ -102,8 +102,11 @@ class TestEveryVerb:
         assert declared.section in SECTIONS
 
     def test_first_argument_is_not_an_action(self, declared: Verb) -> None:
-        """Actions are verbs of a group. A value that is one of a few words has a type that says
-        so by `Arg(choices=...)`; a bare Literal is what a switch on the first word looks like."""
+        """An action is a verb of its group, not the first argument of one verb.
+
+        A value that is one of a few words has a type that says so by `Arg(choices=...)`; a bare
+        Literal is what a switch on the first word looks like.
+        """
         for first in declared.positional[:1]:
             assert first.choices == first.arg.choices, f"{first.name} is a Literal"
             assert len(first.choices or ()) != 1, f"{first.name} has one value: name an action"
@@ -111,8 +114,11 @@ class TestEveryVerb:
     def test_words_of_the_first_argument_change_neither_right_nor_result(
         self, declared: Verb
     ) -> None:
-        """Words that do are actions: each has its own right and its own result. Words may name a
-        place, whose right its kind decides, or a value."""
+        """Words that change the right or the result are actions, each a verb.
+
+        Each action has its own right and its own result. Words may name a place, whose right its
+        kind decides, or a value.
+        """
         for first in declared.positional[:1]:
             words = fixed_words(declared.input_schema["properties"][first.name])
             for rule in declared.also_needs:
@@ -175,8 +181,11 @@ class TestEveryVerb:
                 assert accepts(declared, sample_arguments(declared, name))
 
     def test_arguments_that_exclude_each_other_are_declared(self, declared: Verb) -> None:
-        """A body that refuses two optional arguments together, or the lack of both, does by hand
-        what `excludes` and `needs_one_of` say, and its schema accepts what it refuses."""
+        """A body must not refuse combinations of optional arguments by hand.
+
+        A body that refuses two of them together, or the lack of both, does by hand what `excludes`
+        and `needs_one_of` say, and its schema accepts what it refuses.
+        """
         optional = {parameter.name for parameter in declared.parameters if not parameter.required}
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(declared.run)))
         for node in ast.walk(ast.parse(source)):
@@ -326,3 +335,34 @@ def test_docstring_of_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(ValueError, match="unheard-of has no parameter gone"):
         verb("unheard-of", section="Looking", examples=())(odd)
     assert find_entry("unheard-of") is None
+
+
+FILES_OF_SEVERAL_VERBS = {
+    "bags": {"drop", "edit", "link", "move", "put", "restore"},
+    "describe": {"vibe"},
+    "equip": {"unequip"},
+    "exits": {"route"},
+    "inventory": {"inv"},
+    "join": {"go", "leave"},
+    "journal": {"decide", "idea", "milestone", "note"},
+    "load": {"unload"},
+    "moderation": {"ban", "kick", "mute", "unban", "unmute"},
+    "namespaces": {"namespace"},
+    "portal": {"unportal"},
+    "room_models": {"room"},
+    "say": {"me", "reply", "tell"},
+    "search": {"history"},
+    "skills": {"skill"},
+    "sql": {"schema"},
+    "tokens": {"token"},
+}
+"""The verbs that stand in a file of another name. A verb that does not belong here gets a file."""
+
+
+def test_verb_is_in_the_file_of_its_name() -> None:
+    others: dict[str, set[str]] = {}
+    for declared in every_verb():
+        module = declared.run.__module__.rpartition(".")[2]
+        if (word := declared.name.split()[0]) != module:
+            others.setdefault(module, set()).add(word)
+    assert others == FILES_OF_SEVERAL_VERBS

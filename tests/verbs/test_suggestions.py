@@ -85,7 +85,7 @@ def test_synonyms_are_no_verbs_and_their_lines_are() -> None:
         ("/whisper bob hi", "Did you mean /tell bob hello?"),
         ("/dig", "Did you mean /create NAME?"),
         ("/nick joe", "The name of an account cannot be changed"),
-        ("/rename a b", "Nothing can be renamed."),
+        ("/rename a b", "Rooms and agents cannot be renamed."),
     ],
 )
 async def test_word_of_another_world_gets_the_verb_of_that_meaning(
@@ -111,4 +111,4 @@ async def test_word_of_another_world_gets_the_verb_of_that_meaning(
 async def test_bare_command_word_is_said_with_a_note(alice: Someone, said: str, line: str) -> None:
     assert find_slash_line(said) == line
     note = (await do(alice, said)).note
-    assert note == (f"You said that to the room. The command is {line}" if line else "")
+    assert note == (f"You said that to the room. The verb is {line}" if line else "")

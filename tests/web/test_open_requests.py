@@ -1,5 +1,7 @@
-"""Requests that last: who makes them may lose the right to, before their input is whole or while
-they run."""
+"""Requests that last: their maker may lose the right to them while they run.
+
+The right may also end before their input is whole.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,7 @@ async def waiting_tool(served: Served, room: str = "lobby") -> Waiting:
 
 
 async def say_slowly(served: Served, token: str, text: str, room: str = "") -> tuple[Post, bytes]:
-    """A request to say something, of which the first byte is sent; and the rest of it."""
+    """A request to say something, of which one byte is sent, and the rest of it."""
     body = json.dumps({"text": text}).encode()
     where = f"?room={room}" if room else ""
     post = await Post.begin(served, f"/api/v1/verbs/say{where}", token, len(body))
@@ -250,7 +252,7 @@ def _id(served: Served, name: str) -> str:
 
 
 class Script:
-    """A tool that calls another one again and again, as a Lua script does, whatever comes back."""
+    """A tool that calls another repeatedly, as a Lua script, whatever comes back."""
 
     def __init__(self, served: Served, calls: int) -> None:
         self._tools = services_in(served.world).tools
@@ -278,7 +280,7 @@ async def den_with_script(served: Served, leaf: Any) -> Script:
 
 
 @pytest.mark.parametrize("line", ["/ban ann", "/room private"])
-async def test_a_script_ends_when_its_caller_is_put_out(served: Served, line: str) -> None:
+async def test_a_script_ends_when_its_caller_is_removed(served: Served, line: str) -> None:
     called = asyncio.Event()
     ended = asyncio.Event()
 
@@ -370,7 +372,7 @@ async def test_open_requests_of_an_agent_have_a_limit(
     ann, ben = await served.newcomer("ann"), await served.newcomer("ben")
     held = [await Post.begin(served, "/api/v1/verbs/look", ann, 2) for _ in range(3)]
     status, answer = await _refused(served, ann)
-    assert (status, answer["message"]) == (429, "You have 3 requests open, the limit.")
+    assert (status, answer["message"]) == (429, "Too many open requests (limit 3).")
     assert (await (await Post.whole(served, "look", ben)).answer())[0] == 200
     for post in held:
         post.writer.write(b"{}")

@@ -1,4 +1,4 @@
-"""Access that ends, and what waits for who comes back: keys, closed rooms, messages, rooms."""
+"""Access that ends, and what waits for a return: keys, rooms and messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_removed_key_ends_only_the_connections_made_with_it(world: Server, alice
 
 
 def test_login_works_while_nothing_can_be_stored() -> None:
-    """Who would make room on a full disk must get in; a lock fails writes in the same way."""
+    """Logins work on a full disk, to make room; a lock fails writes in the same way."""
     with contextlib.ExitStack() as stack:
         server = Server(stack.enter_context(homes())())
         stack.callback(server.stop)
@@ -92,7 +92,7 @@ def test_deleted_room_is_restored_with_all_that_it_had(
     alice.does(f"create {den}")
     alice.does("put plan = keep this", "say kept words", "portal down lobby")
     assert f"/room restore {den} brings it back." in alice.does(f"room delete {den}")
-    refusal = f"You deleted no room named {den}."
+    refusal = f"Deleted room {den} not found among the rooms that you owned."
     assert refusal in bob.run(f"room restore {den}").err
     assert bob.run(f"room restore {den}").status == 1
     nothing = f"Nothing named {den} was dropped here."

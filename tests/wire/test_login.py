@@ -1,4 +1,4 @@
-"""Getting in: keys, names, registration, one-shot commands, and what is refused at the door."""
+"""Getting in: keys, names, registration, one-shot commands, and refused requests."""
 
 from __future__ import annotations
 
@@ -117,7 +117,10 @@ def test_keys_and_agents_are_managed_while_the_server_runs(
 
     listed = world.cli("keys", "list", ann.name, "--json")
     assert [key["fingerprint"] for key in json.loads(listed.stdout)] == [ann.fingerprint]
-    assert "is admin now" in world.cli("agents", "role", ann.name, "admin").stdout
+    assert (
+        f"Changed the role of {ann.name} to admin."
+        in world.cli("agents", "role", ann.name, "admin").stdout
+    )
     assert ann.run("gc stale", b"", "-T").status == 0
     agents = {agent["name"]: agent for agent in world.operate("agents_list")}
     assert agents[ann.name]["role"] == "admin"
@@ -308,7 +311,7 @@ def test_other_ssh_services_are_refused(alice: Person, options: tuple[str, ...])
 
 
 def test_local_forwarding_is_refused(alice: Person, world: Server) -> None:
-    """A -L listener belongs to the client; what counts is that nothing comes through it."""
+    """A -L listener is the client's; what counts is that nothing comes through it."""
     done = alice.run("", b"GET /healthz HTTP/1.0\r\n\r\n", "-W", world.http)
     assert done.status != 0
     assert done.out == ""

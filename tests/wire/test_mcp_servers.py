@@ -1,4 +1,4 @@
-"""MCP servers by others, as people and models use them: added, equipped, called, killed, asking."""
+"""MCP servers by others, for people and models: added, called, killed, asking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.processes import programs_of
 
 @pytest.fixture(scope="module")
 def mock() -> Iterator[str]:
-    """A model that adds numbers with the tool it is offered, and one that answers slowly."""
+    """A model that adds numbers with its offered tool, and one that answers slowly."""
     adds = {"name": "everything__get-sum", "arguments": '{"a": 19, "b": 23}', "id": "call_a"}
     works = {"name": "everything__trigger-long-running-operation",
              "arguments": '{"duration": 3, "steps": 3}', "id": "call_b"}  # fmt: skip
@@ -45,7 +45,7 @@ def mock() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def running(mock: str) -> Iterator[Server]:
-    """The server that the tests here share, with a model; a test has a room of its own in it."""
+    """The server that these tests share, with a model; each test has its own room."""
     model = {"name": "sum", "kind": "compatible", "model": "m", "base_url": f"{mock}/v1"}
     with homes() as home:
         server = Server(home(), models=json.dumps([model]), limits__lines_per_10_seconds=1_000_000)
@@ -120,7 +120,7 @@ def test_servers_are_added_equipped_and_called_by_people_and_models(
     assert re.match(added, everything), everything
     owner.does(
         f"mcp add files -- {words(NODE, from_npm('server-filesystem'), str(tmp_path))}",
-        f"mcp add clock --seconds 30 -- {words(*from_pypi('mcp_server_time'))}",
+        f"mcp add clock --call-seconds 30 -- {words(*from_pypi('mcp_server_time'))}",
     )
     listed = guest.json("mcp")["servers"]
     assert [(one["name"], one["state"]) for one in listed] == [

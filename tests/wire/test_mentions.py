@@ -1,4 +1,7 @@
-"""Mentioning a model: the guide answers in two terminals, tools are called, answers are stopped."""
+"""Mentioning a model: the guide answers, tools are called, answers are stopped.
+
+The guide answers in two terminals.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_models_wrap_and_stats_report_on_the_guide(alice: Person, room: str) -> 
 
 
 class SlowModel(ThreadingHTTPServer):
-    """An OpenAI-compatible server that says a word and then nothing, until the client leaves."""
+    """OpenAI-like server that says a word, then nothing until the client leaves."""
 
     left: Event
 
@@ -144,7 +147,7 @@ def test_wrap_shows_the_prompt_layer_by_layer(slow_house: Server) -> None:
 def test_wrap_shows_the_request_as_its_provider_receives_it(
     slow_house: Server, slow_model: SlowModel
 ) -> None:
-    """The one that would be sent, with the schemas of its tools, and the one that was."""
+    """The request that would be sent, with its tools' schemas, and the one that was."""
     owner = slow_house.owner
     request = owner.json("wrap @tale")["request"]
     shown = owner.json("wrap @tale request")["body"]
@@ -153,7 +156,7 @@ def test_wrap_shows_the_request_as_its_provider_receives_it(
     look = next(tool["function"] for tool in request["tools"] if "look" in tool["function"]["name"])
     assert look["parameters"]["properties"] == {"thing": {"type": "string"}}
     refusal = owner.run("wrap @tale last")
-    assert (refusal.status, "nothing here since" in refusal.err) == (1, True)
+    assert (refusal.status, "No request was sent to" in refusal.err) == (1, True)
     hers = owner.sit()
     hers.enter("@tale tell me of the north light")
     hers.wait_for("tale: Once upon a time")

@@ -1,4 +1,4 @@
-"""Namespaces of tools over ssh and HTTP: made, found, loaded, unloaded, and held back by states."""
+"""Namespaces of tools over ssh and HTTP: made, found, loaded, held back by state."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_only_the_creator_may_change_a_namespace(ann: Person, house: Server) -> 
     refused = ann.run("namespace set git description mine")
     assert refused.status == 1
     maker = house.owner.name
-    assert f"only {maker} and admins can change git." in " ".join(refused.err.split())
+    assert f"needs the admin right on this server to change git. Ask {maker}" in " ".join(
+        refused.err.split()
+    )
     ann.does("namespace new own.inner about this", "namespace set own keywords a,b")
     assert listed(ann)["own.inner"]["description"] == "about this"
     ann.does("tool new own:thing = return 1", "namespace set own:thing required_states dry")
@@ -282,7 +284,8 @@ def test_find_suggests_a_namespace_for_a_task(ann: Person) -> None:
     assert [one["score"] for one in alike] == sorted((o["score"] for o in alike), reverse=True)
     assert set(SPACES) <= {one["id"] for one in ann.json("find")["found"]}
     assert "/load requirement" in ann.does("find a new requirement")
-    assert "requirement" not in {one["id"] for one in ann.json("find frequent flyers")["found"]}
+    by_chance = {one["id"]: one["score"] for one in ann.json("find frequent flyers")["found"]}
+    assert by_chance.get("requirement", 0) < found[0]["score"] / 2, "they share letters, no word"
 
 
 @covers("state directory")

@@ -1,4 +1,7 @@
-"""Turns by hand: listed, dropped, taken back, asked again, branched, cloned; notes and skills."""
+"""Turns by hand: listed, dropped, undone, asked again, branched, cloned.
+
+Notes and skills are here too.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +91,14 @@ def test_context_window_counts_whole_turns(ann: Person, studio: str) -> None:
     log = layers(ann)["log"]
     assert "question" not in log
     assert "some talk" in log
-    assert "no turn is sent" in ann.does("context window")
+    assert "no turns are sent" in ann.does("context window")
     assert ann.run("context window -2").status != 0
     exact = ann.does("context window 3")
     assert "the last 3 questions are sent. Each question then drops the oldest one" in exact
     assert "a provider's cache holds less" in exact
     assert "/context window - restores the default" in exact
-    assert "the last 5 to 9 questions are sent" in ann.does("context window -")
-    assert "the last 5 to 9 questions are sent" in ann.does("context show")
+    assert "the last 5 to 9 questions and their turns are sent" in ann.does("context window -")
+    assert "the last 5 to 9 questions and their turns are sent" in ann.does("context show")
     assert [turn["snippet"] for turn in listed(ann, "message list 3")] == [
         "@qwen question 3",
         "@qwen question 4",
@@ -320,7 +323,7 @@ def test_active_skills_are_in_the_prompt(
     ann.does(f"skill deactivate {first}-now", f"skill deactivate {second}")
     assert "equipped" not in layers(ann)
     refused = other.run(f"skill delete {second}")
-    assert f"only {ann.name} and admins can change the skill" in refused.err
+    assert f"to change the skill {second}. Ask {ann.name}" in " ".join(refused.err.split())
     ann.does(f"skill delete {second}")
     assert second not in ann.does("skill list")
 
@@ -371,7 +374,7 @@ def test_turn_verbs_are_refused_without_a_turn(
     for command in ("undo", "retry", "branch switch ffffff", "clone nowhere", "wrap"):
         assert alone.run(command).status != 0, command
     assert alone.does("context show").startswith(
-        "Window of lobby: 5, the last 5 to 9 questions are"
+        "Window of lobby: 5, the last 5 to 9 questions and"
     )
     assert alone.run("wrap @guide").err == (
         "guide is not a language model: it reads only the question.\n"

@@ -150,7 +150,7 @@ async def test_auto_loaded_namespace_is_equipped_until_turned_off(
 ) -> None:
     await world.change(lambda tx: things.update_thing(tx, git.id, auto_load=1))
     load = await world.loadout(den.id, bob.id)
-    assert {i.thing.label for i in load.usable if i.source == "always"} >= set(EVERY)
+    assert {i.thing.label for i in load.usable_tools if i.source == "always"} >= set(EVERY)
     await off(world, den.id, "branch")
     await off(world, bob.id, "status")
     load = await world.loadout(den.id, bob.id)
@@ -179,7 +179,7 @@ async def test_global_tools_cannot_be_unequipped(world: World, den: Thing, alice
     await do(alice, "/unequip room global:help,version")
     await off(world, alice.id, "global")
     load = await world.loadout("lobby", alice.id)
-    assert {i.thing.label for i in load.usable} >= {"global:help", "global:version"}
+    assert {i.thing.label for i in load.usable_tools} >= {"global:help", "global:version"}
 
 
 async def test_disabled_tool_or_namespace_is_listed_but_unusable(

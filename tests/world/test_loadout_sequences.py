@@ -1,4 +1,4 @@
-"""Every sequence of three acts upon a namespace: results agree with what can be called."""
+"""Every sequence of three acts on a namespace: results agree with possible calls."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _find_ids(conn: Any) -> list[str]:
 
 async def callable_tools(someone: Someone) -> set[str]:
     load = await someone.world.loadout(someone.room_id, someone.id)
-    return {item.thing.label for item in load.usable} & TOOLS
+    return {item.thing.label for item in load.usable_tools} & TOOLS
 
 
 async def act_and_compare(alice: Someone, line: str) -> None:
@@ -216,31 +216,32 @@ async def test_explicit_off_is_visible_and_names_its_switch(alice: Someone, bob:
     off = await do(alice, "/unload git room --off")
     assert render_plain(draw_result(off)) == "Switched off namespace git in this room."
     assert (await alice.world.last_rows("lobby", 1))[0].content == "switched off git"
-    assert str(await refused(bob, "/load git")) == (
-        "git was not loaded, because none of its tools could be called: git is switched off in this"
-        " room. /load git room switches it on. After that, /unload git room leaves it neither"
-        " loaded nor switched off."
+    why = "git was not loaded, because none of its tools could be called: git is switched off in"
+    way = (
+        "/load git room switches it on. After that, /unload git room leaves it neither loaded nor"
+        " switched off."
     )
+    assert str(await refused(alice, "/load git")) == f"{why} this room. {way}"
+    assert str(await refused(bob, "/load git")) == f"{why} this room. Ask alice."
     assert render_plain(draw_result(await do(alice, "/unload git room"))) == (
         "git is switched off in this room. /load git room switches it on. After that, /unload git"
         " room leaves it neither loaded nor switched off."
     )
     assert "switched off in this room" in render_plain(draw_result(await do(bob, "/namespaces")))
     assert str(await refused(bob, "/run git:log")) == (
-        "git:log cannot be called: git is switched off in this room. /load git room switches it on."
-        " After that, /unload git room leaves it neither loaded nor switched off."
+        "git:log cannot be called: git is switched off in this room. Ask alice."
     )
     assert (await do(bob, "/inv")).switched_off == ("git",)
     equipped_alone = await do(bob, "/equip me git:log")
     assert equipped_alone.note == "" and await callable_tools(bob) == {"git:log"}
     await do(alice, "/unequip room git:log --off")
     blocked = await do(bob, "/equip me git:log")
-    assert blocked.note == "Not all can be called: git:log is switched off in this room."
+    assert blocked.note == "Not all can be called: git:log is switched off in this room. Ask alice."
     await do(alice, "/load git room")
     assert await callable_tools(bob) == TOOLS - {"git:log"}
     partly = await do(bob, "/load git")
     assert partly.note == (
-        "Not all of its tools can be called: git:log is switched off in this room."
+        "Not all of its tools can be called: git:log is switched off in this room. Ask alice."
     )
 
 
@@ -261,3 +262,13 @@ async def test_auto_load_after_an_unload_names_where_it_stays_off(
     )
     assert await callable_tools(bob) == set()
     assert await callable_tools(alice) == TOOLS
+
+
+async def test_off_is_suggested_only_where_it_switches_off(alice: Someone, bob: Someone) -> None:
+    """A room goes before an agent: an off on bob leaves what the room has loaded."""
+    await make_git(alice)
+    await do(alice, "/load git room")
+    await do(bob, "/load git")
+    unloaded = render_plain(draw_result(await do(bob, "/unload git")))
+    assert "Still on, because they are loaded in this room" in unloaded
+    assert "switches it off" not in unloaded

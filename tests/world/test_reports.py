@@ -1,14 +1,11 @@
-"""Questions in SQL: what they can see, and everything that they must not be able to do."""
+"""Questions in SQL: what they can see, and all that they must not be able to do."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.world import (
@@ -16,25 +13,10 @@ from sshwarma.world import (
 )
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable
 from sshwarma.world.reports import Reports, ReportScope
-from support.asking import SECRET, Asking, keep_secrets
-from support.people import everything, opened
+from support.asking import SECRET, Asking
+from support.people import everything
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bobs(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asking]:
-    """Bob, in a world that all tests here only read."""
-    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("asked") / "world.db")
-    async with opened(Path(path)) as world:
-        yield await keep_secrets(world)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
-    """Bob, in a world of the test's own."""
-    async with opened(world_file) as world:
-        yield await keep_secrets(world)
 
 
 READABLE = (
@@ -222,8 +204,10 @@ def oracle(name: str, word: str) -> str:
     "SELECT 1 FROM tools WHERE {description}",
 ])  # fmt: skip
 async def test_expressions_never_see_hidden_rows(bobs: Asking, sql: str) -> None:
-    """Not even in a WHERE that SQLite might look at before it looks at the gate: an error there
-    would tell what the row says, one character a question."""
+    """Not even a WHERE that SQLite might look at before the gate sees hidden rows.
+
+    An error there would tell what the row says, one character a question.
+    """
     start, end = sql.index("{"), sql.index("}")
     expression = oracle(sql[start + 1 : end], SECRET)
     await bobs.ask(sql[:start] + expression + sql[end + 1 :])
@@ -233,7 +217,7 @@ async def test_expressions_never_see_hidden_rows(bobs: Asking, sql: str) -> None
 
 
 async def test_columns_of_hidden_rows_are_empty_without_the_filter(bobs: Asking) -> None:
-    """The second line behind the filter: without the filter, hidden rows would have no words."""
+    """A second line of defence: without the filter, hidden rows would have no words."""
     asked = {"path": str(bobs.world.store.path), "agent": bobs.scope.agent_id,
              "logs": bobs.scope.log_ids, "admin": False}  # fmt: skip
     scope = report_access.RestrictedDatabase(asked)

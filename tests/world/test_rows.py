@@ -1,4 +1,4 @@
-"""Logs: appending, reading back, and the tail in memory, which always equals the database."""
+"""Logs: appending, reading back, and the tail in memory that equals the database."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_read_tail_filters_and_pages(world: World) -> None:
 async def test_cached_tail_equals_the_database_under_concurrent_appends(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world_module, "TAIL_ROWS", 40)
+    monkeypatch.setattr(world_module, "MAX_TAIL_ROWS", 40)
     world._tails = LRUCache(2)
     await make(world, "rooms", "room", "den", id="den")
     rooms = ("lobby", "home", "den")

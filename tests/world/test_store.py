@@ -1,4 +1,4 @@
-"""The store: units of work are whole or nothing, and on disk before they are answered and told.
+"""The store: units of work are whole or absent, and on disk before answers.
 
 Longer than 400 lines, because all of it needs the same store and the same crashes.
 """
@@ -31,7 +31,7 @@ SECONDS = 30.0
 
 
 class Gate:
-    """A unit of work that holds the writer until it is opened, so that others queue behind it."""
+    """A unit of work that holds the writer until opened, so that others queue."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -76,7 +76,7 @@ async def log_of(kept: Store) -> list[tuple[int, str]]:
 
 
 async def hold(kept: Store) -> tuple[Gate, asyncio.Task[None]]:
-    """Stop the writer at a gate; what is written now waits in the queue, as one batch."""
+    """Stop the writer at a gate; writes from now on wait in the queue, as one batch."""
     gate = Gate()
     held = asyncio.create_task(kept.write(gate))
     await asyncio.get_running_loop().run_in_executor(None, gate.reached.wait, SECONDS)
@@ -121,6 +121,32 @@ async def test_failing_unit_does_not_affect_its_batch(kept: Store, received: lis
         "three",
     ]
     assert kept.counts.commits == commits + 2, "the gate's, and one for all five"
+
+
+async def test_postponed_unit_shares_the_commit_of_the_next(
+    kept: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sshwarma.world.store.MAX_POSTPONED_SECONDS", 3_600.0)
+    commits = kept.counts.commits
+    leaving = asyncio.create_task(kept.write(say("leaves"), may_postpone=True))
+    await asyncio.sleep(0)
+    await kept.write(say("arrives"))
+    await leaving
+    assert await log_of(kept) == [(1, "leaves"), (2, "arrives")]
+    assert kept.counts.commits == commits + 1
+
+
+async def test_postponed_unit_is_stored_without_another(kept: Store) -> None:
+    await kept.write(say("leaves"), may_postpone=True)
+    assert await log_of(kept) == [(1, "leaves")]
+
+
+async def test_close_stores_a_postponed_unit(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sshwarma.world.store.MAX_POSTPONED_SECONDS", 3_600.0)
+    leaving = asyncio.create_task(kept.write(say("leaves"), may_postpone=True))
+    await asyncio.sleep(0)
+    await kept.close()
+    assert await leaving == 1
 
 
 async def test_stop_iteration_in_a_unit_does_not_block_its_batch(kept: Store) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +25,11 @@ from sshwarma.wrap.compose import ContextComposer, ModelContext
 from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
 from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ContextReader
+from support.processes import used_cpu_seconds
 from support.services import make_services
 
 SECONDS = 2.0
-"""The longest that composing may take in a room of ten thousand rows."""
+"""Seconds of CPU that composing may take in a room of ten thousand rows."""
 
 
 class Setting:
@@ -67,7 +67,7 @@ class Setting:
         asked = Question(self.world.agents.find(asker).id, max_turns=1)
         caller = replace(self.caller("qwen", "model"), question=asked)
         load = await self.world.loadout("lobby", caller.agent.id)
-        tools = summarize_tools(offer_tools(load.usable, profile))
+        tools = summarize_tools(offer_tools(load.usable_tools, profile))
         reader = ContextReader(profile=profile.name)
         return await self.composer.compose(
             caller, question, asker, 2**62, tools=tools, reader=reader
@@ -337,7 +337,7 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
 async def test_consecutive_requests_share_a_prefix_after_any_event(
     setting: Setting, seed: int
 ) -> None:
-    """Whatever happens between them, but for what changes the room itself or slides the window."""
+    """Any event keeps the prefix, unless it changes the room or slides the window."""
     await setting.does("/context window 0")
     chance = random.Random(seed)
     words = ("hello", "* waves", "x" * 3_000, "two\nlines", "<bob> not bob", "{}")
@@ -364,7 +364,7 @@ async def test_consecutive_requests_share_a_prefix_after_any_event(
 
 @pytest.mark.soak
 async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
-    """Whatever the window. The limit is many times what it takes, for machines that are busy."""
+    """In any window; the limit is many times what it takes, for busy machines."""
     model = setting.world.agents.find("qwen")
     alice = setting.world.agents.find("alice")
 
@@ -391,8 +391,8 @@ async def test_ten_thousand_rows_are_composed_in_time(setting: Setting) -> None:
     for window in (5, 0, 1_000):
         await setting.does(f"/context window {window}")
         await setting.received()  # the first one reads what is then remembered
-        begun = time.perf_counter()
+        before = used_cpu_seconds()
         composed = await setting.received()
-        taken = time.perf_counter() - begun
+        taken = used_cpu_seconds() - before
         assert composed.tokens < 32_000
         assert taken < SECONDS, f"{taken:.2f} s with a window of {window}"

@@ -1,4 +1,4 @@
-"""The host: calls to the server, its processes, and what it does when one is lost."""
+"""The host: calls to the server, its processes, and the loss of one of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from sshwarma.world.errors import NotFound
+from sshwarma.wrap import host as host_module
 from sshwarma.wrap.host import (
     LuaHost,
     LuaLimits,
@@ -152,12 +154,19 @@ async def test_host_calls_per_run_are_limited() -> None:
     await host.close()
 
 
-async def test_waiting_for_a_host_call_is_not_run_time(hasty: LuaHost) -> None:
-    lua = runs_on(hasty)
+async def test_waiting_for_a_host_call_is_not_run_time(
+    host: LuaHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that the call moves by more than a script may run."""
+    lua, moved = runs_on(host), 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + moved)
+    monkeypatch.setattr(host_module, "time", clock)
 
     async def slow(name: str, arguments: dict[str, Any]) -> Any:
-        await asyncio.sleep(SHORT.run_seconds * 1.5)
+        nonlocal moved
+        moved += host.limits.run_seconds * 1.25
 
+    assert host.limits.run_seconds * 1.25 < host.limits.total_seconds
     assert await lua("host.call('x') return 1", call=slow) == 1
 
 
@@ -307,15 +316,21 @@ async def test_invalid_message_of_a_worker_is_a_worker_error(
 
 
 @pytest.mark.process
-async def test_default_limits_are_as_documented() -> None:
+async def test_default_limits_are_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = LuaLimits()
     assert (limits.run_seconds, limits.total_seconds) == (1.0, 60.0)
     assert (limits.max_memory_bytes, limits.max_output_bytes) == (256 << 20, 1 << 20)
     host = await LuaHost.start()
-    began = time.monotonic()
-    with pytest.raises(LuaTimeout):
+    exchange, given = host._exchange_with_timeout, list[float]()
+
+    async def keep(worker: Any, kind: bytes, body: bytes, seconds: float) -> tuple[bytes, bytes]:
+        given.append(seconds)
+        return await exchange(worker, kind, body, seconds)
+
+    monkeypatch.setattr(host, "_exchange_with_timeout", keep)
+    with pytest.raises(LuaTimeout, match=r"timed out after 1 s\.$"):
         await host.run(LOOP, "main", {})
-    assert time.monotonic() - began < limits.total_seconds / 2
+    assert given == [limits.run_seconds]
     await host.close()
 
 

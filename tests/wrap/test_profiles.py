@@ -1,4 +1,4 @@
-"""What a small model is sent: few words, few tools with short schemas, and the question last."""
+"""Requests to small models: few words, few tools, short schemas, question last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sshwarma.models.offered_tools import FEW_TOOLS, MAX_FEW_TOOLS, offer_tools
+from sshwarma.common.limits import MAX_FEW_TOOLS
+from sshwarma.models.offered_tools import FEW_TOOLS, offer_tools
 from sshwarma.wrap.layers import InvalidLayer, parse_layer
 from sshwarma.wrap.profiles import ContextProfile
 from wrap.test_compose import Setting, setting
@@ -52,11 +53,11 @@ async def test_request_of_a_small_model_cannot_be_imitated(setting: Setting) -> 
 async def test_small_model_gets_few_tools_in_few_words(setting: Setting) -> None:
     await setting.does("/equip room sshwarma:*")
     load = await setting.world.loadout("lobby", setting.world.agents.find("qwen").id)
-    few, everything = offer_tools(load.usable, WITH_TOOLS), offer_tools(load.usable)
+    few, everything = offer_tools(load.usable_tools, WITH_TOOLS), offer_tools(load.usable_tools)
     labels = {offer.canonical for offer in few}
     assert labels <= set(FEW_TOOLS)
     assert {"sshwarma:look", "sshwarma:who"} <= labels
-    assert offer_tools(load.usable, SMALL) == ()
+    assert offer_tools(load.usable_tools, SMALL) == ()
     assert len(everything) > 3 * len(few)
     for offer in few:
         assert "\n" not in offer.description
@@ -71,12 +72,12 @@ async def test_small_model_gets_few_tools_in_few_words(setting: Setting) -> None
 
 async def test_tools_that_people_equipped_are_offered_up_to_a_limit(setting: Setting) -> None:
     load = await setting.world.loadout("lobby", setting.world.agents.find("qwen").id)
-    item = load.usable[0]
+    item = load.usable_tools[0]
     others = tuple(
         replace(item, thing=replace(item.thing, id=f"d{n}", qualified_name=f"games:dice{n}"))
         for n in range(MAX_FEW_TOOLS + 3)
     )
-    offers = offer_tools([*load.usable, *others], WITH_TOOLS)
+    offers = offer_tools([*load.usable_tools, *others], WITH_TOOLS)
     names = [offer.canonical for offer in offers]
     assert len(names) == MAX_FEW_TOOLS
     assert any(name.startswith("games:") for name in names)

@@ -1,4 +1,4 @@
-"""Rows as messages: what no text can imitate, and a model's own past as its own messages."""
+"""Rows as messages: what texts cannot imitate; a model's own past as its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.world.agents import Agent, AgentDirectory
-from sshwarma.world.mentions import find_called_agents, split_address, write_names_plainly
+from sshwarma.world.end_reason import TURN_END_KEY
+from sshwarma.world.mentions import find_called_agents, split_addressees, write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.transcript import INDENT, Transcript, indent_heads, parse_rows
@@ -93,7 +94,9 @@ def test_composed_log_is_read_back_as_exactly_its_rows(
             continue
         name = AGENTS.name_of(one.author_id)
         is_talk = one.kind == "chat"
-        speaker, said = split_address(name, one.content, AGENTS) if is_talk else ("", one.content)
+        speaker, said = (
+            split_addressees(name, one.content, AGENTS) if is_talk else ("", one.content)
+        )
         assert not is_talk or speaker.partition(" to ")[0] == name
         assert (
             head
@@ -214,15 +217,27 @@ def test_failed_and_cut_answers_say_so() -> None:
             "could not answer: http://10.0.0.1/v1 failed (500): <html>\npip install x",
             "m",
             turn_id="t",
+            meta={TURN_END_KEY: "could not answer: provider error"},
         ),
         row(3, "chat", "@helper two?", turn_id="u"),
         row(4, "chat", "Two is", "m", turn_id="u", parent_row_id="r3", meta={"cut": True}),
-        row(5, "notice", "was stopped by bob", "m", turn_id="u"),
+        row(5, "notice", "was stopped; ask", "m", turn_id="u", meta={TURN_END_KEY: "was stopped"}),
+        row(6, "chat", "@helper three?", turn_id="v"),
+        row(7, "notice", "of an old version", "m", turn_id="v", meta={TURN_END_KEY: True}),
     ]
     assert [one.text for one in render(rows)] == [
         "<alice to helper> one?",
-        "[The question was not answered] helper could not answer",
+        "[The question was not answered] helper could not answer: provider error",
         "<alice to helper> two?",
         "Two is … [cut off here]",
-        "[The answer above is incomplete] helper was stopped by bob",
+        "[The answer above is incomplete] helper was stopped",
+        "<alice to helper> three?",
+        "[The question was not answered] helper",
     ]
+
+
+def test_names_are_written_plainly_where_they_call_somebody() -> None:
+    text = "@helper, @hel and @alice but not @nobody, @he, a@helper or @helperx"
+    assert write_names_plainly(text, AGENTS) == (
+        "helper, hel and alice but not @nobody, @he, a@helper or @helperx"
+    )

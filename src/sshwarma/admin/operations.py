@@ -69,7 +69,7 @@ def register_operation(run: Operation) -> Operation:
 
 @register_operation
 async def keys_add(world: World, /, name: str, public_key: str, role: str | None = None) -> Json:
-    """Add a key with which an agent can log in; create the agent if it does not exist.
+    """Add a login key to an agent, which is created if it does not exist.
 
     `public_key` is a line as in an OpenSSH .pub file. `role` is the role of a new agent (member if
     None) and changes that of an existing one if given.
@@ -119,7 +119,7 @@ async def keys_remove(world: World, /, name: str, fingerprint: str) -> Json:
 
 @register_operation
 async def agents_list(world: World, /) -> Json:
-    """Every agent with its role, keys and connections, except those of removed models."""
+    """Agents with role, keys and connections, except those of removed models."""
     return [
         {
             "name": agent.name,
@@ -160,7 +160,7 @@ async def agents_enable(world: World, /, name: str) -> Json:
 
 @register_operation
 async def registration_show(settings: Settings | None, /) -> Json:
-    """The registration of a running server: its mode, role and ssh address; None if unknown."""
+    """Registration of a running server: mode, role, ssh address; None if unknown."""
     if settings is None:
         return None
     registration = settings.registration
@@ -197,7 +197,10 @@ async def token_new(
     days: float | None = None,
     scope: str = "act",
 ) -> Json:
-    """Create a bearer token for an agent; `days` until it expires; None: until it is revoked."""
+    """Create a bearer token for an agent.
+
+    It expires after `days`; if None, it is valid until it is revoked.
+    """
     agent = _require_agent(world, name)
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
@@ -253,13 +256,13 @@ async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
 
 
 async def _audited_change(world: World, action: str, work: Callable[[Change], T]) -> T:
-    def audited(tx: Change) -> T:
+    def run_with_audit(tx: Change) -> T:
         result = work(tx)
         verb, _, rest = action.partition(" ")
         record_change(tx, door="cli", verb=verb, request=rest)
         return result
 
-    return await world.change(audited)
+    return await world.change(run_with_audit)
 
 
 def _find_agent(world: World, name: str) -> Agent | None:

@@ -1,4 +1,4 @@
-"""`sshwarma agents` and `sshwarma invite`: agents, their roles, and codes for new ones."""
+"""`sshwarma agents` and `sshwarma invite`: agents, roles and invite codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_agents(invocation: Invocation) -> int:
 def set_role(invocation: Invocation, name: str, role: str) -> int:
     """Give agent NAME a role."""
     agent = invocation.change("agents_role", name=name, role=role)
-    return invocation.show(agent, f"{agent['name']} is {agent['role']} now")
+    return invocation.show(agent, f"Changed the role of {agent['name']} to {agent['role']}.")
 
 
 @agents.command()

@@ -87,7 +87,7 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
         keys = ", ".join(app.admitted_operator.fingerprints) or "no key"
         lines.append(f"First run: {user} is the owner of this world, with {keys}.")
         if app.admitted_operator.identity is not None:
-            lines.append(f"Found no ssh key of yours; created {identity}")
+            lines.append(f"No ssh key found; created {identity}")
     else:
         owners = sorted(agent.name for agent in app.world.agents if agent.role == "owner")
         user = _find_key_owner(app, identity) or (owners[0] if owners else user)
@@ -107,7 +107,7 @@ def _print_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
 
 
 def _find_key_owner(app: App, identity: Path) -> str:
-    """Return the name of the agent whose private key the file holds; "" if it is nobody's."""
+    """Return the name of the agent whose private key a file holds; "" if nobody's."""
     import asyncssh
 
     try:

@@ -1,18 +1,19 @@
-"""Limits that a person or a program can meet: one place, each with its unit and reason.
+"""Limits that a person or a program can meet, each with its unit and reason.
 
 Longer than 400 lines, because it is one table: every limit is found in one file.
 
-The unit is in the name; `docs/limits.md` is made from here by `make docs`. Limits that an operator
-sets are in `sshwarma.settings`, those of ssh connections in `ssh.transport.admission`, which the
-page lists too. Help texts name a limit in braces, see `common.limit_text`. A module's
-own constants (cache sizes, intervals of drawing) stay in their modules.
+The unit is in the name; `docs/limits.md` is made from here by `make docs`. The defaults and bounds
+of settings are here too. Limits of ssh connections that are no settings are in
+`ssh.transport.admission`, which the page lists as well. Help texts name a limit in braces, see
+`common.limit_text`. A module's own constants (cache sizes, intervals of drawing) stay in their
+modules.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sshwarma.common.units import HOUR_SECONDS, KIB, MIB
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, KIB, MIB
 
 # Typing
 
@@ -20,19 +21,38 @@ MAX_DRAFT_BYTES: Final = 64 * KIB
 """Bytes of a line being edited: more than may be submitted, to shorten a long paste."""
 
 DEFAULT_LINE_BYTES: Final = 16 * KIB
-"""Bytes of a submitted line, unless `limits.line_bytes` says otherwise: a long letter."""
+"""Bytes of a submitted line, unless `limits.line_bytes` says otherwise: a long letter. Each line is
+stored, and shown to everyone in the room."""
 
 MAX_PASTE_CHARACTERS: Final = 65_536
-"""Characters of one paste; its beginning is kept. As long as a draft may be."""
+"""Characters of one paste; its beginning is kept. As long as a draft may be, because a paste is
+held in memory until it ends."""
+
+MAX_UNDO_STEPS: Final = 64
+"""Steps of one draft that can be undone: each holds the whole text."""
+
+MAX_UNDO_CHARACTERS: Final = 4 * MAX_DRAFT_BYTES
+"""Characters of all steps that can be undone: four long drafts. Beyond, the oldest steps are
+dropped."""
+
+MIN_LINE_BYTES: Final = 256
+"""Bytes that `limits.line_bytes` must allow: a shorter line has no room for a sentence."""
+
+MAX_LINE_BYTES: Final = MIB
+"""Bytes that `limits.line_bytes` may allow: each line is stored, and shown to everyone in the
+room."""
 
 MAX_MENTION_SCAN_CHARACTERS: Final = 16_384
-"""Characters of a message, from its beginning, in which `@name` calls somebody: a typed line."""
+"""Characters of a message, from its beginning, in which `@name` calls somebody: a typed line. It
+bounds the work on a long text of a program."""
 
 MIN_MENTION_PREFIX_CHARACTERS: Final = 3
-"""Characters of `@name` that call a model by the start of its name: `@al` is too short."""
+"""Characters of `@name` that call a model by the start of its name: shorter ones, such as `@al`,
+would call a model by accident."""
 
 PIPE_WAIT_SECONDS: Final = 0.3
-"""Seconds that a command over ssh with optional text waits for piped input to begin."""
+"""Seconds that a command over ssh with optional text waits for piped input to begin. Where stdin is
+open and empty, as in many scripts, the command is delayed by no more."""
 
 MAX_SEARCH_WORDS: Final = 64
 """Words of one search: each more costs time in every row that has the others."""
@@ -41,155 +61,250 @@ SEARCH_TIMEOUT_SECONDS: Final = 2.0
 """Seconds that one search may take: searches share their threads with all other reads."""
 
 MAX_RUNNING_SEARCHES: Final = 1
-"""Searches that run at the same time; the others wait, and leave threads to all other reads."""
+"""Searches that run at the same time: the others wait, and leave threads to all other reads."""
 
 MAX_WAITING_SEARCHES: Final = 20
-"""Searches that wait; the next is refused."""
+"""Searches that wait; the next is refused. They run one after the other, so that the last of a
+longer queue would seem to hang."""
 
 MAX_KEYS_PER_SECOND: Final = 10_000
 """Keys a second, beyond the burst: far above any keyboard. A paste is one key."""
 
 MAX_KEYS_BURST: Final = 4_000
-"""Keys taken at once; the rest of the packet is dropped."""
+"""Keys taken at once; the rest of the packet is dropped. Each key is worked on while everyone
+waits."""
 
 MIN_TERMINAL_COLUMNS: Final = 20
-"""Columns: a narrower terminal is drawn as if it had these."""
+"""Columns: a narrower terminal is drawn as if it had these. Less has no room for a name and a
+word."""
 
 MAX_TERMINAL_COLUMNS: Final = 500
 """Columns: a wider terminal is drawn as if it had these. It bounds the work of a frame."""
 
 MIN_TERMINAL_ROWS: Final = 5
-"""Rows: a lower terminal is drawn as if it had these."""
+"""Rows: a shorter terminal is drawn as if it had these. Less has no room for a log above the
+input."""
 
 MAX_TERMINAL_ROWS: Final = 200
-"""Rows: a higher terminal is drawn as if it had these. It bounds the work of a frame."""
+"""Rows: a taller terminal is drawn as if it had these. It bounds the work of a frame."""
 
 MAX_QUEUED_BLOCKS: Final = 500
-"""Blocks that wait for a slow reader; the oldest are dropped and their lines counted."""
+"""Blocks that wait for a slow reader; the oldest are dropped and their lines counted. It bounds the
+memory of a terminal that does not read."""
 
 MAX_MARKDOWN_LEVELS: Final = 24
-"""Levels of lists and quotes; deeper text is shown as it was written."""
+"""Levels of lists and quotes; deeper text is shown as it was written. Each level indents, so that
+no columns would be left."""
 
 MAX_TABLE_CELLS: Final = 1_000
-"""Cells of one table; a larger one is shown as it was written."""
+"""Cells of one table; a larger one is shown as it was written. The width of every cell is measured
+for each terminal."""
 
 MAX_HIGHLIGHTED_CHARACTERS: Final = 4_000
 """Characters of one piece of code; longer code has one style. Highlighting is the slowest part."""
 
 RATE_WINDOW_SECONDS: Final = 10.0
-"""Seconds over which lines and requests are counted: `limits.lines_per_10_seconds`."""
+"""Seconds over which lines and requests are counted, see `limits.lines_per_10_seconds`: long enough
+for a few quick lines, short enough to wait for."""
+
+DEFAULT_LINES_PER_WINDOW: Final = 40
+"""Lines of one agent in RATE_WINDOW_SECONDS, unless `limits.lines_per_10_seconds` says otherwise.
+People type fewer; a script that floods a room is stopped."""
+
+DEFAULT_REQUESTS_PER_WINDOW: Final = 400
+"""MCP requests of one agent in RATE_WINDOW_SECONDS, unless `limits.requests_per_10_seconds` says
+otherwise. As many as reads: programs list and read before they act."""
 
 MAX_READS_PER_WINDOW: Final = 400
-"""Commands at once that only show something. Each ten seconds permit as many again; more wait."""
+"""Commands at once that only show something. Each ten seconds permit as many again, and more wait:
+scripts may read much faster than they write."""
 
 MAX_TYPED_AHEAD_LINES: Final = 50
-"""Lines typed ahead of a running command."""
+"""Lines typed ahead of a running command; the next is refused. They are held in memory until it
+ends."""
 
 MAX_PIPED_AHEAD_LINES: Final = 200
-"""Lines read ahead of a running command where there is no terminal; then the client waits."""
+"""Lines read ahead of a running command where there is no terminal; then the client waits. It
+bounds the memory of a long pipe."""
 
 MAX_ALIASES: Final = 100
-"""Aliases of one agent."""
+"""Aliases of one agent: all are in one row of the database, which each change writes again."""
 
 MAX_ALIAS_CHARACTERS: Final = 32
-"""Characters of the name of an alias."""
+"""Characters of the name of an alias: it is typed and listed as a verb is."""
 
 MAX_ALIAS_MEANING_CHARACTERS: Final = 1_000
-"""Characters of the line that an alias stands for."""
+"""Characters of the line that an alias stands for: all aliases of an agent are in one row."""
+
+MAX_REPEATED_FLAGS: Final = 32
+"""Values of a flag that may be repeated, such as `--env`: it bounds what one line stores."""
 
 MAX_INPUT_HISTORY_LINES: Final = 300
-"""Lines of input history kept for each agent."""
+"""Lines of input history kept for each agent. All are read at login."""
 
 # Logging in
 
 MAX_KEEPALIVE_MISSES: Final = 3
-"""Keepalives in a row that a link over ssh may miss; then it is dropped."""
+"""Keepalives in a row that a link over ssh may miss; then it is dropped. One or two are lost on a
+bad link that still works."""
+
+DEFAULT_LOGIN_SECONDS: Final = 20
+"""Seconds from connection to login, unless `ssh.login_seconds` says otherwise: enough for a
+passphrase, and it frees the slots of silent connections."""
+
+MAX_LOGIN_SECONDS: Final = 600
+"""Seconds that `ssh.login_seconds` may be: with more, silent connections would keep their slots."""
+
+DEFAULT_KEEPALIVE_SECONDS: Final = 15
+"""Seconds between keepalives, unless `ssh.keepalive_seconds` says otherwise. A dead link leaves the
+room after MAX_KEEPALIVE_MISSES of them."""
+
+MAX_KEEPALIVE_SECONDS: Final = 600
+"""Seconds that `ssh.keepalive_seconds` may be: with more, people whose link is dead would seem
+present."""
+
+DEFAULT_SSH_CONNECTIONS: Final = 2_000
+"""Connections over ssh, unless `ssh.max_connections` says otherwise: each takes a file descriptor
+and memory."""
+
+DEFAULT_SSH_CONNECTIONS_PER_ADDRESS: Final = 200
+"""Connections over ssh from one address, unless `ssh.max_connections_per_address` says otherwise.
+Many people can share an address; none may take all connections."""
+
+DEFAULT_SSH_CONNECTIONS_PER_KEY: Final = 20
+"""Connections of one key, unless `ssh.max_connections_per_key` says otherwise: several terminals
+and scripts, but not all connections."""
+
+DEFAULT_PENDING_LOGINS: Final = 100
+"""Connections that are logging in, unless `ssh.max_pending` says otherwise. Each costs CPU before
+anyone is known, as with MaxStartups of OpenSSH."""
+
+DEFAULT_PENDING_LOGINS_PER_ADDRESS: Final = 50
+"""Connections from one address that are logging in, unless `ssh.max_pending_per_address` says
+otherwise: half of all, so that one address cannot take every slot."""
 
 REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """Seconds a newcomer has to answer: they hold a connection without an account."""
 
 REGISTRATION_WINDOW_SECONDS: Final = HOUR_SECONDS
-"""Seconds over which new agents of one address are counted: `registration.per_hour_per_address`."""
+"""Seconds over which new agents of one address are counted, see
+`registration.per_hour_per_address`. An hour is long for a program that makes accounts, and short
+for a class that shares an address."""
+
+DEFAULT_NEW_AGENTS_PER_HOUR: Final = 10
+"""Agents who may register from one address in an hour, unless `registration.per_hour_per_address`
+says otherwise. It bounds the accounts that one stranger makes."""
 
 MAX_REGISTRATION_TRIES: Final = 5
 """Wrong answers of a newcomer: invite codes cannot be guessed."""
 
 MAX_REGISTRATION_ANSWER_CHARACTERS: Final = 64
-"""Characters of a newcomer's answer: a name or a code."""
+"""Characters of a newcomer's answer: a name or a code. More keys of somebody without an account are
+ignored."""
 
 MAX_PUBLIC_KEY_CHARACTERS: Final = 16_384
-"""Characters of a public key line: RSA of 8192 bits takes 1,400."""
+"""Characters of a public key line: RSA of 8192 bits takes 1,400. It bounds what is decoded."""
 
 DEFAULT_INVITE_HOURS: Final = 72
-"""Default hours an invite is valid: three days."""
+"""Hours an invite is valid by default: three days, so that a weekend lies between."""
 
 MAX_INVITE_HOURS: Final = 24 * 365
-"""Hours an invite is valid: a year."""
+"""Hours an invite is valid: a year. A forgotten code cannot open the door for ever."""
 
 MAX_EXPORT_ROWS: Final = 10_000
-"""Rows of a log in one document of /export; older ones are in the next."""
+"""Rows of a log in one document of /export; older ones are in the next. A document is made in
+memory."""
 
 MAX_EXPORT_TEXTS: Final = 1_000
-"""Texts of a room in one document of /export."""
+"""Texts of a room in one document of /export. A document is made in memory."""
 
 MAX_EXPORT_CHARACTERS: Final = 1_000_000
-"""Characters of the rows, and of the texts, in one document of /export."""
+"""Characters of the rows, and of the texts, in one document of /export. A document is made in
+memory."""
 
 DEFAULT_MAP_DEPTH: Final = 3
-"""Exits that /map follows, unless its argument says otherwise."""
+"""Exits that /map follows, unless its argument says otherwise: the near rooms, which fit on a
+screen."""
 
 MAX_MAP_DEPTH: Final = 8
-"""Exits that /map follows."""
+"""Exits that /map follows: each may lead to many more rooms, which are read one by one."""
 
 MAX_MAP_ROOMS: Final = 60
-"""Rooms that one map shows."""
+"""Rooms that one map shows: more do not fit on a screen."""
 
 MAX_OPEN_INVITES: Final = 50
 """Unused invite codes of one agent, so that /invite cannot fill the database."""
 
 MAX_TOKEN_DAYS: Final = 3650
-"""Days a token is valid, if it expires: ten years."""
+"""Days a token is valid, if it expires: ten years. One that lasts longer is made without an end."""
 
 MAX_TOKENS_PER_AGENT: Final = 100
-"""Active tokens of one agent."""
+"""Active tokens of one agent: enough for one per program, and few enough to look through for a
+leaked one."""
 
 DEFAULT_MUTE_MINUTES: Final = 60
-"""Default minutes of a mute."""
+"""Minutes of a mute by default: an hour, so that a mute that nobody lifts ends."""
+
+PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
+"""Minutes of a mute or ban that counts as permanent: ten years. The end of each is stored as a
+time, so that `forever` needs one too."""
+
+IDLE_SECONDS: Final = 300
+"""Seconds without a key press after which an agent is shown as idle: longer than a pause to
+read."""
 
 # Names and texts
 
 MAX_LABEL_CHARACTERS: Final = 200
-"""Characters of the label of a token or the comment of a key; the rest is cut."""
+"""Characters of the label of a token or the comment of a key; the rest is cut. Lists show them."""
 
 MAX_NAME_CHARACTERS: Final = 32
 """Characters of the name of an agent or a room: it stands in every line of a log."""
 
 MAX_THING_NAME_CHARACTERS: Final = 128
-"""Characters of the name of a thing."""
+"""Characters of the name of a thing: it is typed, and stands in lists. As long as a tool's name
+towards MCP clients."""
 
 MAX_NAMESPACE_NAME_CHARACTERS: Final = 200
-"""Characters of a dotted namespace name."""
+"""Characters of a dotted namespace name: it is typed, and a part of the name of every tool in
+it."""
 
 MAX_TITLE_CHARACTERS: Final = 60
 """Characters of the title of a namespace or tool, and of one of its keywords: lists show them."""
 
 MAX_NAMESPACE_DEPTH: Final = 32
-"""Namespaces inside namespaces."""
+"""Namespaces inside namespaces: a deeper name could be neither read nor typed."""
 
 MAX_LISTED_NAMESPACES: Final = 2_000
-"""Namespaces that one list shows."""
+"""Namespaces that are read at once: every list and search of them reads them all."""
 
 MAX_NAMESPACE_WORDS: Final = 50
-"""Keywords, or required states, of one namespace or tool."""
+"""Keywords, or required states, of one namespace or tool. Each search compares all of them."""
 
 MAX_TREE_DEPTH: Final = 64
-"""Things inside things: a deeper tree is a mistake."""
+"""Things inside things: a deeper tree is a mistake, and a circle would never end."""
 
 MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 """Characters of a description or a vibe: it is in every look and every model's context."""
 
 MAX_URL_CHARACTERS: Final = 2_000
-"""Characters of the URL of a link."""
+"""Characters of the URL of a link: about as many as every browser accepts."""
+
+DEFAULT_THING_BYTES: Final = MIB
+"""Bytes of the text of a data thing, unless `limits.thing_bytes` says otherwise. A text is read and
+shown whole."""
+
+DEFAULT_STDIN_BYTES: Final = MIB
+"""Bytes that one command reads from stdin, unless `limits.stdin_bytes` says otherwise: they are
+held in memory, and as many as a data thing holds."""
+
+DEFAULT_TEXT_MIB: Final = 32
+"""MiB of text that one agent stores in an hour, unless `limits.text_mib_per_hour` says otherwise.
+It bounds how fast one agent fills the disk."""
+
+DEFAULT_BAG_THINGS: Final = 10_000
+"""Things in one bag, unless `limits.bag_things` says otherwise. It bounds what a search of the bag
+reads."""
 
 MAX_SKILL_BYTES: Final = 32 * KIB
 """Bytes of a skill: a model reads it whole."""
@@ -198,60 +313,80 @@ MAX_SKILL_SUMMARY_CHARACTERS: Final = 200
 """Characters of a skill's summary: it is in every context where the skill is."""
 
 MAX_EXPANDED_CHARACTERS: Final = 65_536
-"""Characters of a line that a command expands to."""
+"""Characters of a line that a command expands to. It may say a word many times, so that a short
+command could make a huge line."""
 
 MAX_EQUIP_PATTERNS: Final = 64
-"""Patterns in one request to equip."""
+"""Patterns in one request to equip: each is compared with every tool."""
 
 MAX_CLONED_ROWS: Final = 10_000
-"""Newest rows of a log that a clone of a room copies."""
+"""Rows of a log, the newest, that a clone of a room copies. They are written in one go, while other
+changes wait."""
+
+MAX_ROOM_COPY_NUMBER: Final = 999
+"""Number in the default name of a copied room: it bounds the search for a free name."""
 
 MAX_ROOM_ATTACHMENT_BYTES: Final = 64 * MIB
-"""Bytes of attachments kept for a room; the newest stay."""
+"""Bytes of attachments kept for a room; the newest stay. It bounds the disk that the results of
+tools take."""
 
 MAX_CALL_ATTACHMENTS: Final = 20
-"""Attachments kept of one tool call."""
+"""Attachments kept of one tool call: one call cannot push out all the others of a room."""
 
 DEFAULT_GARBAGE_DAYS: Final = 30
-"""Default days since the deletion of a thing that `/gc stale` lists."""
+"""Days since the deletion of a thing that `/gc stale` lists, by default: a month, in which a
+mistake is noticed."""
+
+MAX_GARBAGE_DAYS: Final = 36_500
+"""Days that `/gc` accepts: a century, so that a slip of the finger is refused."""
 
 # What is shown
 
 MAX_SHOWN_NAME_CHARACTERS: Final = 60
-"""Characters of a name or a word of the input that a message repeats."""
+"""Characters of a name or a word of the input that a message repeats. A message stays one line,
+whatever was typed."""
 
 MAX_SHOWN_TEXT_CHARACTERS: Final = 200
-"""Characters of a text, such as an error of another program, that a message repeats."""
+"""Characters of a text, such as an error of another program, that a message repeats. A message
+stays short, whatever the program said."""
 
 MAX_SHOWN_ROW_LINES: Final = 40
-"""Lines of one row in the log; /history --row shows the rest."""
+"""Lines of one row in the log; /history --row shows the rest. One row cannot push the others off
+the screen."""
 
 MAX_SHOWN_ROW_CHARACTERS: Final = 6_000
-"""Characters of one row in the log; /history --row shows the rest."""
+"""Characters of one row in the log; /history --row shows the rest. It bounds rows whose lines are
+long."""
 
 MAX_SHOWN_ANSWER_LINES: Final = 300
-"""Lines of a model's answer in the log."""
+"""Lines of a model's answer in the log. More than of other rows, because people asked for it."""
 
 MAX_SHOWN_ANSWER_CHARACTERS: Final = 12_000
-"""Characters of a model's answer in the log."""
+"""Characters of a model's answer in the log. More than of other rows, because people asked for
+it."""
 
 MAX_SHOWN_RESULT_LINES: Final = 20
-"""Lines of a tool's result where results are shown in full."""
+"""Lines of a tool's result where results are shown in full. Results are mostly for models, and the
+talk of a room must stay readable."""
 
 MAX_SHOWN_RESULT_CHARACTERS: Final = 4_000
-"""Characters of a tool's result where results are shown in full."""
+"""Characters of a tool's result where results are shown in full. It bounds results whose lines are
+long."""
 
 MAX_LIVE_LINES: Final = 100
 """Lines of an answer in progress: no live area shows more."""
 
 MAX_LIVE_CHARACTERS: Final = 6_000
-"""Characters of an answer in progress; the newest are shown."""
+"""Characters of an answer in progress; the newest are shown. They are drawn again whenever some
+come."""
 
 MAX_MARKDOWN_ROWS: Final = 50
-"""Newest answers of a page of history whose Markdown is drawn; the others are plain."""
+"""Rows of a page of history, the newest answers, whose Markdown is drawn; the others are plain.
+Drawing takes longer than reading the rows."""
 
 MAX_ROW_PART_CHARACTERS: Final = 20_000
-"""Characters of one row that a person is shown at once."""
+"""Characters of one row that a person is shown at once: several screens. `/expand` shows the next
+part."""
 
 MAX_MODEL_ROW_PART_CHARACTERS: Final = 4_000
 """Characters of one row that a model is shown at once: they are paid for."""
@@ -259,44 +394,80 @@ MAX_MODEL_ROW_PART_CHARACTERS: Final = 4_000
 MAX_SHOWN_PEOPLE: Final = 50
 """People that a look names; the rest are counted. A crowd costs no more than one screen."""
 
+MAX_SHOWN_UNREAD: Final = 20
+"""Unread messages that a login shows; the older ones are counted. They fit on one screen, above the
+room."""
+
 MAX_SHOWN_BAG_THINGS: Final = 50
-"""Things of a bag that a look names; the rest are counted."""
+"""Things of a bag that a look names; the rest are counted. A full bag costs no more than one
+screen."""
 
 MAX_SHOWN_GARBAGE_THINGS: Final = 40
-"""Things that a report of `/gc` names; the rest are counted."""
+"""Things that a report of `/gc` names; the rest are counted. They fit on one screen, above what to
+type next."""
 
 MAX_SHOWN_AVAILABLE_TOOLS: Final = 300
-"""Tools that `/inv all` lists as available."""
+"""Tools that `/inv all` lists as available: one large MCP server has hundreds. `/find` finds the
+others."""
 
 MAX_COMPLETIONS: Final = 200
-"""Completion candidates."""
+"""Completion candidates: more than anyone reads through, and they are found while somebody
+types."""
+
+MAX_PROTOCOL_COMPLETIONS: Final = 100
+"""Values of one completion for an MCP client: the protocol allows no more."""
 
 MAX_MODEL_ROOMS: Final = 100
-"""Rooms that the settings of a model may name."""
+"""Rooms that the settings of a model may name: one for more rooms may as well be open to all, which
+is the default."""
 
 MAX_ROOM_MODELS: Final = 100
-"""Models that a room may name as those that may be called in it."""
+"""Models that a room may name as those that may be called in it: as many as a world can add by
+verb."""
 
 MAX_BAG_OPTIONS: Final = 200
-"""Things of a bag that completion reads."""
+"""Things of a bag that completion reads: it runs while somebody types."""
 
 MAX_LISTED_TURNS: Final = 200
-"""Turns that one list shows."""
+"""Turns that one list shows. Each is drawn with the start of its question."""
 
 DEFAULT_LISTED_TURNS: Final = 10
-"""Default turns that one list shows."""
+"""Turns that one list shows by default: they fit on one screen."""
 
 MAX_FOUND_NAMESPACES: Final = 10
-"""Namespaces that a search shows."""
+"""Namespaces that a search shows: models pay for every line, and a better query finds the
+others."""
+
+DEFAULT_WORD_THRESHOLD: Final = 0.15
+"""Score by words below which a namespace counts as unrelated: one common word gives a low score to
+many."""
+
+DEFAULT_SENTENCE_THRESHOLD: Final = 0.15
+"""Score by a sentence model below which a namespace counts as unrelated, because any two sentences
+are a little alike."""
 
 MAX_ROOM_STATES: Final = 50
-"""States set by hand in one room."""
+"""States set by hand in one room: all are in the row of the room, which each change writes
+again."""
 
 MAX_PRINTED_LINES: Final = 200
-"""Printed lines that a trial of a tool shows."""
+"""Lines printed by a trial of a tool that are shown; the rest are counted. The result below must be
+found."""
 
 MAX_SHOWN_SERVER_LOG_LINES: Final = 100
-"""Lines of an MCP server's log that are shown."""
+"""Lines of an MCP server's log that are shown, of those that are kept. The cause of a fault is
+mostly in the last ones."""
+
+MAX_DIFF_LINES: Final = 60
+"""Lines of the changes of a tool that waits for approval; the rest are counted. One screen or two
+can be judged at a glance."""
+
+MAX_SERVER_LOG_LINES: Final = 500
+"""Lines of an MCP server's log that are kept. They are in memory, for each server."""
+
+MAX_SERVER_LOG_LINE_CHARACTERS: Final = 1_000
+"""Characters of one line of an MCP server's log; the rest is cut. With MAX_SERVER_LOG_LINES it
+bounds the memory of a log."""
 
 # Images
 
@@ -307,77 +478,147 @@ MAX_IMAGE_PIXELS: Final = 16_000_000
 """Pixels of an image that a terminal shows, as its header says: more than most cameras take."""
 
 MAX_IMAGE_MEMORY_BYTES: Final = 256 * MIB
-"""Bytes of memory of the process that decodes an image."""
+"""Bytes of memory of the process that decodes an image. A small file can claim a huge picture, and
+decoders have faults."""
 
 IMAGE_TIMEOUT_SECONDS: Final = 5.0
-"""Seconds that the decoding of one image takes, the start of its process included."""
+"""Seconds that the decoding of one image takes, the start of its process included. One image cannot
+hold a place for ever."""
 
 MAX_RUNNING_IMAGES: Final = 2
 """Images that are decoded at the same time: each in a process."""
 
 MAX_WAITING_IMAGES: Final = 16
-"""Images that wait to be decoded; the next is not shown."""
+"""Images that wait to be decoded; the next is not shown. Each waiting image is held in memory."""
 
 MAX_RESULT_IMAGES: Final = 4
-"""Images of one tool result that a room shows; `/attachment` shows the others."""
+"""Images of one tool result that a room shows; `/attachment` shows the others. The talk of a room
+must stay on the screen."""
 
 MAX_ROOM_PICTURE_ROWS: Final = 12
 """Rows of a picture below a tool result: half of a small terminal."""
 
 MAX_PICTURE_ROWS: Final = 32
-"""Rows of a picture that `/attachment` shows; fewer, if the terminal is lower."""
+"""Rows of a picture that `/attachment` shows; fewer, if the terminal is shorter. A screen of usual
+size holds them."""
 
 MAX_PICTURE_COLUMNS: Final = 100
-"""Columns of a picture."""
+"""Columns of a picture, also on a wider terminal: what is sent and drawn grows with its size."""
 
 MAX_PICTURE_PIXELS: Final = 120_000
-"""Pixels that are sent of a picture, a byte each: a larger image is scaled down."""
+"""Pixels that are sent of a picture, a byte each; a larger image is scaled down. It bounds what a
+slow link must carry."""
 
 # Reports
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds that one query of `/sql` runs."""
+"""Seconds that one query of `/sql` runs. A query can join every row with every other, and would
+never end."""
 
 MAX_REPORT_ROWS: Final = 200
-"""Rows shown of a report; the rest are counted."""
+"""Rows shown of a report; the rest are counted. They are for reading: LIMIT and OFFSET read on."""
 
 MAX_REPORT_CELL_CHARACTERS: Final = 1_000
-"""Characters shown of one value."""
+"""Characters shown of one value: one long text cannot fill a report."""
 
 MAX_REPORT_CHARACTERS: Final = 64_000
-"""Characters shown of a whole report."""
+"""Characters shown of a whole report. It bounds what is sent between the processes and to the
+reader."""
 
 MAX_REPORT_MEMORY_BYTES: Final = 128 * MIB
-"""Bytes of memory of the process that runs a query."""
+"""Bytes of memory of the process that runs a query. A query can build a value of any size."""
 
 MAX_RUNNING_REPORTS: Final = 2
 """Queries that run at the same time: each is a process."""
 
 MAX_WAITING_REPORTS: Final = 20
-"""Queries that wait; the next is refused."""
+"""Queries that wait; the next is refused. Each takes up to REPORT_TIMEOUT_SECONDS, so that later
+ones would seem to hang."""
 
 MAX_QUEUED_WRITES: Final = 20_000
-"""Changes that wait for the writer; the next is refused."""
+"""Changes that wait for the writer; the next is refused. They are held in memory while the disk is
+slow."""
 
 # Models
 
 MAX_ADDED_MODELS: Final = 100
-"""Models added by verb."""
+"""Models added by verb: each is an agent, which lists and completion show."""
+
+MAX_MODEL_ID_CHARACTERS: Final = 200
+"""Characters of a model's id at its provider: longer than any provider's, and it stands in
+lists."""
+
+MIN_MODEL_CONTEXT_TOKENS: Final = 1_000
+"""Tokens that `context_tokens` must allow: fewer have no room for rules, a question and an
+answer."""
+
+MAX_SYSTEM_PROMPT_CHARACTERS: Final = 20_000
+"""Characters of a model's `prompt`: it is sent with every request, and paid for."""
+
+MAX_TEMPERATURE: Final = 2.0
+"""Value of `temperature`: the maximum of OpenAI's API. Some providers refuse it already above 1."""
+
+MAX_SEED: Final = 2**31 - 1
+"""Value of `seed`: the maximum of a signed integer of 32 bits, so that every provider can read
+it."""
+
+DEFAULT_RESULT_SHARE: Final = 0.25
+"""Share of the context window that results of tools may take in a turn, unless `result_share` says
+otherwise. Three quarters stay for rules, log and answer."""
+
+MIN_RESULT_SHARE: Final = 0.05
+"""Share that `result_share` must allow: with less, a model would see nothing of a result."""
+
+MAX_RESULT_SHARE: Final = 0.7
+"""Share that `result_share` may allow: with more, the question itself might be crowded out."""
+
+MAX_LOCAL_THREADS: Final = 1_024
+"""Threads of a local model's process: more than the processors of a usual server, so that only a
+mistake is refused."""
+
+MIN_LOCAL_MEMORY_MIB: Final = 64
+"""MiB that `memory_mib` of a local model must allow: llama.cpp needs more, so that a number in GiB
+is refused."""
 
 MAX_ANSWERS_PER_ROOM: Final = 32
 """Answers in progress in one room: it bounds models that call each other."""
 
+DEFAULT_TURNS_PER_QUESTION: Final = 8
+"""Answers that one message starts, unless `limits.turns_per_question` says otherwise. It ends
+models that call each other without end."""
+
+MAX_TURNS_PER_QUESTION: Final = 50
+"""Answers that `limits.turns_per_question` may allow: each of them is paid for."""
+
 DEFAULT_TURN_STEPS: Final = 12
-"""Requests of one turn of a model, unless its `turn_steps` says otherwise."""
+"""Requests of one turn of a model, unless its `turn_steps` says otherwise. It ends a model that
+calls tools without end."""
+
+MAX_TURN_STEPS: Final = 100
+"""Requests that `turn_steps` may allow: every one sends the context again."""
 
 DEFAULT_TURN_SECONDS: Final = 600.0
-"""Seconds of one turn of a model, unless its `turn_seconds` says otherwise."""
+"""Seconds of one turn of a model, unless its `turn_seconds` says otherwise. It ends a turn whose
+tools hang one after the other."""
+
+MAX_TURN_SECONDS: Final = DAY_SECONDS
+"""Seconds that `turn_seconds` may be: a day. The turn takes one of the room's MAX_ANSWERS_PER_ROOM
+until it ends."""
+
+DEFAULT_TURN_TOKENS: Final = 1_000_000
+"""Tokens of one turn, unless `turn_tokens` says otherwise. It bounds what one question can cost."""
+
+DEFAULT_DAY_TOKENS: Final = 20_000_000
+"""Tokens of one day, unless `day_tokens` says otherwise: twenty turns of the largest size. It
+bounds what a day can cost."""
 
 LOCAL_MODEL_START_SECONDS: Final = 120.0
-"""Seconds in which llama.cpp must have loaded a local model."""
+"""Seconds in which llama.cpp must have loaded a local model: a large file takes long to read from a
+slow disk."""
 
 MODEL_DOWNLOAD_TIMEOUT_SECONDS: Final = 600.0
-"""Seconds in which `/model add smol local` must have downloaded its model, about 98 MB."""
+"""Seconds in which `/model add smol local` must have downloaded its model, about 98 MB: with 170 kB
+a second it is ready in time."""
 
 DEFAULT_FULL_OUTPUT_TOKENS: Final = 8_000
 """Tokens of an answer of one step, unless the model's `max_output_tokens` says otherwise. Models
@@ -385,100 +626,148 @@ that reason need thousands before they answer."""
 
 DEFAULT_SMALL_OUTPUT_TOKENS: Final = 1_500
 """Tokens of an answer of one step of a model with the profile small, unless `max_output_tokens`
-says otherwise."""
+says otherwise. Such a model often runs on a slow machine, where people wait for each token."""
+
+MAX_SMALL_BILLIONS: Final = 8.0
+"""Billions of parameters of the largest model that is small by default. Small models are sent
+examples and few tools, see docs/decisions/029."""
+
+MAX_SMALL_CONTEXT_TOKENS: Final = 8_000
+"""Tokens of the context of a model of unknown size that is small by default: the full rules and
+schemas would take much of it."""
+
+DEFAULT_LOCAL_BASE_MEMORY_MIB: Final = 4_096
+"""MiB that a local model's process may have besides twice its file, unless `memory_mib` is set:
+room for the context, which is not in the file."""
 
 MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
 """Characters of an answer for each token that it may have: a server that ignores the limit of
 tokens is stopped there."""
 
 MAX_STREAMED_CALLS: Final = 1_000
-"""Tool calls of one step that a provider may send; more end the turn."""
+"""Tool calls of one step that a provider may send; more end the turn. A damaged stream can name new
+calls without end."""
 
 MAX_EVENT_BYTES: Final = 8 * MIB
-"""Bytes of one event of a provider's response. A larger one ends the turn."""
+"""Bytes of one event of a provider's response; a larger one ends the turn. It is held in memory
+until it is complete."""
 
 MAX_CALLS_PER_STEP: Final = 8
-"""Tool calls of one step that are carried out; the others are refused."""
+"""Tool calls of one step that are carried out; the others are refused. They run at the same time,
+and share servers with everyone."""
 
-STALL_TIMEOUT_SECONDS: Final = 300.0
-"""Seconds of silence after which a backend is given up."""
+MAX_FEW_TOOLS: Final = 12
+"""Tools that a small model is offered, those of the program included: its context is short, and
+must hold their schemas too."""
+
+BACKEND_SILENCE_SECONDS: Final = 300.0
+"""Seconds that a turn waits for the next part from its backend, of whatever kind. It ends a turn
+that hangs; `stall_seconds` of a model is for its provider's stream alone, and is shorter by
+default."""
+
+DEFAULT_FIRST_TOKEN_SECONDS: Final = 60
+"""Seconds until the first token, unless `first_token_seconds` says otherwise: large models and long
+contexts begin late."""
+
+DEFAULT_STALL_SECONDS: Final = 60
+"""Seconds between two parts of a provider's answer, unless `stall_seconds` says otherwise. It ends
+a request whose provider hangs within an answer."""
+
+MAX_MODEL_TIMEOUT_SECONDS: Final = HOUR_SECONDS
+"""Seconds that `first_token_seconds` and `stall_seconds` may be: an hour. In a turn
+BACKEND_SILENCE_SECONDS ends the wait earlier."""
 
 MAX_MODEL_ATTEMPTS: Final = 3
-"""Attempts of one request to a model's provider."""
+"""Attempts of one request to a model's provider. A short fault does not fail the turn, and a long
+one does not keep people waiting."""
 
 MAX_RETRY_AFTER_SECONDS: Final = 60.0
-"""Seconds that a provider may ask to wait; beyond, the turn fails."""
+"""Seconds that a provider may ask to wait; beyond, the turn fails. Meanwhile the turn has its place
+in the room, and people wait for it."""
 
 MAX_ANSWER_CHARACTERS: Final = 200_000
-"""Characters of one answer; the rest is cut."""
+"""Characters of one answer; the rest is cut. It is one row of the log, and held in memory until it
+ends."""
 
 MAX_NOTES_CHARACTERS: Final = 4_000
-"""Characters of a model's notes; the rest is cut, with a notice."""
+"""Characters of a model's notes; the rest is cut, with a notice. The model is sent them with every
+request."""
 
 MAX_KEY_FILE_BYTES: Final = 4096
-"""Bytes of a file that holds a provider's key."""
+"""Bytes that are read of a file with a provider's key: a key is one word, and another file may be
+large."""
 
 MAX_RESULT_CHARACTERS: Final = 60_000
-"""Characters of one tool result that a model is sent, if its context has room for them."""
+"""Characters of one tool result that a model is sent, if its context has room for them. They are
+paid for in every later step of the turn."""
 
 MODEL_TEST_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds that `/model test` waits."""
+"""Seconds that `/model test` waits: as long as a turn waits for the first token by default."""
 
 MAX_WINDOW_TURNS: Final = 1_000
-"""Turns that a room's window may be set to."""
+"""Turns that a room's window may be set to: each request reads them all from the database."""
 
 DEFAULT_WINDOW_TURNS: Final = 5
-"""Turns of the window of a room that sets none."""
+"""Turns of the window of a room that sets none: enough to follow a talk, and few because each is
+paid for with every request."""
 
 MAX_HISTORY_ROWS: Final = 1_000
-"""Rows that one page of history shows."""
+"""Rows that one page of history shows. A page is made in memory; its end says how to read on."""
 
 MAX_PAGE_CHARACTERS: Final = 1_000_000
-"""Characters of the rows of one page or search; fewer rows are returned if they are longer."""
+"""Characters of the rows of one page or search; fewer rows are returned if they are longer. It
+bounds the memory of a page."""
 
 DEFAULT_HISTORY_ROWS: Final = 20
-"""Default rows of one page of history."""
+"""Rows of one page of history by default: they fit on one screen."""
 
 MAX_CONTEXT_TURNS: Final = 300
-"""Turns of a conversation that a context reads, however large the window."""
+"""Turns that a context reads, unless its window is set to more. It bounds what each request reads
+from the database."""
 
 MAX_CONTEXT_TALK_ROWS: Final = 1_000
-"""Rows of talk that a context reads."""
+"""Rows of talk that a context reads. It bounds what each request reads from the database."""
 
 LAYER_TIMEOUT_SECONDS: Final = 1.0
 """Seconds that a script of `hook:wrap` may run: every answer waits for it."""
 
 DEFAULT_LAYER_TOKENS: Final = 1_000
-"""Tokens of a layer that sets no budget."""
+"""Tokens of a layer that sets no budget: one layer cannot crowd out the others."""
 
 DEFAULT_CONTEXT_TOKENS: Final = 32_000
-"""Tokens of a context for a model that states no budget."""
+"""Tokens of a context for a model that states no budget. It bounds the cost of a request where
+nothing else does."""
 
 MAX_CONTEXT_NAMESPACES: Final = 100
-"""Namespaces that are not equipped and named in a context."""
+"""Namespaces that are not equipped and named in a context; the rest are counted. Each name is paid
+for with every request."""
 
 MAX_CONTEXT_TEXT_CHARACTERS: Final = 20_000
-"""Characters of one thing said, in a context."""
+"""Characters of one thing said, in a context: one long message cannot fill the window."""
 
 MAX_CONTEXT_RESULT_CHARACTERS: Final = 600
-"""Characters of a tool's result of an earlier turn, in a context."""
+"""Characters of a tool's result of an earlier turn, in a context. The model has used it already,
+and can read it again."""
 
 MAX_KEPT_RESULT_CHARACTERS: Final = 5_000
-"""Characters of a result that a tool's policy keeps."""
+"""Characters of a result that a tool's policy keeps in later contexts: each is paid for with every
+request."""
 
 # Tools
 
 CALL_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds of one tool call, unless its provider sets another limit."""
+"""Seconds of one tool call, unless its provider sets another limit. The caller waits meanwhile, and
+so does the turn of a model."""
 
 MAX_CALL_DEPTH: Final = 4
 """Calls inside calls: a tool that calls itself ends."""
 
 MAX_NESTED_CALLS: Final = 64
-"""Calls that one call may lead to, at all depths together."""
+"""Calls that one call may lead to, at all depths together: tools that call several others would
+multiply."""
 
 MAX_ARGUMENTS_BYTES: Final = MIB
-"""Bytes of the arguments of a call, as JSON."""
+"""Bytes of the arguments of a call, as JSON: they are checked, stored in the log and sent on."""
 
 MAX_EXACT_INTEGER: Final = 2**53 - 1
 """Maximum integer of an argument or of a schema: up to it a double holds every integer exactly, so
@@ -487,11 +776,32 @@ that every client can read it and put it into canonical JSON (RFC 8785)."""
 MAX_ARGUMENT_CHECKS: Final = 50_000
 """Keywords of a tool's schema checked for the values of one call: they block the event loop."""
 
+MAX_PATTERN_CHARACTERS: Final = 200
+"""Characters of a pattern in a tool's schema; a longer one accepts everything. Patterns come from
+strangers, and are read before they are matched."""
+
+MAX_PATTERNS: Final = 8
+"""Patterns that the arguments of one call are matched against; the others accept everything,
+because each must be compiled while others wait."""
+
+MAX_PATTERNS_SIZE: Final = 2_500
+"""Parts of all patterns that one call is matched against; the others accept everything. Compiling
+takes time by parts, and holds Python's lock."""
+
+MAX_MATCHED_CHARACTERS: Final = 10_000
+"""Characters matched against a schema's patterns in one call; the rest is accepted. Matching takes
+time by characters, and holds Python's lock."""
+
+MAX_MATCH_STEPS: Final = 4_000_000
+"""Product of parts and characters in one call; texts that need more are accepted. It bounds the
+time of matching where both are large."""
+
 MAX_NAMED_PROBLEMS: Final = 20
-"""Problems with arguments that one refusal names."""
+"""Problems with arguments that one refusal names. A refusal is read, and models pay for it."""
 
 MAX_TOOL_QUERY_CHARACTERS: Final = 2_000
-"""Characters of a search query that are read."""
+"""Characters of a search query that are read: more than a question. It bounds the work of the
+comparison."""
 
 MAX_MODEL_TOOL_NAME_CHARACTERS: Final = 64
 """Characters of a tool's name towards models: what every provider accepts."""
@@ -503,221 +813,294 @@ MAX_TOOLS_PER_PLACE: Final = 100
 """Lua tools in one place: each is in the context of every model that has them."""
 
 MAX_TOOL_PARAMETERS: Final = 32
-"""Parameters of one Lua tool."""
+"""Parameters of one Lua tool: all are in the context of every model that has the tool."""
 
 MAX_TOOL_DESCRIPTION_CHARACTERS: Final = 1_000
 """Characters of a Lua tool's description: it is in the context of every model that has it."""
 
 MAX_PARAMETER_CHOICES: Final = 64
-"""Choices of one parameter."""
+"""Choices of one parameter: all are in the context of every model that has the tool."""
 
 MAX_RUNNING_SCRIPTS: Final = 3
 """Lua tools that run at the same time, without those that others called: each is a process."""
 
 MAX_RUNNING_SCRIPTS_PER_AGENT: Final = 2
-"""Of these, tools of one agent; its others wait."""
+"""Lua tools of one agent that run at the same time; its others wait. One is left for everyone
+else."""
 
 MAX_WAITING_SCRIPTS_PER_AGENT: Final = 16
-"""Lua tools of one agent that wait; the next is refused."""
+"""Lua tools of one agent that wait; the next is refused. A loop that starts tools is noticed."""
 
 SCRIPT_CPU_SECONDS: Final = 2.0
-"""Seconds of CPU of one run of a Lua tool."""
+"""Seconds of CPU of one run of a Lua tool: a loop without end is stopped, and its place is free
+again."""
 
 SCRIPT_TIMEOUT_SECONDS: Final = 50.0
-"""Seconds of one run of a Lua tool, with waiting."""
+"""Seconds of one run of a Lua tool, with waiting: less than CALL_TIMEOUT_SECONDS, so that the
+script's own error is shown."""
 
 MAX_SCRIPT_MEMORY_BYTES: Final = 96 * MIB
-"""Bytes of memory of the process that runs a Lua tool."""
+"""Bytes of memory of the process that runs a Lua tool: scripts come from anyone who may build."""
 
 MAX_SCRIPT_RESULT_BYTES: Final = 128 * KIB
-"""Bytes of the result of a Lua tool."""
+"""Bytes of the result of a Lua tool: it is stored in the log and sent to the caller."""
 
 MAX_SCRIPT_LOG_BYTES: Final = 16 * KIB
-"""Bytes that a run of a Lua tool prints; the rest is cut."""
+"""Bytes that a run of a Lua tool prints; the rest is cut. They are held in memory until it ends."""
 
 MAX_SCRIPT_INPUT_BYTES: Final = 4 * MIB
-"""Bytes that a Lua tool gets: its arguments and the results of its calls."""
+"""Bytes that a Lua tool gets, its arguments and the results of its calls: as one message of an MCP
+server."""
 
 MAX_CALLS_PER_SCRIPT: Final = 32
-"""Tool calls of one run of a Lua tool, without those of the tools that it calls."""
+"""Tool calls of one run of a Lua tool, without those of the tools that it calls. A loop cannot
+flood a server."""
 
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
-"""MCP servers of a world."""
+"""MCP servers of a world: each keeps a process or a connection open."""
+
+MAX_COMMAND_WORDS: Final = 100
+"""Words of the command of a server: it is stored, and shown in one view."""
 
 MAX_QUEUED_CALLS: Final = 50
-"""Calls that wait for one busy server; the next is refused."""
+"""Calls that wait for one busy server; the next is refused. It is better to be refused at once than
+to wait at the end of a long queue."""
 
 MAX_CALL_TIMEOUT_SECONDS: Final = 1_800.0
-"""Seconds that the timeout of a call to a server may be set to."""
+"""Seconds that the timeout of a call to a server may be set to: half an hour. The call holds one of
+the server's places meanwhile."""
 
 MAX_SERVER_MEMORY_MIB: Final = 1_048_576
-"""MiB: one TiB, which is more than a server can use."""
+"""MiB that `memory_mib` of a server may be: one TiB, which is more than a server can use. A number
+in bytes is refused."""
 
 DEFAULT_SERVER_MEMORY_MIB: Final = 4_096
-"""MiB of memory of each process of a server, unless its `memory_mib` says otherwise."""
+"""MiB of memory of each process of a server, unless its `memory_mib` says otherwise. Programs
+reserve more than they use, and a leak must not take the machine."""
+
+MIN_SERVER_MEMORY_MIB: Final = 32
+"""MiB that `memory_mib` of a server must allow: with less hardly any program starts, so that a
+number in GiB is refused."""
+
+DEFAULT_SERVER_START_SECONDS: Final = 60
+"""Seconds for a server to get ready, unless `start_seconds` says otherwise: programs such as `npx`
+download themselves first."""
+
+MAX_SERVER_START_SECONDS: Final = 600
+"""Seconds that `start_seconds` may be: meanwhile it holds one of the few places of servers that
+connect."""
+
+DEFAULT_SERVER_CALLS: Final = 10
+"""Calls to a server at the same time, unless `calls_at_once` says otherwise. It spares servers that
+are not made for many; MAX_QUEUED_CALLS more wait."""
+
+MAX_SERVER_CALLS: Final = 100
+"""Calls that `calls_at_once` may allow: each to a URL takes a connection."""
+
+DEFAULT_SERVER_TOOLS: Final = 128
+"""Tools taken from a server's list, unless `max_tools` says otherwise. Each is stored, and can
+stand in contexts."""
+
+MAX_SERVER_TOOLS: Final = 2_000
+"""Tools that `max_tools` may allow: they are checked and stored together at every connection."""
 
 ELICITATION_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds that a question of a server waits for its person; then it is declined."""
+"""Seconds that a question of a server waits for its person; then it is declined. The call that
+asked waits meanwhile."""
 
 MAX_ELICITATION_TRIES: Final = 3
-"""Invalid answers to one field; then the question is declined."""
+"""Invalid answers to one field; then the question is declined. A server whose field no answer suits
+cannot ask for ever."""
 
 MAX_ELICITATION_ANSWER_CHARACTERS: Final = 4_000
-"""Characters of one answer to a server's question."""
+"""Characters of one answer to a server's question: as many as a description has."""
 
 MAX_ELICITATION_FIELDS: Final = 20
-"""Fields of one question of a server."""
+"""Fields of one question of a server; more are refused. A person is asked for them one by one."""
 
 MAX_SERVER_TEXT_CHARACTERS: Final = 2_000
-"""Characters of a server's question, or of an error that it reports."""
+"""Characters of a server's question, or of an error that it reports. People are shown it, and the
+server chooses its length."""
 
 MAX_LISTING_PAGES: Final = 100
-"""Pages of a server's list of tools that are read."""
+"""Pages of a server's list of tools that are read. A server may name a next page without end."""
 
 MAX_LISTING_ENTRIES: Final = 5_000
-"""Entries of a server's list of tools that are read."""
+"""Entries of a server's list of tools that are read. They are held in memory before the first is
+checked."""
 
 MAX_REFUSED_TOOLS: Final = 200
-"""Refused entries of a server's list that are reported."""
+"""Refused entries of a server's list that are reported; the rest are counted. The report stays in
+memory."""
 
 MAX_SERVER_TOOL_NAME_CHARACTERS: Final = 64
-"""Characters of a tool's name at a server."""
+"""Characters of a tool's name at a server; a longer one is shortened. As many as every model
+provider accepts."""
 
 MAX_SERVER_TITLE_CHARACTERS: Final = 200
-"""Characters of the title of a tool or a field; the rest is cut."""
+"""Characters of the title of a tool or a field; the rest is cut. A title stands in one line."""
 
 MAX_SERVER_DESCRIPTION_BYTES: Final = 2_048
 """Bytes of a tool's description: it is in models' contexts."""
 
 MAX_SERVER_INSTRUCTIONS_CHARACTERS: Final = 2_000
-"""Characters of a server's instructions that are kept for searches."""
+"""Characters of a server's instructions that are kept. They are only searched, and the server
+chooses their length."""
 
 MAX_SERVER_SUMMARY_CHARACTERS: Final = 240
 """Characters of the description that a server's own texts give it: one line of lists."""
 
 MAX_SERVER_SCHEMA_BYTES: Final = 64 * KIB
-"""Bytes of a tool's JSON Schema."""
+"""Bytes of a tool's JSON Schema; a tool with more is refused. The schema is in models' contexts,
+and checked at each call."""
 
 MAX_SERVER_SCHEMA_DEPTH: Final = 32
-"""Schemas inside schemas of one tool."""
+"""Schemas inside schemas of one tool; a tool with more is refused. Checks of a schema call
+themselves at each level."""
 
 MAX_SERVER_MESSAGE_BYTES: Final = 4 * MIB
-"""Bytes of one message of a server."""
+"""Bytes of one message of a server: it is held in memory, and read while everyone waits."""
 
 MAX_SERVER_MESSAGE_QUOTES: Final = 100_000
 """Quotes in one message: many small parts cost the loop more than one long text."""
 
 MAX_JUNK_LINES: Final = 1_000
-"""Lines in a row that are no MCP messages; then the program is taken for something else."""
+"""Lines in a row that are no MCP messages; then the program is stopped. It may print for ever, and
+was probably never an MCP server."""
 
 MAX_SERVER_MESSAGES_PER_SECOND: Final = 2_000
-"""Messages a second read of one server after the burst; the others wait."""
+"""Messages a second read of one server after the burst; the others wait. Each is worked on while
+everyone waits."""
 
 MAX_SERVER_MESSAGES_BURST: Final = 10_000
-"""Messages of one server read as fast as they come."""
+"""Messages of one server read as fast as they come: the many results and progress reports of an
+honest server are not delayed."""
 
 MIN_RECONNECT_SECONDS: Final = 1.0
-"""Seconds until the first attempt to reconnect a server; each further one waits twice as long."""
+"""Seconds until the first attempt to reconnect a server; each further one waits twice as long. A
+restart is over soon, and a broken server is not started all the time."""
 
 MAX_RECONNECT_SECONDS: Final = 60.0
-"""Seconds between two attempts to reconnect a server."""
+"""Seconds between two attempts to reconnect a server. One that is repaired is back within a
+minute."""
 
 MCP_CONNECT_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds to connect to a server's URL."""
+"""Seconds to connect to a server's URL: an address that does not answer is reported soon."""
 
 OAUTH_REQUEST_TIMEOUT_SECONDS: Final = 20.0
-"""Seconds of one request to an authorization server."""
+"""Seconds of one request to an authorization server: a person waits, and a sign-in needs
+several."""
+
+MAX_CLIENT_ID_CHARACTERS: Final = 500
+"""Characters of an OAuth client id: it is sent in the address of a page, which must not get too
+long."""
+
+MAX_OAUTH_SCOPE_CHARACTERS: Final = 1_000
+"""Characters of the OAuth scopes to request: they are sent in the address of a page, which must not
+get too long."""
 
 SIGN_IN_TIMEOUT_SECONDS: Final = 600.0
-"""Seconds a person has to sign in."""
+"""Seconds a person has to sign in: ten minutes, for a second factor or a new password. Meanwhile
+the server can have no other sign-in."""
 
 SIGN_IN_PAGE_TIMEOUT_SECONDS: Final = 45.0
-"""Seconds until a server and its authorization server have named the page to open."""
+"""Seconds until a server and its authorization server have named the page to open: two requests of
+OAUTH_REQUEST_TIMEOUT_SECONDS, and a little more."""
 
 MAX_PASTED_ADDRESS_CHARACTERS: Final = 8_000
-"""Characters of a pasted address after a sign-in."""
+"""Characters of a pasted address after a sign-in. It holds the code of the authorization server,
+whose length is not known."""
 
 MCP_ADD_WAIT_SECONDS: Final = 30.0
-"""Seconds that `/mcp add` waits for a new server before it returns."""
+"""Seconds that `/mcp add` waits for a new server before it returns. Most servers are ready by then;
+the others go on starting."""
 
 # MCP clients and the web
 
 MAX_CLIENT_MESSAGE_BYTES: Final = 4 * MIB
-"""Bytes of one message of an MCP client, over HTTP and over a channel."""
+"""Bytes of one message of an MCP client, over HTTP and over a channel: it is held in memory, and
+read while everyone waits."""
 
 MCP_LOAD_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds that the first client waits while the MCP server loads."""
+"""Seconds that the first client waits while the MCP server loads. On a busy machine that takes
+long; beyond, the client may retry."""
 
 MAX_OPEN_REQUESTS_PER_AGENT: Final = 64
-"""Requests, streams, sessions and channels of one agent."""
+"""Requests, streams, sessions and channels of one agent: one agent cannot take all connections."""
 
 MAX_CLIENT_CALLS_PER_AGENT: Final = 32
-"""Running tool calls of one agent."""
+"""Running tool calls of one agent. The other half of its requests stays free, also to cancel
+them."""
 
 STAY_AFTER_REQUEST_SECONDS: Final = 300.0
-"""Seconds that an agent stays in its room after a request over HTTP."""
+"""Seconds that an agent stays in its room after a request over HTTP: others see it between two
+requests, which have no connection in common."""
 
 MAX_MCP_SESSIONS: Final = 2_000
-"""Sessions of MCP clients."""
+"""Sessions of MCP clients: each is held in memory between requests."""
 
 MAX_MCP_SESSIONS_PER_AGENT: Final = 32
-"""Sessions of one agent."""
+"""Sessions of one agent; the least recently used ends first. A client that never ends its sessions
+cannot fill the table."""
 
 MCP_SESSION_IDLE_SECONDS: Final = 1_800.0
-"""Seconds without a request or a listener after which a session ends."""
+"""Seconds without a request or a listener after which a session ends: half an hour. A client that
+went away leaves nothing behind."""
 
 MAX_SUBSCRIBED_RESOURCES: Final = 200
-"""Resources that one listener subscribes to."""
+"""Resources that one listener subscribes to: each event of the world is compared with them."""
 
 MAX_RESOURCE_LOG_ROWS: Final = 50
-"""Rows of a log that one read of a resource returns."""
+"""Rows of a log that one read of a resource returns. A client may give them whole to its model."""
 
 MAX_RESOURCE_URI_CHARACTERS: Final = 1_000
-"""Characters of a resource's URI."""
+"""Characters of a resource's URI: longer than the address of any room or thing. Others are refused
+unread."""
 
 MAX_PAGE_ENTRIES: Final = 250
-"""Entries of one page of a list."""
+"""Entries of one page of a list. It bounds the size of one response; clients fetch the next
+page."""
 
 MAX_LISTED_DESCRIPTION_CHARACTERS: Final = 4_000
-"""Characters of a tool's description in a list."""
+"""Characters of a tool's description in a list: a client gives all of them to its model."""
 
 MAX_WAIT_SECONDS: Final = 60.0
-"""Seconds that a client may wait for events in one call."""
+"""Seconds that a client may wait for events in one call. Many clients and proxies end a call at a
+minute."""
 
 DEFAULT_WAIT_SECONDS: Final = 25.0
-"""Seconds that it waits by default: less than the timeout of most clients."""
+"""Seconds that a client waits for events by default: less than the timeout of most clients."""
 
 MAX_WAIT_EVENTS: Final = 100
-"""Events that one call returns."""
+"""Events that one call returns; the next call returns the rest. A model reads them, and pays for
+them."""
 
 MAX_HTTP_CONNECTIONS: Final = 500
-"""HTTP connections at a time. The next takes the place of one whose request has not arrived in
-SAFE_HTTP_INPUT_SECONDS, of the agent or address that has the most of them; else it is refused."""
+"""HTTP connections at a time: each takes a file descriptor and memory. The next takes the place of
+one whose request has not arrived in SAFE_HTTP_INPUT_SECONDS, of the agent or address that has the
+most of them; else it is refused."""
 
 SAFE_HTTP_INPUT_SECONDS: Final = 2.0
-"""Seconds in which a request may arrive before its connection can lose its place."""
+"""Seconds in which a request may arrive before its connection can lose its place: an honest client
+on a slow link is not refused."""
 
 HTTP_HEAD_TIMEOUT_SECONDS: Final = 15.0
-"""Seconds in which the head of an HTTP request must arrive."""
+"""Seconds in which the head of an HTTP request must arrive. Slow senders would take all
+connections."""
 
 HTTP_BODY_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds in which the body of a request to `/api` or `/mcp` must arrive."""
+"""Seconds in which the body of a request to `/api` or `/mcp` must arrive. Longer than for a head,
+because a body may have MiB."""
 
 MAX_API_REQUESTS_PER_AGENT: Final = 32
-"""Open requests of one agent to the HTTP API."""
+"""Open requests of one agent to the HTTP API: one agent cannot take all connections."""
 
 MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
-"""Bytes of one request of the command line to the running server."""
+"""Bytes of one request of the command line to the running server: a name, a role or a key fits many
+times."""
 
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds that one request of the command line to the running server may take."""
-
-DEFAULT_WORD_THRESHOLD: Final = 0.15
-"""Score by words below which a namespace counts as unrelated: one common word gives a low score to
-many."""
-
-DEFAULT_SENTENCE_THRESHOLD: Final = 0.15
-"""Score by a sentence model below which a namespace counts as unrelated, because any two sentences
-are a little alike."""
+"""Seconds that one request of the command line to the running server may take: a server that hangs
+is reported."""

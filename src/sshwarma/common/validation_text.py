@@ -1,4 +1,4 @@
-"""Sentences about invalid values: what errors of pydantic and json mean, in plain words."""
+"""Sentences about invalid values: errors of pydantic and json in plain words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REQUIREMENTS: Final = {
     "missing": "required",
     "extra_forbidden": "unknown argument",
     "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a whole number of fewer digits",
+    "int_parsing_size": "must be a whole number with fewer digits",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_parsing": "must be a number",
@@ -94,7 +94,7 @@ def format_given(value: object) -> str:
 
 
 def describe_json_error(error: ValueError | RecursionError) -> str:
-    """Return why a text is not JSON, without Python's own words: "line 1, column 9: …"."""
+    """Return in plain words why a text is not JSON: "line 1, column 9: …"."""
     match error:
         case json.JSONDecodeError():
             return f"line {error.lineno}, column {error.colno}: {error.msg}"

@@ -1,4 +1,4 @@
-"""Lua tools and commands: scripts that people wrote, run in separate processes for their callers.
+"""Lua tools and commands: people's scripts, run in separate processes.
 
 A script gets its arguments and a description of its surroundings, as data. Its `host.call` goes
 through `Tools.call` as its caller, with its caller's loadout: it has no more rights than its
@@ -29,6 +29,7 @@ from sshwarma.common.limits import (
     SCRIPT_CPU_SECONDS,
     SCRIPT_TIMEOUT_SECONDS,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
@@ -59,7 +60,10 @@ MAX_PRESENT_NAMES: Final = 50
 
 
 class LuaToolProvider:
-    """The provider of Lua tools; runs commands too. What a script calls, it calls by `tools`."""
+    """Provider of Lua tools, which also runs commands.
+
+    What a script calls, it calls by `tools`.
+    """
 
     timeout_seconds = CALL_TIMEOUT_SECONDS
 
@@ -146,7 +150,7 @@ class LuaToolProvider:
 
 
 def render_value(value: Any) -> str:
-    """Format a script's result: a flat table with one value a line, a deeper one as JSON."""
+    """Format a script's result: a flat table as a value a line, a deeper one as JSON."""
     match value:
         case None:
             return ""
@@ -212,9 +216,8 @@ class _ScriptSlots:
             return
         count = self._wanted.get(agent_id, 0)
         if count >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
-            raise Unavailable(
-                f"{MAX_WAITING_SCRIPTS_PER_AGENT} scripts of yours are already waiting, the limit."
-            )
+            problem = with_limit("Too many waiting scripts of yours", MAX_WAITING_SCRIPTS_PER_AGENT)
+            raise Unavailable(f"{problem}.", hint="Retry when one has finished.")
         self._wanted[agent_id] = count + 1
         try:
             async with (

@@ -1,4 +1,4 @@
-"""Ends an answer that repeats itself, or that a server lets grow beyond its limit."""
+"""End of an answer that repeats itself or grows beyond its limit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from sshwarma.models.backend import ReasoningDelta, TextDelta
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.profiles import find_max_characters
 from sshwarma.models.repetition import RepetitionDetector, trim_repetition
+from sshwarma.world.end_reason import EndReason
 
 
-def describe_cut(output_tokens: int | None) -> str:
-    """Return why an answer was cut, after the model's name, with its limit if it has one."""
+def describe_cut(output_tokens: int | None) -> EndReason:
+    """Return why an answer was cut, with its limit if it has one."""
     limit = f" ({output_tokens} tokens, its max_output_tokens)" if output_tokens else ""
-    return f"reached the maximum length of an answer{limit}; ask it to go on"
+    text = "reached the maximum length of an answer"
+    return EndReason(f"{text}{limit}; ask it to continue", text)
 
 
 class AnswerGuard:
-    """Writes the parts of one step into the live answer, and says when the step must end."""
+    """Writes a step into the live answer and says when the step must end."""
 
     def __init__(self, live_answer: LiveAnswer, output_tokens: int | None) -> None:
         self._live_answer = live_answer
@@ -38,7 +40,7 @@ class AnswerGuard:
                 live_answer.text = trim_repetition(live_answer.text)
         if repeats:
             what = "reasoning" if isinstance(part, ReasoningDelta) else "answer"
-            live_answer.cut_reason = f"was stopped: its {what} repeated itself"
+            live_answer.cut_reason = EndReason(f"was stopped: its {what} repeated itself")
         elif self._left < 0:
             live_answer.cut_reason = describe_cut(self._output_tokens)
-        return bool(live_answer.cut_reason)
+        return live_answer.cut_reason is not None

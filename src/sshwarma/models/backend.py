@@ -127,7 +127,7 @@ class AnswerCut:
 
 @dataclass(frozen=True, slots=True)
 class RequestSent:
-    """The request left for the provider with this body: JSON, without headers and key."""
+    """The request left for the provider with this body: JSON without headers and key."""
 
     body: bytes
 
@@ -177,7 +177,10 @@ class Backend(Protocol):
 
     @property
     def provider_kind(self) -> str:
-        """The kind of provider. Tool calls of earlier turns are sent as calls to the same kind."""
+        """The kind of provider.
+
+        Tool calls of earlier turns are sent as calls to the same kind.
+        """
 
     @property
     def profile(self) -> ContextProfile:
@@ -236,9 +239,15 @@ class MeteredBackend(Protocol):
 class BackendError(Exception):
     """A backend could not answer; the text says why.
 
-    `is_context_too_long` means that the context exceeds the model's window.
+    Args:
+        message: The reason for people.
+        cause: The reason in a few words, for models.
+        is_context_too_long: Whether the context exceeds the model's window.
     """
 
-    def __init__(self, message: str, *, is_context_too_long: bool = False) -> None:
+    def __init__(
+        self, message: str, *, cause: str = "provider error", is_context_too_long: bool = False
+    ) -> None:
         super().__init__(message)
+        self.cause = "the context is too long" if is_context_too_long else cause
         self.is_context_too_long = is_context_too_long

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
+from sshwarma.world.end_reason import EndReason
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 
@@ -30,8 +31,12 @@ fit of the results is cut."""
 class BudgetExceeded(Exception):
     """A limit was reached.
 
-    The text follows the model's name; it says which limit, and who can change it.
+    `reason` says which limit, and to people who can change it.
     """
+
+    def __init__(self, reason: EndReason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,8 @@ class BudgetLimits:
 
     def make_error(self, text: str, setting: str) -> BudgetExceeded:
         """Build the error for a limit that was reached."""
-        return BudgetExceeded(
-            f"{text}; {self.change_hint.format(setting)}" if self.change_hint else text
-        )
+        advice = f"; {self.change_hint.format(setting)}" if self.change_hint else ""
+        return BudgetExceeded(EndReason(text + advice, text))
 
 
 @dataclass(slots=True)
@@ -121,7 +125,7 @@ class TurnBudget:
         self.step_start_tokens = tokens
 
     def plan_step(self, request_tokens: int, answer_tokens: int) -> None:
-        """Decide whether the step that has begun is the last one: the model must answer now.
+        """Decide whether the step that has begun is the last: the model must answer now.
 
         It is if the tokens of the turn or of the day do not suffice for it and for another one,
         which sends what this one sends, the calls and their results. Sets `is_last_step`. The
@@ -150,13 +154,13 @@ class TurnBudget:
 
     def _check_request(self, tokens: int) -> None:
         in_turn, today = self._left_in_turn, self._left_today
-        size = f"its request has about {tokens} tokens"
+        size = f"its request has about {tokens:,} tokens"
         if self.steps == 1 and in_turn is not None and tokens >= in_turn:
-            text = f"does not answer: {size}, and one turn may have {in_turn}"
+            text = f"cannot answer: {size}; the limit of a turn is {in_turn:,}"
             raise self.limits.make_error(text, "turn_tokens")
         if tokens and today is not None and tokens >= today:
-            text = f"{size}, and {today} of {self.limits.day_tokens} are left for today (UTC)"
-            prefix = "does not answer:" if self.steps == 1 else "was stopped:"
+            text = f"{size}; {today:,} of {self.limits.day_tokens:,} are left for today (UTC)"
+            prefix = "cannot answer:" if self.steps == 1 else "was stopped:"
             raise self.limits.make_error(f"{prefix} {text}", "day_tokens")
 
     def _reserve(self, tokens: int) -> None:
@@ -191,12 +195,12 @@ class TurnBudget:
         if self.steps < self.limits.turn_steps:
             return self._make_token_error()
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        text = f"was stopped after {steps}, the limit of one turn"
+        text = f"was stopped: it used {steps} (limit of a turn: {self.limits.turn_steps})"
         return self.limits.make_error(text, "turn_steps")
 
     def _make_token_error(self) -> BudgetExceeded:
         most_tokens, tokens = self.limits.turn_tokens, self.turn_usage.tokens
-        text = f"was stopped after {tokens} of {most_tokens} tokens for one turn"
+        text = f"was stopped: it used {tokens:,} tokens (limit of a turn: {most_tokens:,})"
         return self.limits.make_error(text, "turn_tokens")
 
     def check(self) -> None:
@@ -209,7 +213,7 @@ class TurnBudget:
         if limits.turn_tokens is not None and turn.tokens >= limits.turn_tokens:
             raise self._make_token_error()
         if limits.day_tokens is not None and day.tokens >= limits.day_tokens:
-            text = f"it has used {day.tokens} of {limits.day_tokens} tokens for today (UTC)"
+            text = f"it has used {day.tokens:,} of {limits.day_tokens:,} tokens for today (UTC)"
             raise limits.make_error(f"{self._refusal_prefix} {text}", "day_tokens")
         self._check_cost("turn", limits.turn_cost, turn)
         self._check_cost("day", limits.day_cost, day)
@@ -250,7 +254,7 @@ class TurnBudget:
         finally:
             self._release()
         seconds = self.limits.turn_seconds
-        text = f"was stopped after {seconds:g} s, the time limit of one turn"
+        text = f"was stopped after {seconds:g} s (time limit of a turn)"
         raise self.limits.make_error(text, "turn_seconds")
 
 

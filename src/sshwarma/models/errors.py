@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sshwarma.common.limits import MAX_MODEL_ATTEMPTS, MAX_RETRY_AFTER_SECONDS
 from sshwarma.models.backend import BackendError
 from sshwarma.models.providers import base_url_of
+from sshwarma.models.retry import ModelFailure
 from sshwarma.models.secrets import Secret, describe_key_location
 from sshwarma.models.stream_errors import (
     EmptyAnswer,
@@ -22,12 +21,6 @@ from sshwarma.settings import ModelSettings
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
-FIRST_RETRY_SECONDS: Final = 0.5
-"""Seconds before the second attempt; each later wait is twice as long, give or take half."""
-
-MAX_RETRY_JITTER: Final = 1.2
-"""Maximum factor on a wait that a server asks for, so that its clients do not all retry at once."""
-
 MAX_DETAIL_CHARACTERS: Final = 300
 
 _CONTEXT_TOO_LONG: Final = re.compile(
@@ -36,29 +29,6 @@ _CONTEXT_TOO_LONG: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _KEY_LIKE: Final = re.compile(r"\b(sk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFailure:
-    """A classified failure and its retry policy.
-
-    Attributes:
-        error: The error for people.
-        max_attempts: Attempts in total, the first one included.
-        retry_after_seconds: Seconds that the server asked to wait, if it did.
-        reason: Short reason that is shown during the wait.
-    """
-
-    error: BackendError
-    max_attempts: int = 1
-    retry_after_seconds: float | None = None
-    reason: str = ""
-
-    def retry_delay(self, tried: int) -> float:
-        """Return the seconds before the next attempt, at most MAX_RETRY_AFTER_SECONDS."""
-        backoff: float = FIRST_RETRY_SECONDS * 2 ** (tried - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
-        retry_after: float = (self.retry_after_seconds or 0) * random.uniform(1, MAX_RETRY_JITTER)  # noqa: S311 - jitter
-        return min(max(backoff, retry_after), MAX_RETRY_AFTER_SECONDS)
 
 
 def expected_exceptions() -> tuple[type[Exception], ...]:
@@ -96,12 +66,16 @@ def classify_error(
             text = f"{model} reached its token limit before it began to answer"
             return ModelFailure(BackendError(text))
         if "content_filter" in error.args:
-            return ModelFailure(BackendError(f"{address} withheld the answer of {model}"))
+            return ModelFailure(
+                BackendError(f"{address} blocked the answer of {model} (content filter)")
+            )
         return ModelFailure(
             BackendError(f"{model} gave no answer"), max_attempts=2, reason="no answer"
         )
     if isinstance(error, known.ContentFilterError):
-        return ModelFailure(BackendError(f"{address} withheld the answer of {model}"))
+        return ModelFailure(
+            BackendError(f"{address} blocked the answer of {model} (content filter)")
+        )
     if isinstance(error, known.UnexpectedModelBehavior):
         if "ended without content" in str(error):
             return ModelFailure(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from sshwarma.common.limits import MAX_EVENT_BYTES
+from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
 from sshwarma.models.stream_errors import StreamDamaged
 
@@ -20,7 +21,7 @@ _JSON_TYPES = {list: "an array", str: "a string", bool: "a boolean", type(None):
 
 
 async def check_events(response: httpx2.Response) -> None:
-    """Hook of a provider's HTTP client: check the events of a response while they are read.
+    """Hook of a provider's HTTP client: check a response's events as they are read.
 
     A refusal is left as it is, and so is a compressed body, which has no lines yet.
     """
@@ -78,7 +79,9 @@ class EventCheck:
         has_end = b"\n" in chunk or b"\r" in chunk or self._line.endswith(b"\r")
         self._line += chunk
         if len(self._line) + self._data_bytes > MAX_EVENT_BYTES + len(chunk):
-            raise StreamDamaged(f"an event is over {MAX_EVENT_BYTES // MIB} MiB, the limit")
+            raise StreamDamaged(
+                with_limit("an event is too large", f"{MAX_EVENT_BYTES // MIB} MiB")
+            )
         if not has_end:
             return
         lines = bytes(self._line).splitlines(keepends=True)

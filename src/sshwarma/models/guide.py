@@ -1,8 +1,8 @@
-"""The guide: a rule-based backend that answers newcomers, also on machines without a model.
+"""The guide: a rule-based backend that answers newcomers.
 
-It looks around with tools for questions about the present, and answers how-to questions from
-`embedded/how-to.md`, then from the help. If it finds no answer, it says that it is not a language
-model.
+It works also on machines without a model. It looks around with tools for questions about the
+present, and answers how-to questions from `embedded/how-to.md`, then from the help. If it finds no
+answer, it says that it is not a language model.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from sshwarma.models.backend import (
     ToolCall,
 )
 from sshwarma.models.how_to import HowTo, HowToSearch
+from sshwarma.wrap.profiles import ContextProfile
 
 GUIDE_GREETING: Final = """\
 Hello {name}. I am the guide: I follow rules, I am not a language model. Three things to try:
   /look                                who is in this room, and where you can go
   hello everybody                      what you type without a slash is said to the room
   @guide how do I make a room          ask me, in your own words
-/help start has the first commands."""
+/help start has the first verbs."""
 
 GUIDE_NO_ANSWER: Final = """\
 I found no answer to that; I follow rules and am not a language model. Ask in a few words:
   @guide how do I invite a friend
   @guide what does equip mean
   @guide who is here
-/help lists all commands, /models the language models that answer here."""
+/help lists all verbs, /models the language models that answer here."""
 
 MAX_HELP_LINES: Final = 12
 
@@ -141,6 +142,7 @@ class GuideBackend(Backend):
     result_tokens = 0
     last_failure = None
     is_failing = False
+    profile = ContextProfile(has_covered_tools=True)
 
     def __init__(self, topics: Mapping[str, str], how_tos: Sequence[HowTo] = ()) -> None:
         self._topics = topics
@@ -211,7 +213,7 @@ class GuideBackend(Backend):
 
 
 def find_rule(text: str) -> GuideRule | None:
-    """Return the rule for a question that a tool answers; None for any other question."""
+    """Return the rule for a question that a tool answers; None for other questions."""
     question = _strip_mentions(text)
     if _ASKS_HOW.search(question):
         return None

@@ -10,6 +10,7 @@ from sshwarma.common.limits import MAX_ANSWER_CHARACTERS
 from sshwarma.models import notes_block
 from sshwarma.models.draft import AnswerDraft
 from sshwarma.models.surrogates import SurrogateJoiner
+from sshwarma.world.end_reason import EndReason
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
@@ -27,7 +28,7 @@ class LiveAnswer:
     def __init__(self, world: World, turn: Turn) -> None:
         self.text = ""
         self.reasoning = ""
-        self.cut_reason = ""  # why it ended early, after the model's name
+        self.cut_reason: EndReason | None = None  # why it ended early
         self._world = world
         self._turn = turn
         self._draft = AnswerDraft(world, turn.id)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import structlog
 
-from sshwarma.common.limits import LOCAL_MODEL_START_SECONDS
+from sshwarma.common.limits import DEFAULT_LOCAL_BASE_MEMORY_MIB, LOCAL_MODEL_START_SECONDS
 from sshwarma.common.processes import end_launched, launcher_command
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
@@ -31,8 +31,6 @@ from sshwarma.settings import ModelSettings
 
 log = structlog.get_logger(__name__)
 
-BASE_MEMORY_MIB: Final = 4_096
-"""MiB that a local model's process may have besides twice its file, unless `memory_mib` is set."""
 
 LOCAL_MODEL_VARIABLES: Final = ("HOME", "LANG", "LD_LIBRARY_PATH")
 """Variables that the process of a local model inherits. Keys of providers are in the others."""
@@ -132,7 +130,7 @@ class LocalModelProcess:
     async def _start_process(self, file: Path) -> Process:
         memory_mib = self._settings.memory_mib
         size = await asyncio.to_thread(lambda: file.stat().st_size)
-        memory = memory_mib * MIB if memory_mib else BASE_MEMORY_MIB * MIB + 2 * size
+        memory = memory_mib * MIB if memory_mib else DEFAULT_LOCAL_BASE_MEMORY_MIB * MIB + 2 * size
         worker = Path(__file__).with_name("local_worker.py")
         inherited = {name: os.environ[name] for name in LOCAL_MODEL_VARIABLES if name in os.environ}
         try:
@@ -198,7 +196,7 @@ async def _read_log(process: Process, lines: deque[str]) -> None:
 
 
 def _find_reason(lines: deque[str]) -> str:
-    """Return the line of llama.cpp's log that most likely says why it could not load a model."""
+    """Return the line of llama.cpp's log that likely says why a model did not load."""
     for word in ("error", "fail"):
         for line in lines:
             if word in line.lower() and "Traceback" not in line:

@@ -1,4 +1,4 @@
-"""Tools as a model is offered them, and the text by which their tokens are estimated."""
+"""Tools as offered to a model, and the text by which their tokens are estimated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from sshwarma.common.limits import MAX_FEW_TOOLS
 from sshwarma.models.backend import OfferedTool
 from sshwarma.tools.compact_schema import make_model_schema, make_short_schema
 from sshwarma.tools.exact_schema import make_exact_schema
@@ -29,8 +30,6 @@ FEW_TOOLS: Final = (
 )
 """Tools of the program itself that a small model is offered, where they are equipped."""
 
-MAX_FEW_TOOLS: Final = 12
-"""Maximum number of tools that a small model is offered: FEW_TOOLS, then what people equipped."""
 
 MAX_SHORT_DESCRIPTION_CHARACTERS: Final = 120
 
@@ -47,9 +46,12 @@ def offer_tools(
 ) -> tuple[OfferedTool, ...]:
     """Return the tools that a model of a profile is offered, in the order of `items`.
 
-    With its `rights`, those are left out that it would be refused.
+    With its `rights`, those are left out that it would be refused. So are those that another one
+    covers: each tool costs a model tokens in every request. A model may call them nevertheless.
     """
     items = [item for item in items if is_of_use(item.thing, rights)]
+    labels = set() if profile.has_covered_tools else {item.thing.label for item in items}
+    items = [item for item in items if _model_texts(item.thing).get("covered_by") not in labels]
     if profile.tools == "none":
         return ()
     if profile.tools == "all":
@@ -66,8 +68,12 @@ def _choose_few(items: list[LoadoutItem]) -> list[LoadoutItem]:
     return [item for item in items if item.thing.id in chosen]
 
 
+def _model_texts(tool: Thing) -> dict[str, Any]:
+    return tool.metadata.get(MODEL_TEXTS_KEY) or {}
+
+
 def _offer_tool(tool: Thing) -> OfferedTool:
-    texts = tool.metadata.get(MODEL_TEXTS_KEY) or {}
+    texts = _model_texts(tool)
     schema = tool.metadata.get("input_schema")
     return OfferedTool(
         model_tool_name(tool.label),
@@ -84,7 +90,10 @@ def _offer_tool(tool: Thing) -> OfferedTool:
 
 
 def _shorten_offer(offer: OfferedTool) -> OfferedTool:
-    """Return a tool with one sentence of description and a schema of names, kinds and choices."""
+    """Return a tool with one sentence of description and a shortened schema.
+
+    The schema holds names, kinds and choices.
+    """
     match = _FIRST_SENTENCE.match(offer.description)
     text = " ".join((match[0] if match else offer.description).split())
     if is_builtin_tool(offer.canonical):
@@ -108,13 +117,13 @@ def write_offers(offers: Iterable[OfferedTool]) -> str:
 
 
 def summarize_tools(offers: Iterable[OfferedTool]) -> ToolSummary:
-    """Return what composing a context needs to know of the tools that a request offers."""
+    """Return what composing a context needs to know of the tools a request offers."""
     known = tuple(offers)
     names = {offer.canonical: offer.name for offer in known}
     return ToolSummary(write_offers(known), names, make_model_reader(known))
 
 
 def make_model_reader(offers: Iterable[OfferedTool]) -> Reader:
-    """Return a model as the reader of results: it can call the tools that it is offered."""
+    """Return a model as reader of results: it can call the tools it is offered."""
     arguments = ((offer.name, offer.input_schema.get("properties", ())) for offer in offers)
     return Reader("model", frozenset((name, frozenset(names)) for name, names in arguments))

@@ -1,4 +1,4 @@
-"""Defaults of a model by its kind, size and context: profile, tools and length of an answer."""
+"""Defaults of a model by kind, size and context: profile, tools, answer length."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from sshwarma.common.limits import (
     DEFAULT_SMALL_OUTPUT_TOKENS,
     MAX_ANSWER_CHARACTERS,
     MAX_CHARACTERS_PER_OUTPUT_TOKEN,
+    MAX_SMALL_BILLIONS,
+    MAX_SMALL_CONTEXT_TOKENS,
 )
 from sshwarma.models.local_files import PACKAGED_MODEL
 from sshwarma.settings import ModelSettings, OfferedTools, ProfileName
 from sshwarma.wrap.profiles import ContextProfile
 from sshwarma.wrap.tokens import ANSWER_FRACTION
-
-MAX_SMALL_BILLIONS: Final = 8.0
-"""Billions of parameters of the largest model that is small by default."""
-
-MAX_SMALL_CONTEXT_TOKENS: Final = 8_000
-"""Context of a model of unknown size that is small by default."""
 
 OWN_SERVER_KINDS: Final = frozenset(("ollama", "llamacpp", "compatible"))
 """Kinds whose models run on servers of the operator, so that small ones are common."""
@@ -82,6 +78,6 @@ def find_output_tokens(settings: ModelSettings, context_tokens: int) -> int:
 
 
 def find_max_characters(output_tokens: int | None) -> int:
-    """Return the most characters of one step: text, reasoning and arguments of tool calls."""
+    """Return the most characters of one step: text, reasoning and tool arguments."""
     tokens = output_tokens or MAX_ANSWER_CHARACTERS
     return min(MAX_ANSWER_CHARACTERS, tokens * MAX_CHARACTERS_PER_OUTPUT_TOKEN)

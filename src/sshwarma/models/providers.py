@@ -101,7 +101,7 @@ def load_model(
     url = address.url if address is not None else base_url_of(settings)
     if settings.kind == "google" and not _is_installed("google.genai"):
         raise BackendError(
-            "models of kind google need another package: pip install 'pydantic-ai-slim[google]'"
+            "models of kind google need another package: pip install 'sshwarma[google]'"
         )
     with serialize_imports():
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request

@@ -32,13 +32,14 @@ from sshwarma.models.backend import (
     ToolCall,
 )
 from sshwarma.models.control_tokens import restore_control_tokens
-from sshwarma.models.errors import ModelFailure, classify_error, expected_exceptions
+from sshwarma.models.errors import classify_error, expected_exceptions
 from sshwarma.models.messages import ResponseCache, build_messages, build_parameters, estimate_usage
 from sshwarma.models.model_client import ModelClient
 from sshwarma.models.prices import add_cost
 from sshwarma.models.profiles import find_output_tokens, find_profile
 from sshwarma.models.providers import PROVIDER_KINDS, LoadedModel, ProviderKind
 from sshwarma.models.request_body import PreviewEnded, begin_record, preview_body
+from sshwarma.models.retry import ModelFailure
 from sshwarma.models.stream_deltas import ArgumentCounter, read_deltas, split_reasoning
 from sshwarma.models.stream_errors import (
     EmptyAnswer,
@@ -127,7 +128,7 @@ class PydanticAIBackend:
         return self._settings
 
     async def ready(self) -> LoadedModel:
-        """Load the model now instead of at the first request; start the process of a local one.
+        """Load the model now, not at the first request; start the process of a local one.
 
         Raises:
             BackendError: if its key, a package or its file is missing.
@@ -200,7 +201,7 @@ class PydanticAIBackend:
         return record.body
 
     async def _stream_with_retries(self, request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        """Send the request, with retries; each starts the process of a local model if it ended."""
+        """Send the request, with retries; each restarts a local model's ended process."""
         for attempt in count(1):
             loaded = await self.ready()
             has_begun = False
@@ -278,7 +279,7 @@ class PydanticAIBackend:
         if loaded.reports_finish_reason and not _has_finish_reason(answer):
             raise StreamTruncated
         calls = self._read_calls(answer, request, text)
-        if not calls and not text.strip():
+        if not answer.tool_calls and not text.strip():
             raise EmptyAnswer(answer.finish_reason or "")
         for call in calls:
             yield call
@@ -289,7 +290,10 @@ class PydanticAIBackend:
         yield add_cost(self._settings, usage, answer if reported_usage else None)
 
     def _read_calls(self, answer: ModelResponse, request: StepRequest, text: str) -> list[ToolCall]:
-        """Return the tool calls of an answer, and keep the answer for the next step."""
+        """Return the tool calls of an answer, and keep the answer for the next step.
+
+        Without the call in whose arguments an answer reached its maximum length.
+        """
         names = {offer.name for offer in request.tools}
         calls = [_parse_tool_call(part, names) for part in answer.tool_calls]
         is_unchanged = all(not call.parse_error for call in calls) and all(
@@ -297,14 +301,16 @@ class PydanticAIBackend:
         )
         if calls and is_unchanged:
             self._responses.store(text, calls, answer)
-        return calls
+        is_cut = answer.finish_reason == "length"
+        return [call for call in calls if not (is_cut and call.parse_error)]
 
 
 @asynccontextmanager
 async def _provider_read(seconds: float, *, has_begun: bool) -> AsyncIterator[None]:
-    """Wait for an event: raise StreamStalled after `seconds`, StreamDamaged if it is unreadable.
+    """Wait for an event: raise StreamStalled if late, StreamDamaged if unreadable.
 
-    Never hold it across a yield, because the consumer may be slow.
+    An event is late after `seconds`. Never hold this context across a yield, because the consumer
+    may be slow.
     """
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -363,7 +369,7 @@ def collapse_repeated_name(name: str, names: set[str]) -> str:
 
 
 def _read_usage(answer: ModelResponse, context_tokens: int) -> TokenUsage | None:
-    """Return the provider's token usage, or None if it did not count, or cannot be right."""
+    """Return the provider's token usage; None if not counted, or impossible."""
     usage = answer.usage
     total = usage.input_tokens + usage.output_tokens
     if usage.unmeasured_requests or not total:

@@ -1,4 +1,4 @@
-"""The request for one step of a turn: the composed context, the tools, and the earlier steps."""
+"""The request for one step of a turn: composed context, tools, earlier steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
 
 
 class StepRequestBuilder:
-    """Builds the requests of one turn, which answers the question `text` of the agent `asker`."""
+    """Builds the requests of one turn.
+
+    The turn answers the question `text` of the agent `asker`.
+    """
 
     def __init__(self, asker: str, text: str) -> None:
         self._asker = asker
@@ -44,7 +47,7 @@ class StepRequestBuilder:
             asker=self._asker,
             text=self._text,
             tools=offer_tools(
-                self._order_tools(load.usable), profile, caller.rights_in(room, now_ms())
+                self._order_tools(load.usable_tools), profile, caller.rights_in(room, now_ms())
             ),
             steps=steps,
             system=context.system,

@@ -1,4 +1,4 @@
-"""What an event of a provider's stream adds: text, reasoning, or arguments of a tool call."""
+"""What an event of a provider's stream adds: text, reasoning, call arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sshwarma.common.limits import MAX_STREAMED_CALLS
+from sshwarma.common.messages import with_limit
 from sshwarma.models.backend import ReasoningDelta, TextDelta, TextFold
 from sshwarma.models.profiles import find_max_characters
 from sshwarma.models.stream_errors import StreamDamaged
@@ -60,7 +61,7 @@ def _require_text(value: object) -> str:
 
 
 class ArgumentCounter:
-    """Counts the characters of the arguments of tool calls, which nobody is shown meanwhile."""
+    """Counts the characters of tool calls' arguments, which nobody sees meanwhile."""
 
     def __init__(self, output_tokens: int | None) -> None:
         self._left = find_max_characters(output_tokens)
@@ -84,7 +85,7 @@ class ArgumentCounter:
             added = event.part.args
             self._calls += 1
             if self._calls > MAX_STREAMED_CALLS:
-                raise StreamDamaged(f"it has over {MAX_STREAMED_CALLS} tool calls, the limit")
+                raise StreamDamaged(with_limit("it has too many tool calls", MAX_STREAMED_CALLS))
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
             added = event.delta.args_delta
         self._left -= len(added) if isinstance(added, str) else 0

@@ -1,4 +1,4 @@
-"""The context of a turn: composed in one way, by the turn and for those who look at it before."""
+"""The context of a turn: composed alike for the turn and for previews of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AskedText:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """A context, the tools that the model is offered with it, and the tokens it was given."""
+    """A context, the tools a model is offered with it, and the tokens it was given."""
 
     context: ModelContext
     offers: tuple[OfferedTool, ...]
@@ -65,7 +65,7 @@ async def compose_turn_context(
         result_tokens = backend.result_tokens
     budget = budget_of_model if budget is None else budget
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    by_name = sorted(load.usable, key=lambda item: item.thing.label)
+    by_name = sorted(load.usable_tools, key=lambda item: item.thing.label)
     rights = caller.rights_in(await caller.room(), now_ms())
     offers = offer_tools(by_name, profile, rights)
     context = await composer.compose(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from sshwarma.common.limits import STALL_TIMEOUT_SECONDS
+from sshwarma.common.limits import BACKEND_SILENCE_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models.answer_guard import AnswerGuard, describe_cut
 from sshwarma.models.backend import (
@@ -41,10 +41,11 @@ from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_context import AskedText, compose_turn_context
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
-from sshwarma.models.turn_rows import TurnRows
+from sshwarma.models.turn_rows import TurnRows, describe_failure
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.end_reason import EndReason
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.ids import now_ms
@@ -138,7 +139,7 @@ class RunningTurn:
 
     async def _run(self) -> None:
         status: TurnStatus = "completed"
-        note = ""
+        reason: EndReason | None = None
         self._is_started = True
         try:
             if self.stopped:
@@ -148,28 +149,29 @@ class RunningTurn:
                 await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
             status = "cancelled"
-            note = f"was stopped by {self._stopped_by}" if self._stopped_by else "was stopped"
+            by = f" by {self._stopped_by}" if self._stopped_by else ""
+            reason = EndReason(f"was stopped{by}")
         except BudgetExceeded as over:
-            note = str(over)
+            reason = over.reason
         except (BackendError, WorldError) as failed:
-            note = f"could not {'finish' if self._live_answer.text else 'answer'}: {failed}"
+            reason = describe_failure(failed, has_begun=bool(self._live_answer.text))
             if not self._live_answer.text and not self._live_answer.reasoning:
                 self._uncounted_step = None  # the request produced nothing
         except TimeoutError:
-            note = f"timed out after {STALL_TIMEOUT_SECONDS:.0f} s without output"
+            reason = EndReason(f"timed out after {BACKEND_SILENCE_SECONDS:.0f} s without output")
         except Exception:
             log.exception("a turn failed", agent=self.agent.name)
-            note = f"could not answer: {INTERNAL_ERROR}"
+            reason = EndReason(f"could not answer: {INTERNAL_ERROR}")
         finally:
             self._is_finishing = True
             self._live_answer.end()
-            await asyncio.shield(self._finish(status, note))
+            await asyncio.shield(self._finish(status, reason))
 
     async def _run_steps(self) -> None:
         """Run steps until the model makes no more calls."""
         backend = self._deps.backends.get(self.agent.id)
         if backend is None:  # it was removed after the mention
-            raise BackendError("the model was removed")
+            raise BackendError("the model was removed", cause="the model was removed")
         self._budget.check()
         window = backend.context_tokens
         self._request_tokens = window - count_answer_tokens(window, backend.output_tokens)
@@ -204,12 +206,12 @@ class RunningTurn:
         """Run one step and return its tool calls."""
         request = await self._build_request(backend, composed, steps)
         calls: list[ToolCall] = []
-        self._live_answer.cut_reason = ""
+        self._live_answer.cut_reason = None
         guard = AnswerGuard(self._live_answer, backend.output_tokens)
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
             while True:
-                async with asyncio.timeout(STALL_TIMEOUT_SECONDS):
+                async with asyncio.timeout(BACKEND_SILENCE_SECONDS):
                     part = await anext(stream, None)
                 if part is None:
                     await self._append_reasoning()
@@ -241,7 +243,7 @@ class RunningTurn:
     async def _build_request(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
     ) -> StepRequest:
-        """Return the request of the next step, which fits the context and the turn's tokens."""
+        """Return the next step's request, which fits the context and the turn's tokens."""
         request = await self._requests.build(
             self._make_caller(), composed, steps, profile=backend.profile
         )
@@ -275,13 +277,15 @@ class RunningTurn:
                 self._deps.composer, self._make_caller(), backend, asked, budget
             )
         except LuaError as error:
-            raise BackendError(f"its context could not be composed: {error}") from error
+            text = "its context could not be composed"
+            raise BackendError(f"{text}: {error}", cause=text) from error
         context = composed.context
         if context.tool_tokens >= self._request_tokens:
             raise BackendError(
                 f"its {len(composed.offers)} tools have about {context.tool_tokens} tokens, and its"
                 f" context has room for {self._request_tokens} before the answer; unequip some, or"
-                " ask an owner to set its profile to small or its context_tokens higher"
+                " ask an owner to set its profile to small or its context_tokens higher",
+                cause="its tools do not fit its context",
             )
         last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
         known = () if last is None else last.notices  # a script fails at each answer
@@ -346,23 +350,23 @@ class RunningTurn:
             await self._world.change(lambda tx: self.rows.append_reply(tx, text))
         self._live_answer.publish()
 
-    async def _finish(self, status: TurnStatus, note: str) -> None:
+    async def _finish(self, status: TurnStatus, reason: EndReason | None) -> None:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
-        incomplete = note or self._live_answer.cut_reason
+        incomplete = reason or self._live_answer.cut_reason
 
         def work(tx: Change) -> Row | None:
             row = None
             if text:
-                cut = status == "cancelled" or bool(incomplete)
+                cut = status == "cancelled" or incomplete is not None
                 row = self.rows.append_reply(tx, text, cut=cut)
             if incomplete:
-                self.rows.append_notice(tx, incomplete, is_end=True)
+                self.rows.append_end(tx, incomplete)
             backend = self._deps.backends.get(self.agent.id)
             turns.close_turn(
                 tx,
                 turn.id,
-                "failed" if note and status == "completed" else status,
+                "failed" if incomplete and status == "completed" else status,
                 backend.provider_kind if backend is not None else None,
             )
             if row is not None and not incomplete:

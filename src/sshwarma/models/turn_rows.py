@@ -5,13 +5,23 @@ from __future__ import annotations
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models import notes_block
+from sshwarma.models.backend import BackendError
 from sshwarma.world import drafts, notes, rows, turns
 from sshwarma.world.agents import Agent
+from sshwarma.world.end_reason import TURN_END_KEY, EndReason
+from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.mentions import strip_own_name
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
+
+
+def describe_failure(error: BackendError | WorldError, *, has_begun: bool) -> EndReason:
+    """Return why a turn failed; `has_begun` if a part of its answer is there."""
+    action = f"could not {'finish' if has_begun else 'answer'}"
+    cause = error.cause if isinstance(error, BackendError) else "permission denied"
+    return EndReason(f"{action}: {error}", f"{action}: {cause}")
 
 
 class TurnRows:
@@ -29,13 +39,14 @@ class TurnRows:
         """Add reasoning, folded in the room and hidden from models."""
         self._append_row(tx, "thought", text)
 
-    def append_notice(self, tx: Change, text: str, *, is_end: bool = False) -> None:
-        """Add a notice about the turn to the room.
+    def append_notice(self, tx: Change, text: str) -> None:
+        """Add a notice about the turn to the room, for people."""
+        self._append_row(tx, "notice", text)
 
-        With `is_end` it says why the turn has no answer or only a part of one; models see it.
-        """
-        meta: dict[str, object] = {turns.TURN_END_KEY: True}
-        self._append_row(tx, "notice", text, meta=meta if is_end else None)
+    def append_end(self, tx: Change, reason: EndReason) -> None:
+        """Add a notice that says why the turn has no answer, or only a part of one."""
+        meta: dict[str, object] = {TURN_END_KEY: reason.model_text}
+        self._append_row(tx, "notice", reason.text, meta=meta)
 
     def append_reply(self, tx: Change, text: str, *, cut: bool = False) -> Row | None:
         """Store a reply as a row, and its notes; return None if it has only notes."""
@@ -82,6 +93,6 @@ class TurnRows:
 
     def close_failed_turn(self, tx: Change) -> None:
         """Close the turn without its text, which could not be stored."""
-        self.append_notice(tx, f"could not finish: {INTERNAL_ERROR}", is_end=True)
+        self.append_end(tx, EndReason(f"could not finish: {INTERNAL_ERROR}"))
         turns.close_turn(tx, self._turn.id, "failed", None)
         tx.publish_on_commit(StreamEnded(self._turn.room_id, self._turn.id))

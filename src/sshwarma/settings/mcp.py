@@ -10,10 +10,20 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sshwarma.common.limits import (
     CALL_TIMEOUT_SECONDS,
+    DEFAULT_SERVER_CALLS,
     DEFAULT_SERVER_MEMORY_MIB,
+    DEFAULT_SERVER_START_SECONDS,
+    DEFAULT_SERVER_TOOLS,
     MAX_CALL_TIMEOUT_SECONDS,
+    MAX_CLIENT_ID_CHARACTERS,
+    MAX_COMMAND_WORDS,
+    MAX_OAUTH_SCOPE_CHARACTERS,
     MAX_QUEUED_CALLS,
+    MAX_SERVER_CALLS,
     MAX_SERVER_MEMORY_MIB,
+    MAX_SERVER_START_SECONDS,
+    MAX_SERVER_TOOLS,
+    MIN_SERVER_MEMORY_MIB,
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
@@ -38,7 +48,7 @@ def _check_server_url(value: str) -> str:
 
 
 def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse secrets in a command, which is stored, can be shown, and is in the process list."""
+    """Refuse secrets in a command: it is stored, shown, and in the process list."""
     for word in words:
         name, sign, value = word.partition("=")
         is_key = sign and _SECRET_NAME.search(name) and looks_like_key(value)
@@ -94,7 +104,9 @@ class McpSettings(SettingsSection):
         description="Name of the server, and namespace of its tools: NAME:tool."
     )
     command: Annotated[tuple[str, ...], AfterValidator(_check_command_words)] = Field(
-        (), max_length=100, description="Program to start and its arguments; runs without a shell."
+        (),
+        max_length=MAX_COMMAND_WORDS,
+        description="Program to start and its arguments; runs without a shell.",
     )
     url: Annotated[str, AfterValidator(_check_server_url)] | None = Field(
         None, description="URL of the server, if it is not a command."
@@ -112,12 +124,12 @@ class McpSettings(SettingsSection):
     )
     memory_mib: int = Field(
         DEFAULT_SERVER_MEMORY_MIB,
-        ge=32,
+        ge=MIN_SERVER_MEMORY_MIB,
         le=MAX_SERVER_MEMORY_MIB,
         description="Memory limit of each process of the program, in MiB.",
     )
     oauth_client_id: str = Field(
-        "", max_length=500, description="OAuth client id, if pre-registered."
+        "", max_length=MAX_CLIENT_ID_CHARACTERS, description="OAuth client id, if pre-registered."
     )
     oauth_client_secret: Annotated[str, AfterValidator(_check_variable_reference)] = Field(
         "", description="OAuth client secret, as ${NAME}; sent to `oauth_issuer` only."
@@ -127,7 +139,7 @@ class McpSettings(SettingsSection):
     )
     oauth_scope: Annotated[str, AfterValidator(_check_scopes)] = Field(
         "",
-        max_length=1_000,
+        max_length=MAX_OAUTH_SCOPE_CHARACTERS,
         description="OAuth scopes to request instead of those the server names.",
     )
     oauth_machine: bool = Field(
@@ -146,16 +158,22 @@ class McpSettings(SettingsSection):
         description="Timeout of a call, in seconds.",
     )
     start_seconds: float = Field(
-        60, gt=0, le=600, description="Timeout for a server to get ready, in seconds."
+        DEFAULT_SERVER_START_SECONDS,
+        gt=0,
+        le=MAX_SERVER_START_SECONDS,
+        description="Timeout for a server to get ready, in seconds.",
     )
     calls_at_once: int = Field(
-        10,
+        DEFAULT_SERVER_CALLS,
         ge=1,
-        le=100,
+        le=MAX_SERVER_CALLS,
         description=f"Concurrent calls to the server; {MAX_QUEUED_CALLS} more may wait.",
     )
     max_tools: int = Field(
-        128, ge=1, le=2000, description="Maximum number of tools taken from its list."
+        DEFAULT_SERVER_TOOLS,
+        ge=1,
+        le=MAX_SERVER_TOOLS,
+        description="Maximum number of tools taken from its list.",
     )
 
     @model_validator(mode="after")

@@ -9,14 +9,34 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from sshwarma.common.limits import (
+    BACKEND_SILENCE_SECONDS,
+    DEFAULT_DAY_TOKENS,
+    DEFAULT_FIRST_TOKEN_SECONDS,
     DEFAULT_FULL_OUTPUT_TOKENS,
+    DEFAULT_LOCAL_BASE_MEMORY_MIB,
+    DEFAULT_RESULT_SHARE,
     DEFAULT_SMALL_OUTPUT_TOKENS,
+    DEFAULT_STALL_SECONDS,
     DEFAULT_TURN_SECONDS,
     DEFAULT_TURN_STEPS,
+    DEFAULT_TURN_TOKENS,
+    MAX_LOCAL_THREADS,
+    MAX_MODEL_ID_CHARACTERS,
     MAX_MODEL_ROOMS,
+    MAX_MODEL_TIMEOUT_SECONDS,
+    MAX_RESULT_SHARE,
+    MAX_SEED,
+    MAX_SMALL_BILLIONS,
+    MAX_SMALL_CONTEXT_TOKENS,
+    MAX_SYSTEM_PROMPT_CHARACTERS,
+    MAX_TEMPERATURE,
+    MAX_TURN_SECONDS,
+    MAX_TURN_STEPS,
+    MIN_LOCAL_MEMORY_MIB,
+    MIN_MODEL_CONTEXT_TOKENS,
+    MIN_RESULT_SHARE,
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
-from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.section import SettingsSection, TableName
 
@@ -61,7 +81,7 @@ def _check_no_key(value: str) -> str:
 
 
 def _split_names(value: object) -> object:
-    """Return the names of a typed list, `lab,den` or `lab den`; other values as they are."""
+    """Return names of a typed list, `lab,den` or `lab den`; other values as they are."""
     return tuple(re.split(r"[,\s]+", value.strip(", "))) if isinstance(value, str) else value
 
 
@@ -72,9 +92,12 @@ class ModelSettings(SettingsSection):
     model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
 
     name: TableName = Field(description="The agent's name, as in @name.")
-    kind: ModelKind = Field(description="Provider, which decides the API to use.")
+    kind: ModelKind = Field(
+        description="Provider, which decides the API to use. google needs the package of"
+        " `pip install 'sshwarma[google]'`."
+    )
     model: Annotated[str, AfterValidator(_check_no_key)] = Field(
-        min_length=1, max_length=200, description="Model id at the provider."
+        min_length=1, max_length=MAX_MODEL_ID_CHARACTERS, description="Model id at the provider."
     )
     base_url: Annotated[str, AfterValidator(check_web_url)] | None = Field(
         None, description="URL of the API (default: the provider's own); required by `compatible`."
@@ -87,7 +110,9 @@ class ModelSettings(SettingsSection):
         None, description="File with the API key; only its owner may read it (0600)."
     )
     context_tokens: int | None = Field(
-        None, ge=1_000, description="Context window in tokens; a longer log is summarized."
+        None,
+        ge=MIN_MODEL_CONTEXT_TOKENS,
+        description="Context window in tokens; a longer log is summarized.",
     )
     rooms: Annotated[tuple[TableName, ...], BeforeValidator(_split_names)] = Field(
         (),
@@ -98,14 +123,15 @@ class ModelSettings(SettingsSection):
         None,
         gt=0,
         description="Maximum length of an answer of one step in tokens, reasoning included"
-        f" (default: {DEFAULT_FULL_OUTPUT_TOKENS}, {DEFAULT_SMALL_OUTPUT_TOKENS} with the profile"
-        " small, or less with a small context). A longer answer is cut, and marked.",
+        f" (default: {DEFAULT_FULL_OUTPUT_TOKENS:,}, {DEFAULT_SMALL_OUTPUT_TOKENS:,} with the"
+        " profile small, or less with a small context). A longer answer is cut, and marked.",
     )
     profile: ProfileName | None = Field(
         None,
         description="How much it is sent: full or small. small: short rules, examples and few"
         " tools. Default: small for kind local and, on a server of yours, for a name with at most"
-        " 8b or a context up to 8,000 tokens; otherwise full.",
+        f" {MAX_SMALL_BILLIONS:g}b or a context up to {MAX_SMALL_CONTEXT_TOKENS:,} tokens;"
+        " otherwise full.",
     )
     tools: OfferedTools | None = Field(
         None,
@@ -115,54 +141,64 @@ class ModelSettings(SettingsSection):
     threads: int | None = Field(
         None,
         ge=1,
-        le=1_024,
+        le=MAX_LOCAL_THREADS,
         description="Threads of the process of a model of kind local (default: the processors but"
         " one).",
     )
     memory_mib: int | None = Field(
         None,
-        ge=64,
+        ge=MIN_LOCAL_MEMORY_MIB,
         description="Memory limit of a local model's process in MiB, the mapped model file not"
-        " counted (default: 4,096 plus twice the file's size).",
+        f" counted (default: {DEFAULT_LOCAL_BASE_MEMORY_MIB:,} plus twice the file's size).",
     )
     seed: int | None = Field(
         None,
         ge=0,
-        lt=2**31,
-        description="Seed of sampling, for answers that can be repeated (default: another each"
-        " time); some providers ignore it.",
+        le=MAX_SEED,
+        description="Seed of sampling, for answers that can be repeated (default: random);"
+        " some providers ignore it.",
     )
     result_share: float = Field(
-        0.25,
-        ge=0.05,
-        le=0.7,
+        DEFAULT_RESULT_SHARE,
+        ge=MIN_RESULT_SHARE,
+        le=MAX_RESULT_SHARE,
         description="Share of the context window that results of tools may take in a turn. They may"
         " take more while the rest is free; then old results are cut.",
     )
-    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
+    temperature: float | None = Field(
+        None, ge=0, le=MAX_TEMPERATURE, description="Sampling temperature."
+    )
     prompt: Annotated[str, AfterValidator(_check_no_key)] = Field(
-        "", max_length=20_000, description="System prompt of this model."
+        "", max_length=MAX_SYSTEM_PROMPT_CHARACTERS, description="System prompt of this model."
     )
     first_token_seconds: float = Field(
-        60, gt=0, le=HOUR_SECONDS, description="Timeout for the first token, in seconds."
+        DEFAULT_FIRST_TOKEN_SECONDS,
+        gt=0,
+        le=MAX_MODEL_TIMEOUT_SECONDS,
+        description="Timeout for the first token, in seconds.",
     )
     stall_seconds: float = Field(
-        60, gt=0, le=HOUR_SECONDS, description="Timeout between two parts of an answer, in seconds."
+        DEFAULT_STALL_SECONDS,
+        gt=0,
+        le=MAX_MODEL_TIMEOUT_SECONDS,
+        description="Timeout between two parts of the provider's answer, in seconds; then the"
+        " request fails. Whatever it is, a turn ends after"
+        f" {BACKEND_SILENCE_SECONDS:.0f} s of silence.",
     )
     turn_steps: int = Field(
         DEFAULT_TURN_STEPS,
         ge=1,
-        le=100,
+        le=MAX_TURN_STEPS,
         description="Maximum number of requests of one turn; tools are called between them.",
     )
     turn_seconds: float = Field(
         DEFAULT_TURN_SECONDS,
         gt=0,
-        le=DAY_SECONDS,
+        le=MAX_TURN_SECONDS,
         description="Timeout of one turn, tools included, in seconds.",
     )
     turn_tokens: int | None = Field(
-        1_000_000,
+        DEFAULT_TURN_TOKENS,
         gt=0,
         description="Maximum number of tokens of one turn, sent and received, over all its steps.",
     )
@@ -170,7 +206,9 @@ class ModelSettings(SettingsSection):
         None, gt=0, description="Maximum cost of one turn, in US dollars; the price must be known."
     )
     day_tokens: int | None = Field(
-        20_000_000, gt=0, description="Maximum number of tokens of one day (UTC), over all rooms."
+        DEFAULT_DAY_TOKENS,
+        gt=0,
+        description="Maximum number of tokens of one day (UTC), over all rooms.",
     )
     day_cost: float | None = Field(
         None,

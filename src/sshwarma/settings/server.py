@@ -6,8 +6,32 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from sshwarma.common.limits import DEFAULT_LINE_BYTES, MAX_KEEPALIVE_MISSES
-from sshwarma.common.units import MIB
+from sshwarma.common.limits import (
+    DEFAULT_BAG_THINGS,
+    DEFAULT_KEEPALIVE_SECONDS,
+    DEFAULT_LINE_BYTES,
+    DEFAULT_LINES_PER_WINDOW,
+    DEFAULT_LOGIN_SECONDS,
+    DEFAULT_NEW_AGENTS_PER_HOUR,
+    DEFAULT_PENDING_LOGINS,
+    DEFAULT_PENDING_LOGINS_PER_ADDRESS,
+    DEFAULT_REQUESTS_PER_WINDOW,
+    DEFAULT_SENTENCE_THRESHOLD,
+    DEFAULT_SSH_CONNECTIONS,
+    DEFAULT_SSH_CONNECTIONS_PER_ADDRESS,
+    DEFAULT_SSH_CONNECTIONS_PER_KEY,
+    DEFAULT_STDIN_BYTES,
+    DEFAULT_TEXT_MIB,
+    DEFAULT_THING_BYTES,
+    DEFAULT_TURNS_PER_QUESTION,
+    DEFAULT_WORD_THRESHOLD,
+    MAX_KEEPALIVE_MISSES,
+    MAX_KEEPALIVE_SECONDS,
+    MAX_LINE_BYTES,
+    MAX_LOGIN_SECONDS,
+    MAX_TURNS_PER_QUESTION,
+    MIN_LINE_BYTES,
+)
 from sshwarma.settings.addresses import (
     check_address,
     check_address_or_off,
@@ -26,26 +50,41 @@ class SshSettings(SettingsSection):
     listen: Annotated[str, AfterValidator(check_address)] = Field(
         "127.0.0.1:2222", description="HOST:PORT of the ssh server; port 0 picks a free port."
     )
-    login_seconds: float = Field(20, gt=0, le=600, description="Timeout of a login, in seconds.")
-    keepalive_seconds: float = Field(
-        15,
+    login_seconds: float = Field(
+        DEFAULT_LOGIN_SECONDS,
         gt=0,
-        le=600,
+        le=MAX_LOGIN_SECONDS,
+        description="Timeout of a login, in seconds.",
+    )
+    keepalive_seconds: float = Field(
+        DEFAULT_KEEPALIVE_SECONDS,
+        gt=0,
+        le=MAX_KEEPALIVE_SECONDS,
         description="Seconds between keepalives; a link that misses"
         f" {MAX_KEEPALIVE_MISSES} is dropped.",
     )
-    max_connections: int = Field(2000, gt=0, description="Maximum number of ssh connections.")
+    max_connections: int = Field(
+        DEFAULT_SSH_CONNECTIONS, gt=0, description="Maximum number of ssh connections."
+    )
     max_connections_per_address: int = Field(
-        200, gt=0, description="Maximum number of ssh connections from one address."
+        DEFAULT_SSH_CONNECTIONS_PER_ADDRESS,
+        gt=0,
+        description="Maximum number of ssh connections from one address.",
     )
     max_connections_per_key: int = Field(
-        20, gt=0, description="Maximum number of connections of one key."
+        DEFAULT_SSH_CONNECTIONS_PER_KEY,
+        gt=0,
+        description="Maximum number of connections of one key.",
     )
     max_pending: int = Field(
-        100, gt=0, description="Maximum number of connections that are logging in."
+        DEFAULT_PENDING_LOGINS,
+        gt=0,
+        description="Maximum number of connections that are logging in.",
     )
     max_pending_per_address: int = Field(
-        50, gt=0, description="Maximum number of connections from one address that are logging in."
+        DEFAULT_PENDING_LOGINS_PER_ADDRESS,
+        gt=0,
+        description="Maximum number of connections from one address that are logging in.",
     )
     limit_loopback: bool = Field(
         True, description="Apply the limits per address to 127.0.0.1 too; off for load tests."
@@ -60,7 +99,7 @@ class HttpSettings(SettingsSection):
     )
     hosts: tuple[Annotated[str, AfterValidator(check_host_name)], ...] = Field(
         (),
-        description="Further host names that /mcp accepts, such as world.example.org. It"
+        description="Additional host names that /mcp accepts, such as world.example.org. It"
         " always accepts 127.0.0.1, localhost and [::1], and refuses other names.",
     )
     public_url: Annotated[str, AfterValidator(check_base_url)] = Field(
@@ -81,7 +120,9 @@ class RegistrationSettings(SettingsSection):
         "member", description="Role of agents who register when mode is `open`."
     )
     per_hour_per_address: int = Field(
-        10, gt=0, description="Maximum number of new agents from one address in an hour."
+        DEFAULT_NEW_AGENTS_PER_HOUR,
+        gt=0,
+        description="Maximum number of new agents from one address in an hour.",
     )
 
 
@@ -90,35 +131,43 @@ class LimitSettings(SettingsSection):
 
     line_bytes: int = Field(
         DEFAULT_LINE_BYTES,
-        ge=256,
-        le=MIB,
+        ge=MIN_LINE_BYTES,
+        le=MAX_LINE_BYTES,
         description="Maximum length of a line or message, in bytes, at every door.",
     )
     lines_per_10_seconds: int = Field(
-        40,
+        DEFAULT_LINES_PER_WINDOW,
         gt=0,
         description="Maximum number of lines of one agent in ten seconds, on all connections.",
     )
     requests_per_10_seconds: int = Field(
-        400, gt=0, description="Maximum number of MCP requests of one agent in ten seconds."
+        DEFAULT_REQUESTS_PER_WINDOW,
+        gt=0,
+        description="Maximum number of MCP requests of one agent in ten seconds.",
     )
     thing_bytes: int = Field(
-        MIB, gt=0, description="Maximum size of the text of a data thing, in bytes."
+        DEFAULT_THING_BYTES,
+        gt=0,
+        description="Maximum size of one text (a thing of kind data), in bytes.",
     )
     stdin_bytes: int = Field(
-        MIB, gt=0, description="Maximum number of bytes that one command reads from stdin."
+        DEFAULT_STDIN_BYTES,
+        gt=0,
+        description="Maximum number of bytes that one command reads from stdin.",
     )
     text_mib_per_hour: int = Field(
-        32,
+        DEFAULT_TEXT_MIB,
         gt=0,
         description="Maximum amount of text that one agent stores in an hour, in MiB: messages,"
         " notes, data, scripts and arguments of tools.",
     )
-    bag_things: int = Field(10_000, gt=0, description="Maximum number of things in one bag.")
+    bag_things: int = Field(
+        DEFAULT_BAG_THINGS, gt=0, description="Maximum number of things in one bag."
+    )
     turns_per_question: int = Field(
-        8,
+        DEFAULT_TURNS_PER_QUESTION,
         ge=1,
-        le=50,
+        le=MAX_TURNS_PER_QUESTION,
         description="Maximum number of answers that one message starts, when models call others.",
     )
 
@@ -130,7 +179,8 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description="Minimum score that /find shows (default: 0.05; 0.15 with a sentence model).",
+        description=f"Minimum score that /find shows (default: {DEFAULT_WORD_THRESHOLD};"
+        f" {DEFAULT_SENTENCE_THRESHOLD} with a sentence model).",
     )
 
 

@@ -9,14 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sshwarma.common.limits import MAX_DRAFT_BYTES
+from sshwarma.common.limits import MAX_DRAFT_BYTES, MAX_UNDO_CHARACTERS, MAX_UNDO_STEPS
 from sshwarma.terminal.escape import TAB_SPACES
 from sshwarma.terminal.width import cluster_end, cluster_start, cluster_width, snap_to_boundary
-
-MAX_UNDO_STEPS: Final = 64
-"""Steps that can be undone; all steps together hold at most MAX_UNDO_CHARACTERS."""
-
-MAX_UNDO_CHARACTERS: Final = 4 * MAX_DRAFT_BYTES
 
 _CONTROL_CHARACTERS: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 
@@ -79,7 +74,7 @@ class Buffer:
         return self.insert(self.cut)
 
     def replace(self, start: int, end: int, text: str) -> bool:
-        """Replace a range and put the cursor after it; return False if the text does not fit."""
+        """Replace a range, cursor after it; return False if the text does not fit."""
         new_text = self.text[:start] + text + self.text[end:]
         if _CONTROL_CHARACTERS.search(new_text) or _utf8_size(new_text) > MAX_DRAFT_BYTES:
             return False
@@ -88,7 +83,7 @@ class Buffer:
         return True
 
     def set(self, text: str, cursor: int | None = None) -> None:
-        """Replace the whole text, as from history; drop control characters and the excess."""
+        """Replace all text, as from history; drop control characters and the excess."""
         self._push_undo()
         text = _CONTROL_CHARACTERS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
         if len(text) * 4 > MAX_DRAFT_BYTES:
@@ -140,7 +135,7 @@ class Buffer:
         return len(self.text) if end < 0 else end
 
     def word_left(self, at: int) -> int:
-        """Return the start of the word before a position; a word is letters, digits and `_`."""
+        """Return the start of the word before a position: of letters, digits and `_`."""
         text = self.text
         while at > 0 and not _is_word_character(text[at - 1]):
             at -= 1
@@ -172,7 +167,7 @@ class Buffer:
         self._typing = False
 
     def move_lines(self, count: int) -> bool:
-        """Move the cursor `count` lines down (negative: up); return False without such a line."""
+        """Move the cursor `count` lines down (negative: up); False without such a line."""
         start, column = self.line_start(self.cursor), 0
         column = self.cursor - start
         for _ in range(abs(count)):

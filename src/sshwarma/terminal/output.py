@@ -156,7 +156,7 @@ class TerminalOutput:
             self.look = self._screen.look = replace(self.look, width=width)
             self.request_frame()
 
-    def relook(self, look: DisplayOptions) -> None:
+    def set_display_options(self, look: DisplayOptions) -> None:
         """Change the display options and repaint the screen with them."""
         if look == self.look:
             return
@@ -197,7 +197,7 @@ class TerminalOutput:
             self._write(self._screen.frame(self.view, rows))
 
     def _repaint_screen(self) -> bytes:
-        """Return the visible screen again, without the block that is being written in pieces."""
+        """Return the visible screen again, without the block still being written."""
         shown = list(self._recent)
         return self._screen.repaint(self.view, shown[:-1] if self._unwritten else shown)
 
@@ -270,7 +270,7 @@ class TerminalOutput:
             self._recent[at] = self._recent[at].without_pictures()
 
     def _take_piece(self, room: int) -> bytes:
-        """Remove and return whole rows of the unwritten block: about `room` bytes, at least one."""
+        """Pop whole rows of the unwritten block: about `room` bytes, at least one row."""
         rows, start = self._unwritten, self._unwritten_at
         end = len(rows)
         if end - start > room:

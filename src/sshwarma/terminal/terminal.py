@@ -1,4 +1,4 @@
-"""One person's terminal: turns input bytes into callbacks, and blocks into output bytes.
+"""A person's terminal: input bytes become callbacks, blocks become output bytes.
 
 It connects the parser, the editor, completion and the output. Keys are echoed before `feed`
 returns; other output waits for the frame clock. Nothing here blocks, and all memory is bounded:
@@ -60,7 +60,7 @@ class TerminalCallbacks:
 
 @dataclass(frozen=True, slots=True)
 class TerminalOptions:
-    """The display and editing options of a terminal at its start; see `Terminal.configure`."""
+    """Display and editing options a terminal starts with; see `Terminal.configure`."""
 
     theme: str = themes.DARK
     utf8: bool = True
@@ -230,7 +230,7 @@ class Terminal:
         if vi is not None and vi != (self._editor.vi is not None):
             self._editor.vi = ViMode() if vi else None
         look = self.look
-        self._output.relook(
+        self._output.set_display_options(
             replace(
                 look,
                 theme=look.theme if theme is None else themes.choose_theme(theme),

@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
     MAX_ARGUMENTS_BYTES,
     MAX_NAMED_PROBLEMS,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
@@ -75,7 +76,7 @@ def get_input_schema(tool: Thing) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ToolParameter:
-    """An argument of a tool. `values`: the only ones allowed, if its schema lists them."""
+    """An argument of a tool; if its schema lists `values`, no others are allowed."""
 
     name: str
     required: bool
@@ -104,7 +105,7 @@ def describe_parameters(tool: Thing) -> list[ToolParameter]:
 
 
 def _listed_values(subschema: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the values that a schema lists for an argument; () if it does not list them."""
+    """Return the values that a schema lists for an argument; () if it lists none."""
     options = [_get_subschema(option) for option in subschema.get("anyOf", [subschema])]
     values: list[Any] = []
     for option in options:
@@ -138,9 +139,9 @@ def check_arguments(
     try:
         schema_problems = checker.find_problems(values, schema)
     except TooManyChecks:
+        problem = "the arguments need too many checks against its schema"
         raise Invalid(
-            f"{_name_refused_tool(tool, reader)}the arguments need more than {MAX_ARGUMENT_CHECKS}"
-            " checks against its schema, the limit.",
+            f"{_name_refused_tool(tool, reader)}{with_limit(problem, MAX_ARGUMENT_CHECKS)}.",
             hint="Pass fewer values.",
         ) from None
     values_by_id = {id(problem.value): problem.value for problem in schema_problems}
@@ -162,12 +163,12 @@ def check_arguments(
 
 
 def _name_refused_tool(tool: Thing, reader: Reader) -> str:
-    """Return how a refusal begins; the name is left out where the refusal stands at the call."""
+    """Return how a refusal begins: without the name where it stands at the call."""
     return "" if reader.kind == "model" else f"{reader.name_tool(tool.label)}: "
 
 
 def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
-    """Parse the words after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
+    """Parse words after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
 
     A value is text where the tool takes text, else its JSON value, if it is JSON.
 
@@ -249,7 +250,7 @@ def _argument_names(schema: dict[str, Any], label: str, reader: Reader) -> list[
 
 
 class _BoundedSchema:
-    """A schema simplified to bounded cost: without references, of monotone keywords only."""
+    """A schema of bounded cost: without references, of monotone keywords only."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self._root_schema = whole
@@ -289,7 +290,7 @@ class _BoundedSchema:
         return schema
 
     def _resolve_reference(self, reference: Any) -> Any:
-        """Return the target of a reference within the schema, or an empty schema for any other."""
+        """Return the target of a reference within the schema, else an empty schema."""
         if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
             return {}
         target: Any = self._root_schema

@@ -1,44 +1,44 @@
-"""`Tools.call`: the only way a tool is ever called, by a person, a model or a program."""
+"""`Tools.call`: the only way to call a tool, for people, models and programs."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
+    ask_to_switch_on,
     count_arguments,
     count_nested_call,
     explain_off_switch,
-    find_caller_off_switch,
     find_unequipped_tool,
     read_error_text,
     suggest_equipping,
     suggest_switch_on,
 )
+from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
-from sshwarma.world import calls, things
-from sshwarma.world.attachments import Attachment
+from sshwarma.world import access, calls, things
+from sshwarma.world.bootstrap import is_private_call
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import (
-    Forbidden,
     Invalid,
     NotFound,
     Unavailable,
     WorldError,
     unknown_name_error,
 )
-from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem, find_off_switch
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -46,19 +46,8 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
-    """The outcome of a call that has ended."""
-
-    tool: str
-    ending: CallResultKind
-    text: str
-    structured: Any
-    seconds: float
-    seq: int  # of the row that holds the result; 0 if it was not recorded
-    attachments: tuple[Attachment, ...] = ()
-    nested_calls: int = 0
+PRIVATE_RESULT: Final = "What this call was given and returned is private."
+"""What logs show in place of a private result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +57,7 @@ class _CheckedCall:
     tool: str
     arguments: dict[str, Any]
     outcome: Thing | WorldError
+    is_private: bool = False  # the log shows neither its arguments nor its result
 
 
 class Tools:
@@ -99,8 +89,8 @@ class Tools:
         """Call a tool by any of its names and record the call in the caller's room.
 
         The caller must have the right to enter the room and to talk there, at this moment: scripts
-        and turns last, and the call is a row. A call in progress is stopped when the caller is put
-        out of the room.
+        and turns last, and the call is a row. A call in progress stops when the caller is
+        removed from the room.
 
         With a `refusal` it is not run, only recorded with that error. With a `place` its rows wait
         for those of the calls before it.
@@ -152,7 +142,7 @@ class Tools:
                 caller.room_id,
                 caller.agent.id,
                 checked_call.tool,
-                checked_call.arguments,
+                {} if checked_call.is_private else checked_call.arguments,
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
                 is_nested=stack is not None and stack.row_id is not None,
@@ -176,7 +166,9 @@ class Tools:
             )
             raise
         origin = caller.connection if turn_id is None and stack is None else None
-        outcome = await self._record_ending(call, kind, result, seconds, nested_calls, origin)
+        outcome = await self._record_ending(
+            call, kind, result, seconds, nested_calls, origin, is_private=checked_call.is_private
+        )
         if turn_id is None:
             caller.charge_text_volume(len(outcome.text.encode()), is_stored=True)
         return outcome
@@ -202,36 +194,35 @@ class Tools:
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
     ) -> _CheckedCall:
         """Find the tool and check the arguments; an error is returned, not raised."""
-        tool = name
+        tool: Thing | None = None
         try:
             if refusal:
                 raise Invalid(refusal)
-            thing = (await self.find(caller, name)).thing
-            tool = thing.label
-            count_nested_call(caller.call_stack, tool)
-            return _CheckedCall(tool, check_arguments(thing, arguments, caller.reader), thing)
+            tool = (await self.find(caller, name)).thing
+            count_nested_call(caller.call_stack, tool.label)
+            values = check_arguments(tool, arguments, caller.reader)
+            return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
         except WorldError as error:
-            if tool == name:
-                tool = await self._known_label(caller, name) or name
-            return _CheckedCall(tool, arguments, error)
+            tool = tool or await self._find_known(caller, name)
+            if tool is None:
+                return _CheckedCall(name, arguments, error)
+            return _CheckedCall(tool.label, arguments, error, is_private_call(tool, arguments))
 
-    async def _known_label(self, caller: Caller, name: str) -> str | None:
-        """Return the qualified name of a tool that the caller may know of, by any of its names."""
+    async def _find_known(self, caller: Caller, name: str) -> Thing | None:
+        """Return a tool by any of its names, equipped or not, if the caller may know it."""
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
-        if item is not None:
-            return item.thing.label
-        return await self._find_unequipped(caller, name)
+        return item.thing if item is not None else await self._find_unequipped(caller, name)
 
-    async def _find_unequipped(self, caller: Caller, name: str) -> str | None:
-        """Return the qualified name of an unequipped tool that the caller may know of, or None."""
+    async def _find_unequipped(self, caller: Caller, name: str) -> Thing | None:
+        """Return an unequipped tool that the caller may know, or None."""
         is_open = await caller.visibility_filter()
         return await self._world.store.read(lambda conn: find_unequipped_tool(conn, name, is_open))
 
     async def _run_recorded(
         self, caller: Caller, call: Row, checked: _CheckedCall
     ) -> tuple[CallResultKind, ToolResult, int]:
-        """Run a call that is recorded, unless it was refused; show its progress in the room.
+        """Run a recorded call unless it was refused; show its progress in the room.
 
         Returns also the number of calls that it made, if no other call made it.
         """
@@ -283,20 +274,9 @@ class Tools:
                 raise NotFound(
                     f"{name} is ambiguous: {', '.join(matches)}.", hint="Use the full name."
                 )
-            label = await self._find_unequipped(caller, name)
-            switch = await self._world.store.read(
-                lambda conn: find_caller_off_switch(conn, caller, label)
-            )
-            if label is not None and switch is not None:
-                reason = explain_off_switch(switch, caller.reader)
-                raise NotFound(
-                    f"{spell(label)} cannot be called: {reason}.", hint=suggest_switch_on(switch)
-                )
-            if label is not None:
-                hints = await self._world.store.read(
-                    lambda conn: suggest_equipping(conn, caller, label)
-                )
-                raise NotFound(f"{spell(label)} is not equipped here.", hint=hints)
+            tool = await self._find_unequipped(caller, name)
+            if tool is not None:
+                raise await self._explain_unequipped(caller, tool)
             labels = [spell(item.thing.label) for item in load.tools]
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
@@ -310,8 +290,22 @@ class Tools:
             )
         return item
 
+    async def _explain_unequipped(self, caller: Caller, tool: Thing) -> NotFound:
+        """Return the refusal of a tool that is not equipped, or switched off."""
+        name = caller.reader.name_tool(tool.label)
+        switch = await self._world.store.read(
+            lambda conn: find_off_switch(conn, tool, caller.room_id, caller.agent.id)
+        )
+        if switch is None:
+            hints = await self._world.store.read(lambda conn: suggest_equipping(conn, caller, tool))
+            return NotFound(f"{name} is not equipped here.", hint=hints)
+        reason = explain_off_switch(switch, caller.reader)
+        whom = ask_to_switch_on(caller, await caller.room(), switch)
+        hint = whom or suggest_switch_on(switch)
+        return NotFound(f"{name} cannot be called: {reason}.", hint=hint)
+
     async def _check_asker(self, caller: Caller, item: LoadoutItem) -> None:
-        """Check the role of the person whom a model answers, for what it has equipped itself.
+        """Check the role of the person a model answers, for tools it equipped itself.
 
         Raises:
             Forbidden: if that person may not equip the tool, and the room has not.
@@ -323,10 +317,9 @@ class Tools:
         chain = await self._world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
         role = find_missing_role(person, tool, chain)
         if role is not None:
-            raise Forbidden(
-                f"{caller.reader.name_tool(tool.label)} cannot be called for {person.name}:"
-                f" it needs the role {role}, unless the room has equipped it."
-            )
+            label = caller.reader.name_tool(tool.label)
+            purpose = f"to call {label}, unless the room has equipped it"
+            raise access.missing_role_error(person, role, purpose, self._world.agents)
 
     def _describe_obstacle(self, item: LoadoutItem) -> str:
         provider = self._provider_of(item.thing)
@@ -343,8 +336,8 @@ class Tools:
         provider = self._provider_of(tool)
         if provider is None:
             refused = Unavailable(
-                f"{caller.reader.name_tool(tool.label)} is unavailable: nothing here runs the tools"
-                f" of its namespace.",
+                f"{caller.reader.name_tool(tool.label)} is unavailable: no tool provider is"
+                f" registered for its namespace.",
                 hint=next_call("Details: {}", "examine", thing=tool.label),
             )
             return "error", ToolResult(read_error_text(caller, refused), is_error=True)
@@ -371,16 +364,19 @@ class Tools:
         seconds: float,
         nested_calls: int = 0,
         origin: object | None = None,
+        *,
+        is_private: bool = False,
     ) -> CallOutcome:
+        shown = ToolResult(PRIVATE_RESULT, is_error=result.is_error) if is_private else result
         row = await self._world.change(
             lambda tx: calls.record_call_end(
                 tx,
                 call=call,
                 ending=ending,
-                text=result.full_text,
-                structured=result.structured,
+                text=shown.full_text,
+                structured=shown.structured,
                 seconds=seconds,
-                kept=result.attachments,
+                kept=shown.attachments,
                 nested_calls=nested_calls,
                 origin=origin,
             )

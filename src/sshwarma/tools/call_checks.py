@@ -13,22 +13,26 @@ from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
-from sshwarma.world.caller import Caller, CallStack
+from sshwarma.world.access import Right
+from sshwarma.world.call_stack import CallStack
+from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Unavailable, WorldError
-from sshwarma.world.loadout import OffSwitch, find_off_switch
+from sshwarma.world.ids import now_ms
+from sshwarma.world.loadout import OffSwitch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
+from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
 
 
 def find_unequipped_tool(
     conn: Connection, name: str, is_open: Callable[[Thing], bool]
-) -> str | None:
-    """Return the qualified name of a tool that is not equipped, if the caller may know of it."""
+) -> Thing | None:
+    """Return an unequipped tool by any of its names, if the caller may know of it."""
     tool = next((thing for thing in find_spelled(conn, name) if thing.kind == "tool"), None)
     if tool is None:
         return None
-    return tool.label if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
+    return tool if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
 
 
 def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:
@@ -40,14 +44,6 @@ def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:
     caller.charge_text_volume(
         len(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
     )
-
-
-def find_caller_off_switch(conn: Connection, caller: Caller, label: str | None) -> OffSwitch | None:
-    """Return what switches a tool off for the caller in its room."""
-    tool = things.find_by_qualified_name(conn, label) if label else None
-    if tool is None:
-        return None
-    return find_off_switch(conn, tool, caller.room_id, caller.agent.id)
 
 
 def explain_off_switch(switch: OffSwitch, reader: Reader, agent: str = "you") -> str:
@@ -75,6 +71,13 @@ def suggest_switch_on(switch: OffSwitch, tools: str = "") -> NextCall:
     return suggest_load_again(context, switch.thing.label)
 
 
+def ask_to_switch_on(caller: Caller, room: Room, switch: OffSwitch) -> str:
+    """Return whom to ask if only others may take a switch away; "" if the caller may."""
+    if switch.source != "room" or Right.BUILD in caller.rights_in(room, now_ms()):
+        return ""
+    return caller.missing_right_error(Right.BUILD, room).hint_for(caller.reader)
+
+
 def suggest_load_again(context: str, namespace: str) -> NextCall:
     """Suggest the calls that switch a namespace on, and that leave it unloaded then."""
     way_back = next_call(
@@ -88,7 +91,7 @@ def suggest_load_again(context: str, namespace: str) -> NextCall:
 
 
 def suggest_equip_again(context: str, patterns: str) -> NextCall:
-    """Suggest the calls that switch tools on, and that leave them to their namespace then."""
+    """Suggest calls that switch tools on and then leave them to their namespace."""
     them = "it" if not set(patterns) & set(",* ") else "them"
     way_back = next_call(
         f"After that, {{}} leaves {them} neither equipped nor switched off.",
@@ -101,7 +104,7 @@ def suggest_equip_again(context: str, patterns: str) -> NextCall:
 
 
 def read_error_text(caller: Caller, refused: WorldError) -> str:
-    """Return the text of a refusal for who reads the result: people can type what hints name.
+    """Return a refusal's text for its reader: people can type what hints name.
 
     Terminals show control characters themselves; other readers get them shown here.
     """
@@ -110,18 +113,17 @@ def read_error_text(caller: Caller, refused: WorldError) -> str:
     return text if reader.is_person else escape_lines(text)
 
 
-def suggest_equipping(conn: Connection, caller: Caller, label: str) -> tuple[Hint, ...]:
-    """Suggest how a tool that is not equipped gets there; only calls that its caller may make."""
-    tool = things.find_by_qualified_name(conn, label)
+def suggest_equipping(conn: Connection, caller: Caller, tool: Thing) -> tuple[Hint, ...]:
+    """Suggest how to equip a tool, by calls that its caller may make."""
+    label = tool.label
     person = caller.world.agents.get(caller.person_id) or caller.agent
-    if tool is not None:
-        role = find_missing_role(person, tool, things.read_ancestors(conn, tool.id))
-        if role is not None:
-            sentence = "Who may build here can equip the room: {}."
-            return (
-                f"Equipping it needs the role {role}.",
-                next_call(sentence, "equip", context="room", patterns=label),
-            )
+    role = find_missing_role(person, tool, things.read_ancestors(conn, tool.id))
+    if role is not None:
+        sentence = "Who may build here can equip the room: {}."
+        return (
+            f"Equipping it needs the role {role}.",
+            next_call(sentence, "equip", context="room", patterns=label),
+        )
     return (
         next_call("{} loads its namespace.", "load", room=label.partition(":")[0]),
         next_call("{} equips it alone.", "equip", context="me", patterns=label),

@@ -16,20 +16,13 @@ from typing import Final
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pydantic_core import ValidationError as PydanticError
 
-MAX_PATTERN_CHARACTERS: Final = 200
-"""Maximum length of a pattern; a longer one accepts everything."""
-
-MAX_PATTERNS: Final = 8
-"""Maximum number of patterns that one call is matched against; the others accept everything."""
-
-MAX_PATTERNS_SIZE: Final = 2_500
-"""Maximum parts of all patterns that one call is matched against; the others accept everything."""
-
-MAX_MATCHED_CHARACTERS: Final = 10_000
-"""Maximum characters matched against a schema's patterns in one call; the rest is accepted."""
-
-MAX_MATCH_STEPS: Final = 4_000_000
-"""Maximum product of parts and characters of one call; texts that need more are accepted."""
+from sshwarma.common.limits import (
+    MAX_MATCH_STEPS,
+    MAX_MATCHED_CHARACTERS,
+    MAX_PATTERN_CHARACTERS,
+    MAX_PATTERNS,
+    MAX_PATTERNS_SIZE,
+)
 
 _UNICODE_CLASS_SIZE: Final = 150  # compiling \w takes 1.4 ms, a letter less than 0.01
 _RANGE_SIZE: Final = 5  # any character, or a set of them
@@ -81,7 +74,7 @@ class PatternMatcher:
         return True
 
     def _take_pattern(self, pattern: str) -> float:
-        """Return the size of a pattern; infinity if the call can have no more of that size."""
+        """Return a pattern's size; infinity if the call cannot have more of that size."""
         size = measure_pattern(pattern)
         if size > self._size_left:
             return math.inf
@@ -135,7 +128,7 @@ def _is_repetition(token: re.Match[str]) -> bool:
 
 
 def _begins_set(pattern: str, at: int) -> bool:
-    """Return whether the bracket at that place is a member of the set that it seems to close."""
+    """Return whether a bracket is a member of the set that it seems to close."""
     return pattern[at] == "]" and re.search(r"\[\^?\Z", pattern[:at]) is not None
 
 
@@ -149,7 +142,7 @@ def _measure_token(token: re.Match[str], range_size: float) -> float:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str) -> SchemaValidator | None:
-    """Return a matcher with time linear in the text; None for an invalid or unsupported pattern."""
+    """Return a matcher of linear time; None for an invalid or unsupported pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:

@@ -15,7 +15,7 @@ from sshwarma.verbs.views import Confirmation, draw_columns, view_for_reader
 from sshwarma.world import agents
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, too_long_error
 from sshwarma.world.reader import Reader, next_call
 
 
@@ -83,7 +83,7 @@ async def alias(
             " characters."
         )
     if not meaning.strip():
-        raise Invalid(f"The meaning of /{short} must not be empty.", hint="- removes the alias.")
+        raise empty_error("meaning", hint="- removes the alias.")
     if meaning.strip() == "-":
         _check_exists(short, aliases)
         del aliases[short]

@@ -1,6 +1,6 @@
 """Argument types of verbs: how each is typed, its values, and its completion.
 
-A type that belongs to one family of verbs (`ServerName`, `TurnId`) is declared in its file.
+A type that belongs to one group of verbs (`ServerName`, `TurnId`) is declared in its file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core.core_schema import CoreSchema, literal_schema
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_BAG_OPTIONS, MAX_EXACT_INTEGER, MAX_HISTORY_ROWS
+from sshwarma.common.limits import (
+    MAX_BAG_OPTIONS,
+    MAX_EXACT_INTEGER,
+    MAX_GARBAGE_DAYS,
+    MAX_HISTORY_ROWS,
+    MAX_REPEATED_FLAGS,
+    PERMANENT_BAN_MINUTES,
+)
 from sshwarma.world import things
-from sshwarma.world.access import PERMANENT_BAN_MINUTES
 from sshwarma.world.caller import Caller
 from sshwarma.world.names import DIRECTION_ABBREVIATIONS, OPPOSITE_DIRECTIONS
 from sshwarma.world.things import Thing
@@ -76,7 +82,7 @@ class Arg:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Return the schema of the annotated type, or of a literal if there are `choices`."""
+        """Return the schema of the annotated type; of a literal if there are `choices`."""
         return literal_schema(list(self.choices)) if self.choices else handler(source)
 
 
@@ -111,7 +117,10 @@ async def complete_mentions(request: CompletionRequest) -> list[Option]:
 
 
 def agent_options(caller: Caller, prefix: str) -> list[Option]:
-    """List the other enabled agents, those in the room first; `prefix` precedes names."""
+    """List the other enabled agents, those in the room first.
+
+    `prefix` precedes their names.
+    """
     present_ids = {present.agent_id for present in caller.world.presence.in_room(caller.room_id)}
     agents = sorted(
         caller.world.agents, key=lambda agent: (agent.id not in present_ids, agent.name)
@@ -147,7 +156,7 @@ async def complete_contexts(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_things(request: CompletionRequest) -> list[Option]:
-    """List the things equipped here or in the bags of room and caller, and the agents."""
+    """List things equipped here or in the bags of room and caller, and the agents."""
     caller, world = request.caller, request.caller.world
     load = await world.loadout(caller.room_id, caller.agent.id)
     options: list[Option] = [
@@ -173,7 +182,10 @@ def _bag(conn: Connection, bag_id: str) -> list[Thing]:
 
 
 def one_of(values: Iterable[str]) -> FieldInfo:
-    """Return a field whose JSON Schema lists the values; the verb itself refuses others."""
+    """Return a field whose JSON Schema lists the values.
+
+    The verb itself refuses other values.
+    """
     return Field(json_schema_extra={"enum": list(values)})  # type: ignore[no-any-return]
 
 
@@ -209,14 +221,14 @@ Context: TypeAlias = Annotated[
 
 Command: TypeAlias = Annotated[str, Arg("command")]
 Flag: TypeAlias = bool
-RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=32)]
+RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=MAX_REPEATED_FLAGS)]
 """A flag that may be repeated, with one value each time."""
 
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
 Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]
 Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
-Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=36_500)]
+Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_GARBAGE_DAYS)]
 Minutes: TypeAlias = Annotated[
     Annotated[int, Field(ge=1, le=PERMANENT_BAN_MINUTES)] | Literal["forever"],
     Arg("number", words=("forever",), flag_words=("off",)),

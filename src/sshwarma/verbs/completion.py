@@ -131,7 +131,7 @@ def _find_position(verb: Verb, given: Sequence[str]) -> _Position:
         elif parameters and parameters[0].is_text:
             return _Position(parameters[0], is_in_text=True)
         elif parameters and word != parameters[0].arg.particle and not parameters[0].arg.rest:
-            if len(parameters) > 1 and not parameters[0].takes(word):
+            if len(parameters) > 1 and not parameters[0].accepts_word(word):
                 parameters.pop(0)
             parameters.pop(0)
     if flag is not None:

@@ -168,11 +168,11 @@ def _describe_window(size: int, *, is_default: bool = False) -> str:
     if size == 0:
         return "all turns are sent"
     if size < 0:
-        return "no turn is sent"
+        return "no turns are sent"
     if is_default:
         return (
-            f"the last {size} to {2 * size - 1} questions are sent with all their turns, and turns"
-            " without an answer between them"
+            f"the last {size} to {2 * size - 1} questions and their turns are sent, including"
+            " unanswered turns between them"
         )
     return "the last question is sent" if size == 1 else f"the last {size} questions are sent"
 

@@ -15,7 +15,7 @@ from sshwarma.verbs.grammar import (
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, list_granters, permission_denied_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.presence import PEOPLE_DOORS
@@ -88,12 +88,22 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     )
 
 
+async def _navigation_error(caller: Caller) -> Forbidden:
+    """Return the refusal to leave a room in which navigation is off."""
+    room = await caller.room()
+    return permission_denied_error(
+        f"navigation is off in {room.name}, so models and agents cannot leave it; switching it on"
+        f" needs the build right in {room.name}",
+        ask=list_granters(Right.BUILD, caller.world.agents, room.members),
+    )
+
+
 async def _run_verb(caller: Caller, verb: Verb, arguments: dict[str, Any], line: str) -> Any:
     if verb.ssh_only and caller.door not in PEOPLE_DOORS:
         raise Forbidden(f"{verb.path} works only over ssh, with your ssh key.")
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:
-        raise Forbidden("Navigation is off in this room: models and agents cannot leave it.")
+        raise await _navigation_error(caller)
     if verb.needs is not None:
         await caller.require(verb.needs)
     caller.require_scope(verb.scope)

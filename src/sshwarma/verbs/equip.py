@@ -39,11 +39,11 @@ from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.access import Right, TokenScope, missing_role_error
 from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
-from sshwarma.world.equip_role import find_equip_role, may_equip_itself
-from sshwarma.world.errors import Forbidden, Invalid, NotFound
+from sshwarma.world.equip_role import find_missing_role
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
@@ -70,7 +70,7 @@ async def complete_equipped(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_to_equip(request: CompletionRequest) -> list[Option]:
-    """List what can be equipped: namespaces, tools, and things from home and the bags."""
+    """List what can be equipped: namespaces, tools, things from home and the bags."""
     caller = request.caller
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     names = [
@@ -183,13 +183,13 @@ async def equip(
             name; home:NAME from the shared room.
         priority: order among the equipment; a smaller number comes earlier (default 0).
     """
-    context_thing = await find_context(caller, context)
+    here, context_thing = await caller.room(), await find_context(caller, context)
     context_name = name_context(caller, context, context_thing)
     globs = equipment.split_patterns(patterns)
     is_open = await caller.visibility_filter()
 
     def is_takeable(thing: Thing) -> bool:
-        """Return whether things in it may be equipped: none from the bag of another agent."""
+        """Return whether things in it may be equipped: none from another agent's bag."""
         return is_open(thing) and (
             thing.kind != "agent" or thing.id in (caller.agent.id, context_thing.id)
         )
@@ -201,9 +201,9 @@ async def equip(
         changed, already = equipment.equip_things(tx, target.id, matching, priority)
         notify_room(tx, caller, context_thing, "equipped", changed)
         result = _make_equip_result(True, context_name, changed, already, unmatched)
-        reasons = explain_blocked_tools(tx.conn, caller, context_thing, matching)
-        note = f"Not all can be called: {reasons.text}." if reasons.text else ""
-        return replace(result, note=note, next=reasons.next), matching
+        reasons = explain_blocked_tools(tx.conn, caller, here, context_thing, matching)
+        note = f"Not all can be called: {reasons.text}. {reasons.ask}" if reasons.text else ""
+        return replace(result, note=note.strip(), next=reasons.next), matching
 
     result, equipped = await caller.change(work)
     texts = [(thing.name, thing.content or "") for thing in equipped if thing.kind == "data"]
@@ -232,7 +232,7 @@ async def unequip(
         The context `defaults` is what new rooms begin with; admins set it.
 
     For models:
-        Take back what was equipped there. A tool that is on there only through its namespace is
+        Unequip tools or texts from a context. A tool that is on there only through its namespace is
         switched off.
 
     Args:
@@ -274,7 +274,7 @@ async def unequip(
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)
-    note = await describe_tools_on(caller, context_thing, unequipped)
+    note = (await describe_tools_on(caller, context_thing, unequipped)).text
     switch_off = next_call(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
     )
@@ -282,7 +282,7 @@ async def unequip(
 
 
 def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
-    """Return a sentence that counts the things of a change that are switched off there, or ""."""
+    """Return a sentence that counts a change's things that are switched off, or ""."""
     ids = {thing.id for thing in wanted}
     rows = equipment.read_equipped_rows(conn, [context.id])
     count = sum(not row.equipped and row.thing.id in ids for row in rows)
@@ -290,7 +290,7 @@ def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
 
 
 def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: list[Thing]) -> None:
-    """Raise unless the role of an agent suffices to be equipped with these things itself.
+    """Raise unless the role of an agent suffices to equip itself with these things.
 
     Raises:
         Forbidden: naming the first that needs a higher role, and the role.
@@ -301,11 +301,13 @@ def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: l
     chains = loadout.AncestorCache(conn)
     for thing in wanted:
         chain = list(chains.ancestors_of(thing))
-        if not may_equip_itself(agent, thing, chain):
-            role = find_equip_role(thing, chain, agent.id)
-            raise Forbidden(
-                f"Permission denied: {agent.name} is a {agent.role}, and {thing.label} needs the"
-                f" role {role}, unless the room has equipped it.",
+        role = find_missing_role(agent, thing, chain)
+        if role is not None:
+            raise missing_role_error(
+                agent,
+                role,
+                f"to equip itself with {thing.label}",
+                caller.world.agents,
                 hint=next_call(
                     "Who may build here can equip the room: {}.",
                     "equip",

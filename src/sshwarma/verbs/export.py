@@ -1,4 +1,4 @@
-"""The verb export: a room as a document, Markdown for people and JSON for programs."""
+"""The verb export: a room as Markdown for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_EXPORT_CHARACTERS, MAX_EXPORT_ROWS, MAX_EXPORT_TEXTS
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import RowNumber
-from sshwarma.verbs.looking import RoomExit
+from sshwarma.verbs.look import RoomExit
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import format_count, view
 from sshwarma.world import rows, things
@@ -130,7 +130,7 @@ def _format_time(at_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExportAdvice:
-    """How to export a room to a file, for somebody at a terminal, and what it would hold."""
+    """How to export a room to a file from a terminal, and what the file would hold."""
 
     room: str
     texts: int
@@ -217,7 +217,7 @@ async def export_room(
 def _read_document(
     conn: Connection, room_id: str, before: int | None
 ) -> tuple[list[Thing], int, list[Row]]:
-    """Read the texts of a room, the number of those that did not fit, and the newest rows."""
+    """Read a room's texts, the number of those that did not fit, and the newest rows."""
     texts, left_out = things.read_texts(
         conn, room_id, limit=MAX_EXPORT_TEXTS, max_characters=MAX_EXPORT_CHARACTERS
     )

@@ -144,7 +144,7 @@ def parse_call(
 def _apply_spelling(
     verb: Verb, arguments: dict[str, Any], places: dict[str, tuple[int, int]]
 ) -> Verb:
-    """Return the verb that a line calls; a flag that spells another call sets its arguments.
+    """Return the verb that a line calls; a flag for another call sets its arguments.
 
     Raises:
         Invalid: if the line sets one of these arguments too.
@@ -193,7 +193,7 @@ def validate_arguments(
 
 
 def check_one_is_given(verb: Verb, arguments: dict[str, Any]) -> None:
-    """Raise Invalid unless a program gives one of the arguments that the verb needs one of."""
+    """Raise Invalid unless a program gives an argument of the verb's `needs_one_of`."""
     names = verb.needs_one_of
     if names and not any(verb.is_given(arguments, name) for name in names):
         raise Invalid(f"{verb.tool or verb.path}: give {_join_or(names)}.")
@@ -271,10 +271,10 @@ def _parameters_after(verb: Verb, flag: Parameter, waiting: list[Parameter]) -> 
 
 
 def _take_next(verb: Verb, waiting: list[Parameter], word: str) -> Parameter | None:
-    """Return the next parameter for a word, after those that the word cannot be a value of."""
+    """Return the next parameter for a word, after those it cannot be a value of."""
     if waiting and _is_flag(verb, word, waiting[0]):
         return waiting[0]
-    while len(waiting) > 1 and not waiting[0].takes(word):
+    while len(waiting) > 1 and not waiting[0].accepts_word(word):
         waiting.pop(0)
     return waiting[0] if waiting else None
 
@@ -299,7 +299,10 @@ def _read_flag(verb: Verb, line: str, word: Word) -> tuple[Parameter, Any, int]:
 
 
 def _is_flag(verb: Verb, word: str, waiting: Parameter | None) -> bool:
-    """Return whether a word is a flag; if only free text without `=` can follow, `--` is text."""
+    """Return whether a word is a flag.
+
+    If only free text without `=` can follow, `--` is text.
+    """
     if not word.startswith("--") or len(word) == 2:
         return False
     is_text_next = waiting is not None and waiting.is_text and not waiting.is_text_after_equals
@@ -349,7 +352,10 @@ def _make_refusal(
 
 
 def _name_argument(verb: Verb, name: str, places: dict[str, tuple[int, int]] | None) -> str:
-    """Name an argument as the caller knows it: a flag of a typed line with its dashes."""
+    """Name an argument as the caller knows it.
+
+    A flag of a typed line has its dashes.
+    """
     parameter = next((candidate for candidate in verb.parameters if candidate.name == name), None)
     if places is None or parameter is None:
         return name

@@ -1,11 +1,10 @@
-"""The verbs help and version: help on verbs, groups, equipped commands and topics."""
+"""The verbs help and version: help on verbs, groups, equipped commands, topics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import sshwarma
 from sshwarma.common.limit_text import fill_limits
 from sshwarma.common.near_names import find_near_names, suggest_names, suggest_near_names
 from sshwarma.common.shorten import shorten_name
@@ -61,7 +60,7 @@ def draw_help_index(index: HelpIndex) -> Block:
         lines += draw_columns((("verb", f"/{name}"), summary) for name, summary in index.commands)
     lines += [
         line(),
-        line(("verb", "/help VERB"), " tells more. Topics: ", ", ".join(index.topics), hang=2),
+        line(("verb", "/help VERB"), " shows details. Topics: ", ", ".join(index.topics), hang=2),
     ]
     return block(*lines)
 
@@ -92,7 +91,7 @@ def draw_help_group(result: HelpGroup) -> Block:
     lines.append(line())
     for usage, summary in result.verbs:
         lines += [_draw_usage(usage, indent=2), line("    ", summary, hang=4)]
-    notes = [f"/help {result.name} ACTION tells more."]
+    notes = [f"/help {result.name} ACTION shows details."]
     if result.default:
         notes.append(f"/{result.name} alone is /{result.name} {result.default}.")
     if result.aliases:
@@ -220,7 +219,7 @@ async def show_help(
         Show how a tool works: its name.
 
     Args:
-        topic: a verb, a family of verbs, one verb of a family, or a topic.
+        topic: a verb, a group of verbs, one verb of a group, or a topic.
     """
     reader = caller.reader
     if not reader.is_person:
@@ -248,7 +247,7 @@ async def show_help(
 
 
 def load_help_topics() -> dict[str, str]:
-    """Read the help texts that ship with the program, by name, with the values of limits."""
+    """Read the help texts shipped with the program, by name, with values of limits."""
     return {
         entry.name.removesuffix(".md"): fill_limits(entry.read_text(encoding="utf-8"))
         for entry in sorted((resource_dir("embedded") / "help").iterdir())
@@ -315,22 +314,3 @@ def _help_of_verb(known: Verb) -> HelpVerb:
         rights=known.rights,
         tool=f"{known.namespace}:{known.tool}" if known.tool else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """The version of the program."""
-
-    version: str
-
-
-@view(Version)
-def draw_version(result: Version) -> Block:
-    """Draw the version of the program."""
-    return block(f"sshwarma {result.version}")
-
-
-@verb("version", section="Yourself", examples=("/version",), namespace="global")
-async def version(caller: Caller) -> Version:
-    """Show the version of this server."""
-    return Version(sshwarma.__version__)

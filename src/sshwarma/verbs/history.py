@@ -1,4 +1,4 @@
-"""The verbs of `/history`: rows of a room's log, and the number of its tool calls."""
+"""The verbs of `/history`: rows of a room's log, and the number of tool calls."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ class OlderRows:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Rows of a log, oldest first. `older`: the arguments that show older rows, or None."""
+    """Rows of a log, oldest first.
+
+    `older`: the arguments that show older rows, or None.
+    """
 
     room: str
     entries: tuple[HistoryEntry, ...]
@@ -147,6 +150,7 @@ history = group(
     spellings={"stats": Spelling("history stats")},
     excludes={"row": ("n", "before", "at", "tools"), "at": ("before",)},
     rarely_used=("agent", "at", "row", "tools"),
+    private_with=("agent",),
 )
 async def show_history(
     caller: Caller,
@@ -164,7 +168,7 @@ async def show_history(
     says how to read them. A page ends after {MAX_PAGE_CHARACTERS} characters.
 
     For models:
-        Show your room's log: the newest n rows, or n rows before a row.
+        Show your room's log: its newest n rows, or n before a row.
 
     Args:
         agent: @NAME, for your private messages with that agent (default: this room).
@@ -240,7 +244,7 @@ async def show_tool_counts(caller: Caller) -> ToolStats:
 
 
 async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
-    """Return the id and name of the room's log, or of the private messages with an agent.
+    """Return the id and name of a room's log, or of private messages with an agent.
 
     Raises:
         NotFound: if there are no private messages with that agent.

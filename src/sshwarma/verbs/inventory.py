@@ -96,7 +96,9 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     """Draw the equipment, the bag, and the tools that could be equipped."""
     lines: list[Line] = [line(("heading", "Equipped:"))]
     lines += draw_columns(
-        _draw_equipped_row(item, inventory.whose, reader) for item in inventory.equipped
+        _draw_equipped_row(item, inventory.whose, reader)
+        for item in inventory.equipped
+        if not (is_builtin_namespace(item.namespace) and reader.lacks_tool(item.name))
     )
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
@@ -192,7 +194,7 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
     if inventory in (None, "all", "room"):
         owner = await _read_room(caller, with_caller=inventory != "room")
     else:
-        choices = "room, me, all, @agent"
+        choices = ("room", "me", "all", "@agent")
         owner = await _read_agent(caller, await find_context(caller, inventory or "me", choices))
     if inventory != "all":
         return await _make_inventory(caller, owner)
@@ -248,7 +250,7 @@ async def _read_switched_off(caller: Caller, context_ids: tuple[str, ...]) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """An owner of equipment and a bag: a room, an agent, or the defaults of new rooms."""
+    """Owner of equipment and a bag: a room, an agent, or the defaults of new rooms."""
 
     name: str
     load: Loadout
@@ -271,7 +273,10 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
 
 
 async def _read_agent(caller: Caller, context: Thing) -> _Owner:
-    """Read an agent, with what it has for this room alone; of others, the bag is private."""
+    """Read an agent, with what it has for this room alone.
+
+    The bags of other agents are private.
+    """
     world = caller.world
     in_room_id = equipment.agent_in_room_id(context.id, caller.room_id)
     here, everywhere = await world.loadout(None, in_room_id), await world.loadout(None, context.id)
@@ -293,12 +298,12 @@ def _join_loadouts(first: Loadout, second: Loadout) -> Loadout:
 
 
 def _without_always(load: Loadout) -> Loadout:
-    """Return what is equipped on a context itself, without the tools that are on everywhere."""
+    """Return what is equipped on a context itself, without tools on everywhere."""
     return Loadout(tuple(item for item in load.tools if item.source != "always"), load.data)
 
 
 async def list_equippable_tools(caller: Caller, load: Loadout, limit: int) -> list[LoadoutItem]:
-    """List at most `limit` tools that the caller could add to the equipment in `load`."""
+    """List at most `limit` tools that the caller could add to those in `load`."""
     on = frozenset(item.thing.id for item in load.tools)
     is_open = await caller.visibility_filter()
     states = await caller.world.states(caller.room_id)

@@ -41,7 +41,11 @@ def draw_invite_code(invite: InviteCode) -> Block:
     return block(
         line(("mark", invite.code)),
         line(
-            ("dim", f"Makes one {invite.role}, until {format_clock(invite.expires_at)}."),
+            (
+                "dim",
+                f"One-time code for a new {invite.role}, valid until"
+                f" {format_clock(invite.expires_at)}.",
+            ),
             ("dim", " It is shown only once. The newcomer types, with an ssh key and a free name:"),
             hang=2,
         ),
@@ -67,8 +71,8 @@ async def invite(
     {MAX_OPEN_INVITES} codes that nobody has used.
 
     Args:
-        role: the role of the newcomer on the server.
-        hours: time in hours until the code expires.
+        role: the role of the newcomer on the server (default member).
+        hours: time in hours until the code expires (default {DEFAULT_INVITE_HOURS}).
     """
     invites.check_codes_are_used(services_of(caller).registration)
     new_invite = await caller.change(

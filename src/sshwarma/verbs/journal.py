@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
@@ -16,7 +16,7 @@ from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, too_long_error
+from sshwarma.world.errors import empty_error, too_long_error
 
 JournalKind: TypeAlias = Annotated[
     str, Arg(choices=("note", "decision", "idea", "milestone", "all"))
@@ -40,15 +40,25 @@ def draw_journal_note(noted: JournalNote) -> Block:
     return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
 
 
-def entry_verb(name: str, *, example: str) -> Callable[[F], F]:
-    """Declare a verb that adds an entry of one kind to the journal of the room.
+EntryKind: TypeAlias = Literal["note", "decision", "idea", "milestone"]
 
-    New rooms have it equipped as a tool.
+
+def entry_verb(name: str, *examples: str, covered_by: str = "note") -> Callable[[F], F]:
+    """Declare a verb that adds an entry to the journal of the room.
+
+    New rooms have it equipped as a tool. Models are offered `note` alone, with the kind.
     """
-    return verb(name, section="Remembering", needs=Right.TALK, examples=(example,), default=True)
+    return verb(
+        name,
+        section="Remembering",
+        needs=Right.TALK,
+        examples=examples,
+        default=True,
+        covered_by=covered_by,
+    )
 
 
-async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
+async def _add_entry(caller: Caller, kind: EntryKind, text: str) -> JournalNote:
     """Append an entry to the journal of the caller's room.
 
     Raises:
@@ -56,33 +66,44 @@ async def _add_entry(caller: Caller, kind: str, text: str) -> JournalNote:
     """
     content = text.strip()
     if not content:
-        raise Invalid(f"Say what the {kind} is.")
+        raise empty_error("text")
     size = len(content.encode())
     if size > caller.limits.line_bytes:
         raise too_long_error("text", size, caller.limits.line_bytes, "bytes")
     caller.charge_text_volume(size)
     row = await caller.change(
         lambda tx: rows.append_row(
-            tx, caller.room_id, f"journal.{kind}", content, author_id=caller.agent.id
+            tx,
+            caller.room_id,
+            f"journal.{kind}",
+            content,
+            author_id=caller.agent.id,
+            origin=caller.connection,  # its terminal shows the result
         )
     )
     return JournalNote(kind, (await caller.room()).name, row.seq, content)
 
 
-@entry_verb("note", example="/note the relay box is 10.0.0.9")
-async def note(caller: Caller, text: Text) -> JournalNote:
+@entry_verb(
+    "note",
+    "/note the relay box is 10.0.0.9",
+    "/note --kind idea cache the route",
+    covered_by="",
+)
+async def note(caller: Caller, text: Text, *, kind: EntryKind = "note") -> JournalNote:
     """Add a note to the journal.
 
     For models:
-        Add a note to the journal.
+        Add an entry to the journal.
 
     Args:
         text: what to keep in this room's journal.
+        kind: kind of the entry (default note).
     """
-    return await _add_entry(caller, "note", text)
+    return await _add_entry(caller, kind, text)
 
 
-@entry_verb("decide", example="/decide we ship on Friday")
+@entry_verb("decide", "/decide we ship on Friday")
 async def decide(caller: Caller, text: Text) -> JournalNote:
     """Add a decision to the journal.
 
@@ -95,7 +116,7 @@ async def decide(caller: Caller, text: Text) -> JournalNote:
     return await _add_entry(caller, "decision", text)
 
 
-@entry_verb("idea", example="/idea cache the route")
+@entry_verb("idea", "/idea cache the route")
 async def idea(caller: Caller, text: Text) -> JournalNote:
     """Add an idea to the journal.
 
@@ -108,7 +129,7 @@ async def idea(caller: Caller, text: Text) -> JournalNote:
     return await _add_entry(caller, "idea", text)
 
 
-@entry_verb("milestone", example="/milestone first green run")
+@entry_verb("milestone", "/milestone first green run")
 async def milestone(caller: Caller, text: Text) -> JournalNote:
     """Add a milestone to the journal.
 
@@ -154,6 +175,7 @@ def draw_journal(journal: Journal) -> Block:
     needs=Right.ENTER,
     examples=("/journal", "/journal decision 5"),
     default=True,
+    rarely_used=("n",),
 )
 async def journal(
     caller: Caller,

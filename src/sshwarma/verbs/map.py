@@ -1,4 +1,4 @@
-"""The verb map: the rooms around, drawn by their directions, and the exits of each."""
+"""The verb map: the rooms around, drawn by direction, and the exits of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sshwarma.common.limits import DEFAULT_MAP_DEPTH, MAX_MAP_DEPTH, MAX_MAP_ROO
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.terminal.width import clip_text, text_width
 from sshwarma.verbs.arguments import Arg
-from sshwarma.verbs.looking import RoomExit
+from sshwarma.verbs.look import RoomExit
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import format_count, view
 from sshwarma.world.access import Right
@@ -62,7 +62,10 @@ class MapRoom:
 
 @dataclass(frozen=True, slots=True)
 class RoomMap:
-    """The rooms around the caller, the nearest first. `is_cut`: whether more are in reach."""
+    """The rooms around the caller, the nearest first.
+
+    `is_cut`: whether more are in reach.
+    """
 
     room: str
     depth: int
@@ -72,7 +75,7 @@ class RoomMap:
 
 @view(RoomMap)
 def draw_room_map(result: RoomMap) -> Block:
-    """Draw a plan of the rooms whose places directions say, and the exits of every room."""
+    """Draw a plan of the rooms that directions give a place, and every room's exits."""
     lines = [*_draw_plan(result.rooms)]
     if lines:
         lines.append(line())
@@ -139,7 +142,10 @@ def _draw_cell(room: MapRoom | None, has_way_left: bool, has_way_right: bool) ->
 def _draw_ways_down(
     columns: range, y: int, ways: set[tuple[tuple[int, int], tuple[int, int]]]
 ) -> Iterator[str]:
-    """Yield the ways from a row of cells to the next: straight below each, slanted between."""
+    """Yield the ways from a row of cells to the next.
+
+    They are straight below each cell, slanted between two.
+    """
     middle = CELL_COLUMNS // 2
     for x in columns:
         if x > columns[0]:
@@ -153,7 +159,10 @@ def _draw_ways_down(
 def _list_ways(
     cells: Mapping[tuple[int, int], MapRoom],
 ) -> set[tuple[tuple[int, int], tuple[int, int]]]:
-    """List the pairs of neighbouring cells with an exit between them, the left or upper first."""
+    """List the pairs of neighbouring cells with an exit between them.
+
+    The left or upper cell comes first.
+    """
     ways = set()
     for (x, y), room in cells.items():
         for way in room.exits:

@@ -13,6 +13,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_MEMORY_MIB,
     MAX_SHOWN_SERVER_LOG_LINES,
     MCP_ADD_WAIT_SECONDS,
+    MIN_SERVER_MEMORY_MIB,
 )
 from sshwarma.mcp.client import server_records, tool_approval
 from sshwarma.mcp.client.hub import Hub
@@ -69,7 +70,9 @@ WaitingTool: TypeAlias = Annotated[str, Arg(complete=complete_waiting_tools)]
 """A tool that waits for approval."""
 
 CallSeconds: TypeAlias = Annotated[float, Arg("number"), Field(gt=0, le=MAX_CALL_TIMEOUT_SECONDS)]
-MemoryMib: TypeAlias = Annotated[int, Arg("number"), Field(ge=32, le=MAX_SERVER_MEMORY_MIB)]
+MemoryMib: TypeAlias = Annotated[
+    int, Arg("number"), Field(ge=MIN_SERVER_MEMORY_MIB, le=MAX_SERVER_MEMORY_MIB)
+]
 
 mcp = group(
     "mcp",
@@ -78,7 +81,7 @@ mcp = group(
     doc="""Connect to MCP servers, whose tools can then be equipped.
 
     The tools that a server lists when it is added are approved. Tools that are new or changed later
-    wait until an admin has read them with `/mcp show` and approves them. /help servers tells more.
+    wait until an admin has read them with `/mcp show` and approves them. Details: /help servers.
     """,
 )
 
@@ -121,8 +124,8 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
     sse: Flag = False,
     allow_private: Flag = False,
     trust: Flag = False,
-    seconds: CallSeconds | None = None,
-    memory: MemoryMib | None = None,
+    call_seconds: CallSeconds | None = None,
+    memory_mib: MemoryMib | None = None,
     oauth_client_id: Word | None = None,
     oauth_client_secret: Word | None = None,
     oauth_issuer: Word | None = None,
@@ -144,9 +147,9 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
         sse: speak the older HTTP+SSE transport.
         allow_private: let the URL lead to this machine or a private network.
         trust: take new and changed tools without approval.
-        seconds: timeout of a call (default {CALL_TIMEOUT_SECONDS}, at most
+        call_seconds: timeout of a call (default {CALL_TIMEOUT_SECONDS}, at most
             {MAX_CALL_TIMEOUT_SECONDS}).
-        memory: memory limit of each process of the command in MiB of data (default
+        memory_mib: memory limit of each process of the command in MiB of data (default
             {DEFAULT_SERVER_MEMORY_MIB}).
         oauth_client_id: OAuth client id, if the authorization server requires registered clients.
         oauth_client_secret: OAuth client secret, as ${NAME}.
@@ -156,7 +159,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
     """
     hub = services_of(caller).hub
     flags = {"header": header, "env": env, "cwd": cwd, "sse": sse, "trust": trust,
-             "allow-private": allow_private, "seconds": seconds, "memory": memory,
+             "allow-private": allow_private, "call-seconds": call_seconds, "memory-mib": memory_mib,
              "oauth-client-id": oauth_client_id, "oauth-client-secret": oauth_client_secret,
              "oauth-issuer": oauth_issuer, "oauth-scope": oauth_scope,
              "oauth-machine": oauth_machine}  # fmt: skip
@@ -246,7 +249,7 @@ async def approve_tools(
 
     Args:
         name: the server.
-        tool: one tool; all that wait if left out.
+        tool: one tool (default: all that wait).
     """
     approved = await services_of(caller).hub.approve(caller, name, tool)
     return Confirmation(f"Approved {', '.join(approved)}.")

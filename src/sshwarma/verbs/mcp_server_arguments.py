@@ -1,4 +1,4 @@
-"""Arguments of `/mcp add`: the settings of a server that they make, and what they refuse."""
+"""Arguments of `/mcp add`: the server settings they make, and what they refuse."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.reader import TextByReader
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
-SETTINGS_BY_FLAG: Final = {"header": "headers", "seconds": "call_seconds", "memory": "memory_mib"}
+SETTINGS_BY_FLAG: Final = {"header": "headers"}
 """Names in the settings of those flags of /mcp add that have another name there."""
 
 SERVER_ARGUMENTS: Final = {
     **{setting: flag for flag, setting in SETTINGS_BY_FLAG.items()},
     **{
         name: name
-        for name in ("env", "cwd", "sse", "allow_private", "trust", "oauth_client_id",
-                     "oauth_client_secret", "oauth_issuer", "oauth_scope", "oauth_machine")
+        for name in ("env", "cwd", "sse", "allow_private", "trust", "call_seconds", "memory_mib",
+                     "oauth_client_id", "oauth_client_secret", "oauth_issuer", "oauth_scope",
+                     "oauth_machine")
     },
 }  # fmt: skip
 """The parameter of /mcp add for each setting that a flag sets."""
@@ -133,7 +134,9 @@ async def check_reachable(settings: McpSettings) -> None:
 
 
 async def check_program(settings: McpSettings) -> None:
-    """Raise unless the program of a server's command exists; a misspelled one never starts.
+    """Raise unless the program of a server's command exists.
+
+    A misspelled one never starts.
 
     Raises:
         NotFound: naming the program.

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_DIFF_LINES
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
@@ -30,8 +31,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.things import Thing
-
-MAX_DIFF_LINES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def draw_server_list(result: ServerList, reader: Reader) -> Block:
 
 
 def _name_obstacle(server: ServerListItem | ServerDetails, reader: Reader) -> str:
-    """Return why a server is not up, and the call that signs in if that is what it needs."""
+    """Return why a server is not up, and the sign-in call if that is what it needs."""
     if server.state != "needs-sign-in":
         return server.reason
     return f"{server.reason}{reader.hint(': {}', 'mcp login', name=server.name)}"
@@ -205,7 +204,10 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
 
 
 def format_reason(condition: ServerStatus, whole: bool = True) -> str:
-    """Return why a server is not up; to those who may see its log, with its last line."""
+    """Return why a server is not up.
+
+    Those who may see its log read its last line too.
+    """
     if condition.state == "up":
         return ""
     reason = condition.reason

@@ -55,7 +55,8 @@ message = group(
     A turn is a question with its whole answer, tool calls included.
 
     A dropped turn is no longer sent to models. It stays stored, in the history, and can be
-    restored. You drop and restore turns that you asked; an owner of the room those of others too.
+    restored. You can drop and restore turns that you started; an owner of the room can do so for
+    every turn.
     """,
 )
 
@@ -199,7 +200,7 @@ def list_called_turns(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def restore_notes(tx: Change, caller: Caller, turn: Turn) -> bool:
-    """Restore a model's notes from before a turn, unless a later answer of it is kept.
+    """Restore a model's notes from before a turn, unless a later answer is kept.
 
     Return whether this changed the notes.
     """

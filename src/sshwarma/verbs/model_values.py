@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from sshwarma.models.local_process import BASE_MEMORY_MIB, default_threads
+from sshwarma.common.limits import DEFAULT_LOCAL_BASE_MEMORY_MIB
+from sshwarma.models.local_process import default_threads
 from sshwarma.models.providers import base_url_of
 from sshwarma.models.roster import RosterEntry
 from sshwarma.models.secrets import DEFAULT_KEY_VARIABLES
@@ -44,7 +45,7 @@ NONE_IS_A_VALUE: Final = frozenset({"tools"})
 
 
 async def read_values(entry: RosterEntry, settings: ModelSettings) -> dict[str, str]:
-    """Return the value in force of each setting, by its name; a default where none is set.
+    """Return each setting's value in force, by its name; the default if none is set.
 
     Args:
         entry: The model in the roster, whose backend has these settings.
@@ -67,15 +68,15 @@ async def read_values(entry: RosterEntry, settings: ModelSettings) -> dict[str, 
 
 def _format_other_fields(settings: ModelSettings, price: str) -> dict[str, str]:
     default_key = "" if settings.key_file else DEFAULT_KEY_VARIABLES.get(settings.kind, "")
-    unset = dict.fromkeys(OTHER_FIELDS, "its server's own") | {
+    unset = dict.fromkeys(OTHER_FIELDS, "the provider's default") | {
         "key_env": default_key or "none",
         "key_file": "none",
         "rooms": "every room",
-        "seed": "another each time",
-        "threads": str(default_threads()) if settings.kind == "local" else "for kind local only",
-        "memory_mib": f"{BASE_MEMORY_MIB} and twice its file"
+        "seed": "random",
+        "threads": str(default_threads()) if settings.kind == "local" else "(kind local only)",
+        "memory_mib": f"{DEFAULT_LOCAL_BASE_MEMORY_MIB:,} plus twice the file size"
         if settings.kind == "local"
-        else "for kind local only",
+        else "(kind local only)",
         "price_in": price,
         "price_out": price,
     }

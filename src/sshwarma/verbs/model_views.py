@@ -83,7 +83,7 @@ class ModelDetails:
 
 @view(ModelDetails)
 def draw_model_details(model: ModelDetails) -> Block:
-    """Draw the state of one model, then its settings, by the names that /model set takes."""
+    """Draw a model's state, then its settings, by the names that /model set takes."""
     state = [
         ("key", model.key),
         ("price", model.price),
@@ -218,7 +218,7 @@ async def read_model_details(
     """Read all details of one model; of its key only the location."""
     settings, usage = entry.settings, await _read_usage_today(caller, agent)
     origin = {
-        "file": "in sshwarma.toml, where it is changed",
+        "file": "defined in sshwarma.toml; change it there",
         "verb": "added by an owner",
         "built in": "built in",
     }[entry.origin]

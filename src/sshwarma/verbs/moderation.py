@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sshwarma.common.limits import DEFAULT_MUTE_MINUTES
+from sshwarma.common.limits import DEFAULT_MUTE_MINUTES, PERMANENT_BAN_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Minutes, Text
@@ -13,7 +13,7 @@ from sshwarma.verbs.registry import Spelling, verb
 from sshwarma.verbs.thing_completion import BannedName, MutedName, PresentName
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
-from sshwarma.world.access import PERMANENT_BAN_MINUTES, Right, permission_denied_error
+from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound
@@ -73,7 +73,10 @@ async def kick(caller: Caller, name: PresentName, reason: Text | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class Sanction:
-    """A mute or a ban. `past`: what is done to somebody; `place`: the word before the room."""
+    """A mute or a ban.
+
+    `past`: what is done to somebody; `place`: the word before the room.
+    """
 
     verb: str
     past: str
@@ -149,7 +152,7 @@ async def ban(
 
     Args:
         name: the agent.
-        minutes: duration in minutes, or forever, the default.
+        minutes: duration in minutes, or forever (default forever).
         reason: text of the notice to them and to the room.
     """
     return await _impose(caller, BAN, name, minutes, reason)
@@ -231,11 +234,15 @@ async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
     now = now_ms()
     here = await caller.room()
     if Right.ADMIN in here.rights_of(target, now=now) and caller.agent.role != "owner":
-        raise permission_denied_error(f"{target.name} is an {target.role} of this server")
+        raise caller.missing_right_error(
+            Right.OWN, here, f"to {verb} {target.name}, an {target.role} of this server"
+        )
     own_rights, target_rights = (
         here.rights_of(caller.agent, now=now),
         here.rights_of(target, now=now),
     )
     if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
-        raise permission_denied_error(f"{target.name} is an owner of {here.name} too")
+        raise caller.missing_right_error(
+            Right.ADMIN, here, f"to {verb} {target.name}, an owner of {here.name} too"
+        )
     return target

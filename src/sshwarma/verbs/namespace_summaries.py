@@ -25,7 +25,7 @@ def summarize_namespaces(conn: Connection, caller: Caller, load: Loadout) -> lis
         own = {row.thing.id: row.equipped for row in rows if row.context_id == context_id}
         off |= {thing_id: "" if is_on else source for thing_id, is_on in own.items()}
     on: dict[str, int] = {}
-    for item in load.usable:
+    for item in load.usable_tools:
         on[item.thing.parent_id or ""] = on.get(item.thing.parent_id or "", 0) + 1
     states = loadout.read_states(conn, caller.room_id)
     states |= caller.world.detected_states(caller.room_id)

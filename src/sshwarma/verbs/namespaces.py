@@ -59,7 +59,7 @@ async def complete_settable(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_fields(request: CompletionRequest) -> list[Option]:
-    """List the fields of the namespace or tool in `request.given`, each with an example."""
+    """List the fields of the namespace or tool in `request.given`, with examples."""
     of_tool = ":" in request.given[0] if request.given else False
     return [
         (field, f"as in {example}")
@@ -128,7 +128,7 @@ async def show_namespaces(caller: Caller) -> NamespaceList:
     """List namespaces of tools: which are loaded, which could be.
 
     For models:
-        List namespaces of tools, loaded or not.
+        List all namespaces of tools.
     """
     return NamespaceList(tuple(await all_listed(caller)))
 
@@ -337,9 +337,10 @@ async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirma
 
 
 async def check_may_create(caller: Caller, name: str) -> None:
-    """Raise unless a caller with the create right may create a namespace of that dotted name.
+    """Raise unless a caller with the create right may create a namespace.
 
-    Inside another namespace only its maker may, because the inner one can load with it.
+    `name` is its dotted name. Inside another namespace only its maker may, because the inner one
+    can load with it.
 
     Raises:
         Invalid: if the name is not allowed.
@@ -371,7 +372,7 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
     )
     summary = next(entry for entry in await all_listed(caller) if entry.id == space.id)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
-    on = {item.thing.id for item in load.usable}
+    on = {item.thing.id for item in load.usable_tools}
     return NamespaceDetails(
         summary,
         tuple(NamespaceTool(tool.label, tool.description, tool.id in on) for tool in tools),

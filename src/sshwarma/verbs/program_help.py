@@ -1,4 +1,4 @@
-"""Help for models, MCP clients and HTTP clients: tools and their arguments, without keys."""
+"""Help for models, MCP and HTTP clients: tools and arguments, without keys."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sshwarma.world.reader import Reader, next_call
 
 @dataclass(frozen=True, slots=True)
 class ListedToolHelp:
-    """A tool and its summary; `family` is the first word of its verb."""
+    """A tool and its summary; `group` is the first word of its verb."""
 
     name: str
-    family: str
+    group: str
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolIndex:
-    """The tools of one family, or of all families by section."""
+    """The tools of one group, or of all groups by section."""
 
     sections: tuple[tuple[str, tuple[ListedToolHelp, ...]], ...]
 
@@ -67,7 +67,7 @@ class ToolHelp:
 
 @view_for_reader(ToolHelp)
 def draw_tool_help(tool: ToolHelp, reader: Reader) -> Block:
-    """Draw the description and the arguments of a tool; a model reads nothing of rights."""
+    """Draw a tool's description and arguments; a model reads nothing of rights."""
     lines = [line(("tool", tool.name)), *text_lines(tool.description, indent=2), line()]
     if tool.arguments:
         lines.append(line(("heading", "Arguments:")))
@@ -88,7 +88,7 @@ def draw_tool_help(tool: ToolHelp, reader: Reader) -> Block:
 
 
 def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
-    """Return the help on a tool, on a family of verbs, or on all tools.
+    """Return the help on a tool, on a group of verbs, or on all tools.
 
     Raises:
         NotFound: if the reader has no tool of that name.
@@ -106,9 +106,9 @@ def help_for_program(reader: Reader, topic: str | None) -> ToolIndex | ToolHelp:
     if tool_verb is None:
         entry = find_entry(name)
         if isinstance(entry, VerbGroup):
-            family = [verb for verb in entry.verbs if verb in verbs_by_name.values()]
-            if family:
-                return _list_tools(reader, family)
+            group = [verb for verb in entry.verbs if verb in verbs_by_name.values()]
+            if group:
+                return _list_tools(reader, group)
         tool_verb = find_verb(name)
     if tool_verb is None or tool_verb not in verbs_by_name.values():
         raise NotFound(

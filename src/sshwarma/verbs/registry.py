@@ -56,6 +56,8 @@ class VerbOptions(TypedDict, total=False):
         excludes: for an argument, those that a call must not give besides it.
         needs_one_of: the optional arguments of which a program must give at least one.
         rarely_used: parameters that lists of tools for models leave out.
+        covered_by: name of the tool that does the same for models, which are not offered both.
+        private_with: arguments whose calls as a tool are private: logs show nothing of them.
         tool: False for a verb that only people use; or its name as a tool, if that differs.
         mcp_tool: its name for MCP clients, if that differs from its name as a tool.
         default: whether new rooms have it equipped as a tool.
@@ -76,6 +78,8 @@ class VerbOptions(TypedDict, total=False):
     excludes: Mapping[str, tuple[str, ...]]
     needs_one_of: tuple[str, ...]
     rarely_used: tuple[str, ...]
+    covered_by: str
+    private_with: tuple[str, ...]
     tool: str | bool
     mcp_tool: str
     default: bool
@@ -95,7 +99,7 @@ class VerbGroup:
     `default_takes_words`, a second word that is not an action is the first argument of the default:
     `/history 50` is `/history show 50`.
 
-    `spellings` are second words that people may type for verbs of another family, by name. "" is
+    `spellings` are second words that people may type for verbs of another group, by name. "" is
     for the bare word, and for words that are not an action, which are arguments of that verb.
     """
 
@@ -127,7 +131,7 @@ class VerbGroup:
         return self.find(self.default) or self.find_spelled("") if takes else None
 
     def find_spelled(self, word: str) -> Verb | None:
-        """Return the verb of another family that people may type by this word; else None."""
+        """Return the verb of another group that people may type by this word; else None."""
         name = self.spellings.get(word.lower())
         return find_verb(name) if name is not None else None
 
@@ -196,7 +200,7 @@ def group(
         default_takes_words: whether a second word that is not an action is the default's first
             argument; otherwise it is refused.
         aliases: other first words for it.
-        spellings: second words that people may type for verbs of another family.
+        spellings: second words that people may type for verbs of another group.
 
     Raises:
         ValueError: if the name is taken or the section does not exist.
@@ -263,9 +267,10 @@ def tool_specs() -> list[BuiltinToolSpec]:
 
 
 def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
-    """Write the line that a person types for a call of a verb: `/history 5 --before 22`.
+    """Write the line that a person types for a call of a verb.
 
-    Free text comes last, because it takes the rest of the line.
+    An example: `/history 5 --before 22`. Free text comes last, because it takes the rest of the
+    line.
     """
     entry = find_entry(verb.group) if verb.group else None
     is_short = (
@@ -291,10 +296,36 @@ def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Quote a word as a typed line needs it: one with blanks, an empty one, or one with a quote."""
+    """Quote a word if a typed line needs it.
+
+    Quoted are words with blanks, empty words, and words with a quote.
+    """
     if word and not re.search(r"\s", word) and word[0] not in "\"'":
         return word
     return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"
+
+
+def _check_declaration(declared: Verb) -> None:
+    """Raise unless a verb's declaration names its own parameters only.
+
+    Raises:
+        ValueError: if it does not, or if a verb that needs ssh is a tool.
+    """
+    argument_rules = [rule for rule in declared.also_needs if not isinstance(rule, DataRight)]
+    named = {
+        *declared.docstring.arguments,
+        *declared.docstring.model_arguments,
+        *(rule.argument for rule in argument_rules),
+        *(name for names in declared.excludes.items() for name in (names[0], *names[1])),
+        *declared.needs_one_of,
+        *declared.rarely_used,
+        *declared.private_with,
+    }
+    unknown = named - {parameter.name for parameter in declared.signature}
+    if declared.ssh_only and declared.tool:
+        raise ValueError(f"{declared.name} works only over ssh and cannot be a tool")
+    if unknown:
+        raise ValueError(f"{declared.name} has no parameter {', '.join(sorted(unknown))}")
 
 
 def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
@@ -321,6 +352,8 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         excludes=options.get("excludes", {}),
         needs_one_of=options.get("needs_one_of", ()),
         rarely_used=options.get("rarely_used", ()),
+        covered_by=options.get("covered_by", ""),
+        private_with=options.get("private_with", ()),
         examples=options["examples"],
         tool=tool_name,
         mcp_tool=options.get("mcp_tool") or tool_name,
@@ -332,20 +365,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
     )
-    argument_rules = [rule for rule in also_needs if not isinstance(rule, DataRight)]
-    named = {
-        *new_verb.docstring.arguments,
-        *new_verb.docstring.model_arguments,
-        *(rule.argument for rule in argument_rules),
-        *(name for names in new_verb.excludes.items() for name in (names[0], *names[1])),
-        *new_verb.needs_one_of,
-        *new_verb.rarely_used,
-    }
-    unknown = named - {parameter.name for parameter in new_verb.signature}
-    if new_verb.ssh_only and new_verb.tool:
-        raise ValueError(f"{name} works only over ssh and cannot be a tool")
-    if unknown:
-        raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}")
+    _check_declaration(new_verb)
     register_verb_names(
         name,
         VerbNames(

@@ -12,7 +12,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.tools.names import find_spelled
 from sshwarma.verbs.rights import MAKER_RIGHT
 from sshwarma.world import equipment, names, rooms, things
-from sshwarma.world.access import Right, not_maker_error
+from sshwarma.world.access import Right, list_granters, missing_right_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.ids import HOME_ID, now_ms
@@ -25,7 +25,7 @@ IN_THIS_ROOM: Final = "me in this room"
 
 
 def describe_context(word: str) -> str:
-    """Describe a typed context that has something: "in this room", "on you", "on @qwen"."""
+    """Describe a typed context that has something: "in this room", "on @qwen"."""
     places = {"room": "in this room", "me": "on you", IN_THIS_ROOM: "on you in this room"}
     return places.get(word, f"on {word}")
 
@@ -59,12 +59,13 @@ async def find_thing(caller: Caller, name: str) -> Thing:
     raise unknown_name_error("thing", name, where="here", hint=hint)
 
 
-async def find_context(
-    caller: Caller, word: str, choices: str = "room, me, defaults, @agent"
-) -> Thing:
+CONTEXT_WORDS: Final = ("room", "me", "defaults", "@agent")
+
+
+async def find_context(caller: Caller, word: str, choices: Sequence[str] = CONTEXT_WORDS) -> Thing:
     """Find the context that `room`, `me`, `defaults` (new rooms) or `@agent` names.
 
-    `choices` are the words that a refusal lists; without `defaults` among them it is unknown.
+    `choices` are the words that the verb takes; it may take others itself.
 
     Raises:
         Invalid: if it is another word.
@@ -79,19 +80,19 @@ async def find_context(
     elif word.startswith("@"):
         thing_id = caller.world.agents.find(word).id
     else:
-        raise Invalid(f"Choose one of: {choices} (got {shorten_name(word)}).")
+        raise Invalid(f"Choose one of: {', '.join(choices)} (got {shorten_name(word)}).")
     return await caller.world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
 
 
 def name_context(caller: Caller, word: str, context: Thing) -> str:
-    """Return the word for a context as results name it: of an answering model, for this room."""
+    """Return the word for a context in results; for an answering model, this room."""
     return IN_THIS_ROOM if _is_for_this_room(caller, context) else word
 
 
 def open_context(
     tx: Change, caller: Caller, context: Thing, wanted: Sequence[Thing]
 ) -> tuple[Thing, list[Thing]]:
-    """Return the context in which a change of the equipment is written, and what was taken back.
+    """Return the context to write a change of equipment in, and what was taken back.
 
     A model that answers changes its own equipment for its room alone: nobody in another room asked
     for it. What others change of an agent holds in all rooms: what it has for single rooms is taken
@@ -112,10 +113,13 @@ async def require_maker_or_admin(caller: Caller, thing: Thing, what: str) -> Non
     """Raise unless the caller made the thing or is an admin.
 
     Raises:
-        Forbidden: naming who can change `what`: "the tools of git".
+        Forbidden: naming the right and who can change `what`: "the tools of git".
     """
-    maker = caller.world.agents.get(thing.created_by)
-    refusal = not_maker_error(maker.name if maker is not None else None, what)
+    agents = caller.world.agents
+    maker = agents.get(thing.created_by)
+    admins = list_granters(Right.ADMIN, agents, {})
+    ask = list(dict.fromkeys([*([maker.name] if maker is not None else []), *admins]))
+    refusal = missing_right_error(Right.ADMIN, "", ask, f"to change {what}")
     await MAKER_RIGHT.require(caller, thing.created_by, refusal=refusal)
 
 

@@ -172,7 +172,7 @@ async def delete_room(caller: Caller, name: ThisRoomName) -> Confirmation:
     if name != here.name:
         raise Invalid(
             f"{shorten_name(name)} is not the name of this room, which is {here.name}.",
-            hint="Give its name to delete it; everyone must leave it then.",
+            hint="To confirm, give the name of this room. Everyone in it goes to the lobby.",
         )
 
     await caller.change(lambda tx: things.delete_thing(tx, things.get_live_thing(tx.conn, here.id)))
@@ -198,7 +198,9 @@ async def restore_room(caller: Caller, name: Word) -> Confirmation:
     Args:
         name: the name that the room had.
     """
-    unknown = NotFound(f"You deleted no room named {shorten_name(name)}.")
+    unknown = NotFound(
+        f"Deleted room {shorten_name(name)} not found among the rooms that you owned."
+    )
     deleted_room, is_own = await _find_deleted_room(caller, name)
     if deleted_room is None:
         raise unknown

@@ -15,7 +15,7 @@ from sshwarma.verbs.views import join_names, view
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, empty_error
 
 ALL_MODELS: Final = "all"
 NO_MODELS: Final = "none"
@@ -64,7 +64,8 @@ async def set_models(caller: Caller, names: ModelNames | None = None) -> RoomMod
     answers only where both agree.
 
     Args:
-        names: names of models, at most {MAX_ROOM_MODELS}; all, or none (default: show them).
+        names: names of models, at most {MAX_ROOM_MODELS}; `all` for every model, `none` for no
+            model (default: show them).
     """
     here = await caller.room()
     if names is None:
@@ -75,7 +76,7 @@ async def set_models(caller: Caller, names: ModelNames | None = None) -> RoomMod
     elif words == [NO_MODELS]:
         model_ids = frozenset()
     elif not words:
-        raise Invalid("Give names of models, all or none.")
+        raise empty_error("names", hint="Use names of models, all or none.")
     else:
         model_ids = frozenset(caller.world.agents.find_model(word).id for word in words)
         if len(model_ids) > MAX_ROOM_MODELS:

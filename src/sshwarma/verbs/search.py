@@ -1,4 +1,7 @@
-"""The verbs search and history search: full-text search in all logs that the caller may read."""
+"""The verbs search and history search: full-text search in readable logs.
+
+They search all logs that the caller may read.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def _name_author(entry: HistoryEntry, reader: Reader) -> str:
 
 
 def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:
-    """Draw the call that shows the rows around a row, or up to it for who is offered only that."""
+    """Draw the call that shows the rows around a row.
+
+    It shows rows up to it for those who are offered only that.
+    """
     around = "In its room, {} shows the rows around the newest."
     up_to = "In its room, {} shows the rows up to the newest."
     return draw_hint(reader, around, "history show", at=seq) or draw_hint(
@@ -94,7 +100,7 @@ async def search_history(
     section="Remembering",
     examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
     namespace="global",
-    rarely_used=("dropped",),
+    rarely_used=("n", "dropped"),
 )
 async def search_logs(
     caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
@@ -106,7 +112,7 @@ async def search_logs(
     are left out, and so are calls of this search.
 
     For models:
-        Find the newest n rows with all these words.
+        Find the newest rows with all these words.
 
     Args:
         text: the words.
@@ -119,7 +125,8 @@ async def search_logs(
 async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> SearchResults:
     if not search.build_fts_query(words):
         raise Invalid(
-            "The search has no words.", hint='Use words such as relay box, or "exact words".'
+            "The text to search for must contain a word.",
+            hint='Use words such as relay box, or "exact words".',
         )
     world = caller.world
     names = {room.id: room.name for room in await caller.readable_rooms()}

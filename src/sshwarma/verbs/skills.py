@@ -32,7 +32,7 @@ from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view,
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, too_long_error
+from sshwarma.world.errors import empty_error, too_long_error
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
@@ -283,7 +283,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
 @skill.verb(
     "activate",
     needs=Right.ENTER,
-    also_needs=(ContextRight("where"),),
+    also_needs=(ContextRight("context"),),
     scope=TokenScope.BUILD,
     examples=(
         "/skill activate reviewer",
@@ -294,7 +294,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
 async def activate_skill(
     caller: Caller,
     name: SkillName,
-    where: Context | None = None,
+    context: Context | None = None,
     *,
     priority: Priority | None = None,
 ) -> Confirmation:
@@ -302,29 +302,29 @@ async def activate_skill(
 
     Args:
         name: the skill, by name or number.
-        where: room, me or @agent (default: room; for a model, me).
+        context: room, me or @agent (default: room; for a model, me).
         priority: its place among the instructions; a smaller number comes earlier.
     """
-    return await _switch_skill(caller, name, where, priority, on=True)
+    return await _switch_skill(caller, name, context, priority, on=True)
 
 
 @skill.verb(
     "deactivate",
     needs=Right.ENTER,
-    also_needs=(ContextRight("where"),),
+    also_needs=(ContextRight("context"),),
     scope=TokenScope.BUILD,
     examples=("/skill deactivate reviewer", "/skill deactivate reviewer @qwen"),
 )
 async def deactivate_skill(
-    caller: Caller, name: SkillName, where: Context | None = None
+    caller: Caller, name: SkillName, context: Context | None = None
 ) -> Confirmation:
     """Deactivate a skill.
 
     Args:
         name: the skill, by name or number.
-        where: room, me or @agent (default: room; for a model, me).
+        context: room, me or @agent (default: room; for a model, me).
     """
-    return await _switch_skill(caller, name, where, None, on=False)
+    return await _switch_skill(caller, name, context, None, on=False)
 
 
 async def _switch_skill(
@@ -387,7 +387,7 @@ def _check_skill_text(caller: Caller, text: str) -> str:
     instructions = text.strip()
     if not instructions:
         example = next_call("Use {}.", "skill add", name="NAME", text="TEXT")
-        raise Invalid("The instructions are empty.", hint=example)
+        raise empty_error("text", hint=example)
     if (size := len(instructions.encode())) > MAX_SKILL_BYTES:
         raise too_long_error("text", size, MAX_SKILL_BYTES, "bytes")
     caller.charge_text_volume(size)

@@ -1,4 +1,4 @@
-"""The verbs of `/tool`: list, write, test, enable, disable, describe and remove tools."""
+"""The verbs of `/tool`: list, write, test, enable, disable, describe, remove."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, too_long_error
+from sshwarma.world.errors import Invalid, NotFound, empty_error, too_long_error
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
@@ -145,8 +145,8 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
     """
     place, plain = await resolve_new_tool(caller, name)
     if not text.strip():
-        raise Invalid(
-            f"The script of {plain} is empty.",
+        raise empty_error(
+            "text",
             hint=(
                 next_call("Use {}.", "tool new", name=name, text="return 'hello'"),
                 TextByReader(f"From a shell: ssh HOST tool new {name} < script.lua"),

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from sshwarma.common.shorten import join_with_rest
-from sshwarma.tools.call_checks import explain_off_switch, suggest_switch_on
+from sshwarma.tools.call_checks import ask_to_switch_on, explain_off_switch, suggest_switch_on
 from sshwarma.verbs.resolve import describe_context
 from sshwarma.world import equipment, loadout, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
-from sshwarma.world.loadout import Loadout, LoadoutItem, OffSwitch
+from sshwarma.world.loadout import LoadoutItem, OffSwitch
 from sshwarma.world.reader import NextCall, Reader
+from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
 
 CALLING_KINDS = frozenset(("room", "agent"))
@@ -34,6 +35,7 @@ class ToolReasons:
         has_off_switch: whether a row switches one of them off.
         lacks_role: whether the person whom a model answers lacks the role for one of them.
         next: the call that takes the first switch out of the way.
+        ask: whom to ask to do that, if the caller may not.
     """
 
     usable: tuple[Thing, ...]
@@ -41,6 +43,7 @@ class ToolReasons:
     has_off_switch: bool = False
     lacks_role: bool = False
     next: NextCall | None = None
+    ask: str = ""
 
 
 def reporting_contexts(caller: Caller, context: Thing) -> tuple[str, str]:
@@ -49,9 +52,9 @@ def reporting_contexts(caller: Caller, context: Thing) -> tuple[str, str]:
 
 
 def explain_blocked_tools(
-    conn: Connection, caller: Caller, context: Thing, changed: Sequence[Thing]
+    conn: Connection, caller: Caller, room: Room, context: Thing, changed: Sequence[Thing]
 ) -> ToolReasons:
-    """Return which tools of these tools and namespaces can be called, and why not the others.
+    """Return which of these tools and namespaces can be called, and why not others.
 
     None for a context in which nobody calls tools: the defaults of new rooms.
     """
@@ -89,12 +92,14 @@ def explain_blocked_tools(
             switches.append(switch)
     text = join_with_rest([*reasons, *missing_roles], MAX_NAMED_TOOLS, separator="; ")
     name = caller.world.agents.name_of(agent_id) if agent_id != caller.agent.id else ""
+    ask = ask_to_switch_on(caller, room, switches[0]) if switches else ""
     return ToolReasons(
         tuple(usable),
         text,
         bool(switches),
         bool(missing_roles),
-        _suggest_switch_on(switches, name),
+        None if ask else _suggest_switch_on(switches, name),
+        ask,
     )
 
 
@@ -111,7 +116,7 @@ def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
 
 
 def _suggest_switch_on(switches: Sequence[OffSwitch], other_agent: str) -> NextCall | None:
-    """Suggest the call that takes the first switch out of the way, with others of its kind."""
+    """Suggest the call that takes the first switch away, with others of its kind."""
     first = next(iter(switches), None)
     if first is None or (other_agent and first.source == "agent"):
         return None
@@ -123,13 +128,29 @@ def _suggest_switch_on(switches: Sequence[OffSwitch], other_agent: str) -> NextC
     return suggest_switch_on(first, ",".join(labels[:MAX_NAMED_TOOLS]))
 
 
-async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Thing]) -> str:
-    """Describe which of these tools, or tools of these namespaces, are still on, and why.
+@dataclass(frozen=True, slots=True)
+class ToolsStillOn:
+    """Tools that stay on after they were taken off a context.
 
-    Returns "" for a context in which nobody calls tools: the defaults of new rooms.
+    Attributes:
+        text: the tools and the reasons; empty if no tool is still on.
+        can_switch_off: whether an off of that context would switch them off: a room goes before an
+            agent.
+    """
+
+    text: str = ""
+    can_switch_off: bool = False
+
+
+async def describe_tools_on(
+    caller: Caller, context: Thing, changed: Sequence[Thing]
+) -> ToolsStillOn:
+    """Describe which of these tools and of namespaces' tools are still on, and why.
+
+    None are in a context in which nobody calls tools: the defaults of new rooms.
     """
     if context.kind not in CALLING_KINDS:
-        return ""
+        return ToolsStillOn()
     room_id, agent_id = reporting_contexts(caller, context)
     load = await caller.world.loadout(room_id, agent_id)
 
@@ -143,13 +164,15 @@ async def describe_tools_on(caller: Caller, context: Thing, changed: Sequence[Th
     place = describe_context(
         "me" if agent_id == caller.agent.id else f"@{caller.world.agents.name_of(agent_id)}"
     )
-    return _describe_reasons(load, single, meant, place, caller.reader)
+    on = [item for item in load.usable_tools if item.thing.id in meant]
+    by_room = context.kind == "agent" and any(item.source == "room" for item in on)
+    text = _describe_reasons(on, single, place, caller.reader)
+    return ToolsStillOn(text, bool(on) and not by_room)
 
 
 def _describe_reasons(
-    load: Loadout, single: Collection[str], meant: Collection[str], on_agent: str, reader: Reader
+    on: Sequence[LoadoutItem], single: Collection[str], on_agent: str, reader: Reader
 ) -> str:
-    on = [item for item in load.usable if item.thing.id in meant]
     sources = {"room": "in this room", "agent": on_agent}
     reasons: dict[str, list[LoadoutItem]] = {}
     for source, place in sources.items():

@@ -28,11 +28,11 @@ def unknown_verb_error(
     """
     bare = name.removeprefix("/").lower()
     hint = suggest_synonym(bare, reader) or suggest_names(_list_near_names(bare, reader))
-    family = find_entry(bare)
-    if isinstance(family, VerbGroup):
-        names = [reader.name_verb(verb.name) for verb in family.verbs]
+    entry = find_entry(bare)
+    if isinstance(entry, VerbGroup):
+        names = [reader.name_verb(verb.name) for verb in entry.verbs]
         if any(names):
-            hint = f"It is a family of verbs: {', '.join(filter(None, names))}."
+            hint = f"It is a group of verbs: {', '.join(filter(None, names))}."
     shown = f"/{shorten_name(bare)}" if reader.is_person else shorten_name(name)
     return UnknownVerb(
         f"Unknown verb {shown}.", hint=hint or next_call("{} lists the verbs.", "help"), span=span
@@ -40,7 +40,7 @@ def unknown_verb_error(
 
 
 def suggest_own_names(error: UnknownVerb, line: str, own_names: Iterable[str]) -> None:
-    """Put the near names of the caller's aliases and equipped commands before other hints."""
+    """Put the caller's near aliases and equipped commands before other hints."""
     name = line.split(None, 1)[0].removeprefix("/") if line.split() else ""
     near = find_near_names(name, own_names)
     if near:

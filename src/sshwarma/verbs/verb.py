@@ -61,7 +61,7 @@ class Parameter:
         """The name of the parameter on a line and in help; of a flag, without the dashes."""
         return self.arg.label or self.name.rstrip("_").replace("_", "-")
 
-    def takes(self, word: str) -> bool:
+    def accepts_word(self, word: str) -> bool:
         """Return whether a typed word may be its value, by its first letters."""
         is_number_for_next = bool(self.choices) and word.isdecimal()
         return self.required or (word.startswith(self.arg.prefix) and not is_number_for_next)
@@ -73,7 +73,7 @@ class Parameter:
 
     @property
     def is_text_after_equals(self) -> bool:
-        """Whether it is a text that `=` may precede: flags stand before it, never within it."""
+        """Whether it is text that `=` may precede: flags stand before, never within it."""
         return self.is_text and self.arg.particle == "="
 
     def has_particle(self, word: str) -> bool:
@@ -112,6 +112,8 @@ class Verb:
         excludes: for an argument, those that a call must not give besides it.
         needs_one_of: the optional arguments of which a program must give at least one; a person
             who gives none gets an editor.
+        covered_by: name of the tool that does the same for models, or nothing.
+        private_with: arguments whose calls as a tool are private: logs show nothing of them.
         rarely_used: parameters that lists of tools for models leave out, to be short; a call that
             has one is accepted.
         tool: its name for models and scripts; None if only people and HTTP clients use it.
@@ -136,6 +138,8 @@ class Verb:
     excludes: Mapping[str, tuple[str, ...]]
     needs_one_of: tuple[str, ...]
     rarely_used: tuple[str, ...]
+    covered_by: str
+    private_with: tuple[str, ...]
     examples: tuple[str, ...]
     tool: str | None
     mcp_tool: str | None
@@ -195,7 +199,7 @@ class Verb:
 
     @cached_property
     def typed_flags(self) -> dict[str, Parameter]:
-        """The parameters that can be typed as `--NAME`, and the flags that spell other calls."""
+        """The parameters that can be typed as `--NAME`, and flags that spell other calls."""
         also_flags = {param.option: param for param in self.positional if param.arg.also_flag}
         spelled = {
             word: Parameter(word, Arg(), "", required=False, flag=True, boolean=True)
@@ -291,6 +295,8 @@ class Verb:
             model_description=self.program_description,
             model_arguments=self.docstring.model_arguments if self.docstring.for_models else None,
             rarely_used=self.rarely_used,
+            covered_by=self.covered_by,
+            private_with=self.private_with,
             needs=self._rights_of_use(),
         )
 
@@ -303,7 +309,10 @@ class Verb:
 
     @cached_property
     def program_description(self) -> str:
-        """Description of the verb in lists of tools for models: short, and with nothing to type."""
+        """Description of the verb for models: short, with nothing to type.
+
+        It is for lists of tools.
+        """
         return self.docstring.for_models or self.program_detail
 
     @cached_property
@@ -336,7 +345,7 @@ class Verb:
 
 
 def _require_one_of(schema: dict[str, Any], names: Sequence[str]) -> None:
-    """Make a JSON Schema require one of its optional properties, which then are not null.
+    """Make a JSON Schema require one of its optional properties, then not null.
 
     Providers of models refuse `anyOf` at the top of a schema; `minProperties` says the same if the
     names are all the optional properties.

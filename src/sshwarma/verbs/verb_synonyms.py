@@ -13,7 +13,10 @@ from sshwarma.world.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """The meaning of a word here. `line`: a line that does it; `verb`: the verb of that line."""
+    """The meaning of a word here.
+
+    `line`: a line that does it; `verb`: the verb of that line.
+    """
 
     verb: str
     line: str
@@ -64,7 +67,8 @@ _ACTIONS: Final = ("add", "new", "invite", "private", "builder")
 NO_SUCH_VERB: Final[Mapping[str, str]] = {
     "nick": "The name of an account cannot be changed; it belongs to its key.",
     "name": "The name of an account cannot be changed; it belongs to its key.",
-    "rename": "Nothing can be renamed. /fork copies a room, /put makes a text of another name.",
+    "rename": "Rooms and agents cannot be renamed. /skill rename renames a skill; /fork copies a"
+    " room; /put stores a text under another name.",
     "afk": "Nobody has to say that: /who shows who is idle.",
     "away": "Nobody has to say that: /who shows who is idle.",
     "clear": "Ctrl-L redraws the screen.",
@@ -89,7 +93,7 @@ SYNONYMS: Final[Mapping[str, Synonym]] = dict(_list_synonyms())
 
 
 def suggest_synonym(word: str, reader: Reader) -> str:
-    """Return a sentence about what a word of other worlds is here; "" for any other word."""
+    """Return a sentence on what a word of other worlds is here; "" for other words."""
     if reader.is_person and word in NO_SUCH_VERB:
         return NO_SUCH_VERB[word]
     synonym = SYNONYMS.get(word)
@@ -100,7 +104,7 @@ def suggest_synonym(word: str, reader: Reader) -> str:
 
 
 def find_slash_line(text: str) -> str:
-    """Return the line that somebody meant who typed a verb without its slash; "" for talk.
+    """Return the line meant by a verb typed without its slash; "" for talk.
 
     Only a line of one word counts: `help`, `north`. Longer lines are talk.
     """

@@ -1,4 +1,4 @@
-"""The verb wrap: the context that a model would be sent, and the requests themselves."""
+"""The verb wrap: the context that a model would be sent, and the requests."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def wrap(
     if which == "last":
         sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
         if sent is None:
-            raise NotFound(f"{agent.name} has been sent nothing here since the server started.")
+            raise NotFound(f"No request was sent to {agent.name} here since the server started.")
         await _require_known_rooms(caller, agent, sent.private_room_ids)
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
     details, context = await compose_for(caller, agent)
@@ -164,7 +164,7 @@ async def wrap(
     if which is None:
         return replace(details, request=body)
     if body is None:
-        raise Conflict(f"{agent.name} is sent no requests now: it cannot answer.")
+        raise Conflict(f"{agent.name} cannot answer now, so there is no request to show.")
     return ModelRequest(agent.name, None, body)
 
 
@@ -186,7 +186,7 @@ async def _require_known_rooms(caller: Caller, agent: Agent, room_ids: frozenset
 async def _preview_request(
     caller: Caller, agent: Agent, context: ModelContext
 ) -> dict[str, Any] | None:
-    """Return the body of the request that a model would be sent; None if it has no server."""
+    """Return the body of the request a model would be sent; None if it has no server."""
     body = await services_of(caller).turns.preview_request(
         _call_as(caller, agent), context, caller.agent.name, UNKNOWN_QUESTION
     )
@@ -226,7 +226,7 @@ async def find_model(caller: Caller, name: str | None) -> Agent:
 
 
 async def find_default_model(caller: Caller) -> Agent | None:
-    """Find the model that answered last here, or else the only one; None if there is neither.
+    """Find the model that answered last here, else the only one; None without both.
 
     The guide does not count: it is not a language model.
     """
@@ -248,7 +248,7 @@ async def find_default_model(caller: Caller) -> Agent | None:
 
 
 def reads_only_question(caller: Caller, agent: Agent) -> bool:
-    """Return whether an agent answers, but is not a language model that is sent a context."""
+    """Return whether an agent answers but is no language model with a context."""
     answering = services_of(caller).turns
     return answering.can_answer(agent) and not answering.context_tokens_of(agent)
 

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
+from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
@@ -142,7 +143,7 @@ class HttpApi:
         run: Callable[[Caller, dict[str, Any]], Awaitable[Any]],
         is_read: bool,
     ) -> dict[str, Any]:
-        """Read a request, then run it; stop it when its access ends or its client disconnects.
+        """Read and run a request; stop it when access ends or the client disconnects.
 
         `is_read`: whether it counts as a read, not as a line.
         """
@@ -176,7 +177,7 @@ class HttpApi:
         """
         if self._open_counts[agent_id] >= MAX_API_REQUESTS_PER_AGENT:
             raise RateLimited(
-                f"You have {MAX_API_REQUESTS_PER_AGENT} requests open, the limit.",
+                f"{with_limit('Too many open requests', MAX_API_REQUESTS_PER_AGENT)}.",
                 retry_after_seconds=1,
             )
         self._open_counts[agent_id] += 1

@@ -20,6 +20,7 @@ from sshwarma.common.limits import (
     MAX_HTTP_CONNECTIONS,
     SAFE_HTTP_INPUT_SECONDS,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.web._uvicorn import HttpConnection
 from sshwarma.web.errors import make_error_body
 from sshwarma.world.bearer import SCOPE_AGENT_KEY
@@ -42,13 +43,14 @@ class BoundedConnection(HttpConnection):
     @override
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
-            message = f"Too many connections (limit {MAX_HTTP_CONNECTIONS}). Try again soon."
+            problem = with_limit("Too many connections", MAX_HTTP_CONNECTIONS)
+            message = f"{problem}. Try again soon."
             self._refuse("503 Service Unavailable", "unavailable", message)
         else:
             self._wait_for_head()
 
     def _take_place(self) -> bool:
-        """End the connection that has waited longest for input, of who has the most that wait.
+        """End the connection longest without input, of the owner with most such ones.
 
         Returns False if none has waited for SAFE_HTTP_INPUT_SECONDS.
         """

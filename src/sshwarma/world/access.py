@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from sqlalchemy import Connection, insert, select, update
 
+from sshwarma.common.limits import PERMANENT_BAN_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Forbidden
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.reader import Hint
 from sshwarma.world.schema import room_members
 from sshwarma.world.store import Change
 
@@ -20,9 +22,6 @@ AccessMode = Literal["open", "invite", "private"]
 
 MAX_NAMED_GRANTERS: Final = 4
 """Names of agents who can grant a right that a refusal lists."""
-
-PERMANENT_BAN_MINUTES: Final = 10 * 365 * 24 * 60
-"""Minutes after which a mute or ban counts as permanent."""
 
 
 class Right(enum.StrEnum):
@@ -34,7 +33,11 @@ class Right(enum.StrEnum):
     MODERATE = "moderate"  # decide who may do what in it
     CREATE = "create"  # make new rooms
     ADMIN = "admin"  # decide for the whole server
-    OWN = "own"  # appoint admins, end the world
+    OWN = "own"  # appoint admins, add models and MCP servers
+
+
+SERVER_RIGHTS: Final = frozenset({Right.CREATE, Right.ADMIN, Right.OWN})
+"""Rights on the server; all others are in a room."""
 
 
 class TokenScope(enum.StrEnum):
@@ -56,7 +59,7 @@ _SCOPE_ORDER: Final = tuple(TokenScope)
 
 
 def required_scope(right: Right | None) -> TokenScope:
-    """Return the scope needed to use a right; looking needs no right and the scope READ."""
+    """Return the scope needed to use a right; READ for looking, which needs no right."""
     if right in (None, Right.ENTER):
         return TokenScope.READ
     return TokenScope.ACT if right is Right.TALK else TokenScope.BUILD
@@ -115,7 +118,7 @@ def permission_denied_error(reason: str, *, ask: Sequence[str] = ()) -> Forbidde
     """Return the refusal of what the caller has no right to.
 
     Args:
-        reason: why, without a full stop: "bob is an admin of this server".
+        reason: why, without a full stop: "needs the build right in den".
         ask: names of agents who can help.
     """
     return Forbidden(
@@ -131,16 +134,50 @@ def missing_right_error(
 
     `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
     """
-    on_server = right in (Right.ADMIN, Right.OWN, Right.CREATE)
-    place = "on this server" if on_server else f"in {room_name}"
+    place = "on this server" if right in SERVER_RIGHTS else f"in {room_name}"
     requirement = f"needs the {right} right {place} {purpose}".rstrip()
     return permission_denied_error(requirement, ask=granters or ["an admin"])
 
 
-def not_maker_error(maker: str | None, what: str) -> Forbidden:
-    """Return the refusal to change what somebody else made: "the tools of git"."""
-    editors = f"{maker} and admins" if maker is not None else "admins"
-    return permission_denied_error(f"only {editors} can change {what}")
+def list_granters(
+    right: Right, agents: Iterable[Agent], members: Mapping[str, Member]
+) -> list[str]:
+    """List the names of agents who can grant a right.
+
+    Args:
+        right: the right that is missing.
+        agents: all agents.
+        members: those of the room, for a right in it. Without an owner there, owners of the server
+            grant it.
+    """
+    everyone = sorted(agents, key=lambda agent: agent.name)
+    if right in SERVER_RIGHTS:
+        roles = {"owner"} if right is Right.OWN else {"owner", "admin"}
+        return [agent.name for agent in everyone if agent.role in roles]
+    owner_ids = {member.agent_id for member in members.values() if member.role == "owner"}
+    return [agent.name for agent in everyone if agent.id in owner_ids] or [
+        agent.name for agent in everyone if agent.role == "owner"
+    ]
+
+
+def missing_role_error(
+    agent: Agent, role: str, purpose: str, agents: Iterable[Agent], *, hint: Hint = ""
+) -> Forbidden:
+    """Return the refusal for a role on the server that is too low.
+
+    Args:
+        agent: who lacks the role.
+        role: the lowest that suffices.
+        purpose: what needs it: "to call git:log".
+        agents: all agents; those who can give the role are named.
+        hint: another way.
+    """
+    error = permission_denied_error(
+        f"needs the role {role} on this server {purpose}; {agent.name} has {agent.role}",
+        ask=list_granters(Right.ADMIN, agents, {}),
+    )
+    error.hints += (hint,)
+    return error
 
 
 def missing_scope_error(needed: TokenScope, scope: TokenScope) -> Forbidden:
@@ -206,9 +243,10 @@ def banned_error(room_name: str, member: Member, now: int) -> Forbidden:
 
 
 def describe_sanction(agent: Agent, room_name: str, member: Member | None, now: int) -> str:
-    """Describe the ban or mute of an agent: "bob is muted in den for 60 min."; "" without one.
+    """Describe the ban or mute of an agent; "" without one.
 
-    An admin of the server keeps every right, and so has neither.
+    An example: "bob is muted in den for 60 min." An admin of the server keeps every right, and so
+    has neither.
     """
     if member is None or Right.ADMIN in _SERVER_ROLE_RIGHTS.get(agent.role, frozenset()):
         return ""

@@ -1,4 +1,4 @@
-"""Agents: people, models, external agents and bots; their keys, roles and invites.
+"""Agents (people, models, external agents, bots), their keys, roles and invites.
 
 `AgentDirectory` also keeps all live agents and keys in memory, because every login, every name in a
 view and every rights check reads them.
@@ -15,7 +15,14 @@ from sqlalchemy import Connection, insert, select, update
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import names, things
-from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    empty_error,
+    unknown_name_error,
+)
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.reader import Hint, next_call
@@ -30,7 +37,10 @@ SERVER_ROLES: Final[tuple[ServerRole, ...]] = get_args(ServerRole)
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent, as rights and views need it. `prefs` and `aliases` are its own settings."""
+    """An agent, as rights and views need it.
+
+    `prefs` and `aliases` are its own settings.
+    """
 
     id: str
     name: str
@@ -282,7 +292,7 @@ def add_key(
 
 
 def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
-    """Remove a key, by its fingerprint or the start of it, and end the connections made with it.
+    """Remove a key, by its fingerprint or the start of it, and end its connections.
 
     Raises:
         Invalid: if the fingerprint is empty.
@@ -293,7 +303,7 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
     lists = f"sshwarma keys list {name} lists them."
     start = fingerprint.removeprefix("SHA256:")
     if not start:
-        raise Invalid("The fingerprint of a key must not be empty.", hint=lists)
+        raise empty_error("fingerprint", hint=lists)
     matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
     if not matches:
         raise NotFound(f"Unknown key SHA256:{shorten_name(start)} of {name}.", hint=lists)

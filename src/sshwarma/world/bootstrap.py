@@ -50,6 +50,7 @@ _TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_"}
 MODEL_TEXTS_KEY: Final = "for_models"
 """Key of a tool's metadata: what models read in place of its description and schema."""
 
+PRIVATE_ARGUMENTS_KEY: Final = "private_with"
 NEEDED_RIGHTS_KEY: Final = "needs"
 """Key of a tool's metadata: rights without which a model is not offered it."""
 
@@ -66,6 +67,10 @@ class BuiltinToolSpec:
         model_arguments: what models read about parameters, by name, in place of the descriptions
             in the schema; None for these.
         rarely_used: parameters that lists of tools for models leave out.
+        covered_by: name of the tool of its namespace that does the same for models, which are not
+            offered both.
+        private_with: arguments whose calls are private: the log of the room shows neither what
+            they were given nor what they returned.
         needs: rights without which it is of no use to a model, which is not offered it then.
     """
 
@@ -77,6 +82,8 @@ class BuiltinToolSpec:
     model_description: str = ""
     model_arguments: Mapping[str, str] | None = None
     rarely_used: tuple[str, ...] = ()
+    covered_by: str = ""
+    private_with: tuple[str, ...] = ()
     needs: tuple[Right, ...] = ()
 
     @property
@@ -96,16 +103,24 @@ class BuiltinToolSpec:
             "description": self.model_description,
             "arguments": None if self.model_arguments is None else dict(self.model_arguments),
             "rarely_used": list(self.rarely_used),
+            "covered_by": f"{self.namespace}:{self.covered_by}" if self.covered_by else "",
         }
         return {
             "input_schema": self.input_schema,
             MODEL_TEXTS_KEY: texts,
             NEEDED_RIGHTS_KEY: list(self.needs),
+            PRIVATE_ARGUMENTS_KEY: list(self.private_with),
         }
 
 
+def is_private_call(tool: Thing, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the room's log must not show a call and its result."""
+    names = tool.metadata.get(PRIVATE_ARGUMENTS_KEY) or ()
+    return any(arguments.get(name) is not None for name in names)
+
+
 def is_of_use(tool: Thing, rights: frozenset[Right]) -> bool:
-    """Return whether a model with these rights would not be refused every call of a tool."""
+    """Return whether these rights allow a model at least one call of a tool."""
     return rights.issuperset(tool.metadata.get(NEEDED_RIGHTS_KEY) or ())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sshwarma.settings import LimitSettings
@@ -12,6 +12,7 @@ from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
+from sshwarma.world.call_stack import CallStack
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
@@ -33,28 +34,6 @@ class RequestServices:
     """
 
     __slots__ = ()
-
-
-@dataclass(slots=True)
-class CallCounter:
-    """The number of tool calls that one request has caused, at any depth."""
-
-    calls: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CallStack:
-    """The calls of scripts, outermost first, that a request comes from.
-
-    `names` are the running tools and commands. `is_trial`: whether it is a test of a tool, of which
-    no log keeps anything.
-    """
-
-    names: tuple[str, ...]
-    turn_id: str | None = None
-    row_id: str | None = None
-    is_trial: bool = False
-    counter: CallCounter = field(default_factory=CallCounter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +91,7 @@ class Caller:
     def inside_call(
         self, name: str, turn_id: str | None = None, row_id: str | None = None
     ) -> Caller:
-        """Return the same caller, for requests that the tool of that name makes on its behalf."""
+        """Return the same caller, for requests that the named tool makes on its behalf."""
         if self.call_stack is None:
             return replace(self, call_stack=CallStack((name,), turn_id, row_id))
         outer = self.call_stack
@@ -145,6 +124,11 @@ class Caller:
         raise unknown_name_error(
             "room", name, known=names, hint=next_call("{} lists them.", "rooms")
         )
+
+    @property
+    def is_shown_in_room(self) -> bool:
+        """Whether what the caller is given becomes a row of its room."""
+        return self.question is not None or self.call_stack is not None
 
     @property
     def readers(self) -> tuple[Agent, ...]:
@@ -188,11 +172,11 @@ class Caller:
     async def readable_rooms(self) -> list[Room]:
         """Return the rooms that all readers may enter, by name; without bags and exits.
 
-        What a model is given is shown in its room, so it reads only rooms that everybody in that
-        one may enter.
+        Results of tools are shown in the room, so tools read only rooms that everybody in that one
+        may enter.
         """
         now = now_ms()
-        here = None if self.question is None else await self.room()
+        here = await self.room() if self.is_shown_in_room else None
         return [
             room
             for room in await self.world.rooms()
@@ -203,10 +187,10 @@ class Caller:
     async def readable_private_logs(self) -> list[str]:
         """Return the ids of the private conversations in which all readers take part.
 
-        For a model these are all members of its room, so none in a room that anyone may enter.
+        For a tool these are all members of the room, so none in a room that anyone may enter.
         """
         ids = {reader.id for reader in self.readers}
-        if self.question is not None:
+        if self.is_shown_in_room:
             here = await self.room()
             ids = ids | here.member_ids if here.mode != "open" else set()
         if not ids:
@@ -225,7 +209,7 @@ class Caller:
         return [room for room in await self.world.rooms() if self.may_know_of(room, now)]
 
     async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
-        """Return the exits of a room, without those to rooms that the caller may not know of."""
+        """Return a room's exits, without those to rooms the caller may not know of."""
         now = now_ms()
         rooms = await self.world.rooms_by_id()
         return tuple(
@@ -245,7 +229,7 @@ class Caller:
         return self.with_room(room.id)
 
     async def visibility_filter(self) -> Callable[[Thing], bool]:
-        """Return a predicate: whether the caller may see the contents of a room or a bag now.
+        """Return a predicate: whether the caller may see what a room or bag holds now.
 
         It refuses rooms the caller may not enter and bags of other agents; everything else is open
         to all.
@@ -265,7 +249,7 @@ class Caller:
         return is_open
 
     async def in_accessible_room(self) -> Caller:
-        """Return the caller in its room, or in the lobby if that room is deleted or closed to it.
+        """Return the caller in its room; in the lobby if that is deleted or closed to it.
 
         For doors through which an agent acts in the room of its latest connection.
         """
@@ -289,7 +273,7 @@ class Caller:
         self.require_scope(required_scope(right))
 
     async def refreshed(self) -> Caller:
-        """Return the caller as it is now, in the same room; for a door that waited for input.
+        """Return the caller as it is now, in its room; for a door that waited for input.
 
         Raises:
             Forbidden: if the account is disabled, or the caller may no longer enter its room.
@@ -324,7 +308,7 @@ class Caller:
         return self.world.agents.get_enabled(self.agent.id)
 
     def _explain_missing_right(self, right: Right, room: Room, now: int) -> Forbidden:
-        """Return the refusal for a right that the caller lacks: why, and who can grant it."""
+        """Return the refusal for a right the caller lacks: why, and who can grant it."""
         member = room.members.get(self.agent.id)
         if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):
             return access.banned_error(room.name, member, now)
@@ -333,20 +317,12 @@ class Caller:
         return self.missing_right_error(right, room)
 
     def missing_right_error(self, right: Right, room: Room, purpose: str = "") -> Forbidden:
-        """Return the refusal for a right that the caller lacks in a room: who can grant it.
+        """Return the refusal for a right the caller lacks in a room: who can grant it.
 
         `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
         """
-        if right in (Right.ADMIN, Right.OWN, Right.CREATE):
-            granting = {"owner"} if right is Right.OWN else {"owner", "admin"}
-            granters = [agent.name for agent in self.world.agents if agent.role in granting]
-        else:
-            granters = [
-                self.world.agents.name_of(member.agent_id)
-                for member in room.members.values()
-                if member.role == "owner"
-            ] or [agent.name for agent in self.world.agents if agent.role == "owner"]
-        return access.missing_right_error(right, room.name, sorted(granters), purpose)
+        granters = access.list_granters(right, self.world.agents, room.members)
+        return access.missing_right_error(right, room.name, granters, purpose)
 
     def require_scope(self, needed: TokenScope) -> None:
         """Raise unless the caller's token has the scope.
@@ -358,7 +334,7 @@ class Caller:
             raise access.missing_scope_error(needed, self.scope)
 
     def charge_text_volume(self, size: int, *, is_stored: bool = False) -> None:
-        """Count bytes of text that the caller is about to store for good, or that are stored.
+        """Count bytes of text that the caller will store for good, or that are stored.
 
         Raises:
             RateLimited: if the agent has stored too much in the last hour; not for what is stored.
@@ -377,7 +353,7 @@ class Caller:
         """
         self.require_scope(TokenScope.ACT)
 
-        def audited(tx: Change) -> T:
+        def run_with_audit(tx: Change) -> T:
             result = work(tx)
             if notice:
                 self.append_notice(tx, notice)
@@ -391,9 +367,9 @@ class Caller:
             )
             return result
 
-        return await self.world.change(audited)
+        return await self.world.change(run_with_audit)
 
     def append_notice(self, tx: Change, text: str) -> None:
-        """Announce the caller's action to all terminals in the room but its own, in a change."""
+        """Announce the caller's action to all other terminals in the room, in a change."""
         author_id, origin = self.agent.id, self.connection
         rows.append_row(tx, self.room_id, "notice", text, author_id=author_id, origin=origin)

@@ -1,9 +1,10 @@
-"""Equipment: rows that turn a thing on or off in a context (a room, an agent, or one in the other).
+"""Equipment: rows that turn a thing on or off in a context.
 
-A live row means on. Unequipping takes it back: the row is soft-deleted and decides nothing, and is
-kept because equipping again revives it with its priority. A soft-deleted row with `switched_off`
-means off, also where a namespace or another context would turn the thing on; only
-`switch_off_things` writes it. Equipment does not say where a thing lives.
+A context is a room, an agent, or one in the other. A live row means on. Unequipping takes it back:
+the row is soft-deleted and decides nothing, and is kept because equipping again revives it with its
+priority. A soft-deleted row with `switched_off` means off, also where a namespace or another
+context would turn the thing on; only `switch_off_things` writes it. Equipment does not say where a
+thing lives.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, empty_error
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
@@ -80,7 +81,7 @@ def agent_in_room_id(agent_id: str, room_id: str) -> str:
 
 
 def ensure_agent_in_room(tx: Change, agent_id: str, room_id: str) -> Thing:
-    """Return the context that is an agent in one room; create it if it does not exist."""
+    """Return the context that is an agent in one room; create it if it is missing."""
     context_id = agent_in_room_id(agent_id, room_id)
     return tree.get_thing(tx.conn, context_id) or tree.create_thing(
         tx, AGENTS_IN_ROOMS, "container", context_id, id=context_id
@@ -88,7 +89,10 @@ def ensure_agent_in_room(tx: Change, agent_id: str, room_id: str) -> Thing:
 
 
 def clear_agent_in_rooms(tx: Change, agent_id: str, wanted: Sequence[Thing]) -> list[Thing]:
-    """Take back what turns things on or off for an agent in single rooms; return what was on."""
+    """Take back what turns things on or off for an agent in single rooms.
+
+    Returns what was on.
+    """
     query = select(things.c.id).where(
         things.c.parent_id == AGENTS_IN_ROOMS, things.c.id.startswith(f"{agent_id}+")
     )
@@ -112,7 +116,7 @@ def delete_agents_in_rooms(tx: Change, ids: AbstractSet[str]) -> None:
 def equip_things(
     tx: Change, context_id: str, wanted: Sequence[Thing], priority: float | None = None
 ) -> tuple[list[Thing], list[Thing]]:
-    """Turn things on in a context. Returns those that changed and those that were already on.
+    """Turn things on in a context; return those changed and those already on.
 
     A new row has priority 0 and a revived one keeps its own, unless `priority` is given.
     """
@@ -160,7 +164,7 @@ def _set_row_states(
     new_state: RowState,
     changing: tuple[RowState, ...],
 ) -> tuple[list[Thing], list[Thing]]:
-    """Set the rows in one of the states `changing`; return their things, and the others."""
+    """Set the rows in a state of `changing`; return their things, and the others."""
     changed: list[Thing] = []
     unchanged: list[Thing] = []
     states = _read_row_states(tx.conn, context_id)
@@ -209,7 +213,7 @@ def read_off_contexts(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
 
 
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
-    """Copy the live rows of a context to a new one: the relationships, not the things."""
+    """Copy a context's live rows to a new one: the relationships, not the things."""
     source = select(equipped).where(
         equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None)
     )
@@ -243,8 +247,8 @@ def split_patterns(text: str) -> list[str]:
         else:
             patterns.append(f"{namespace}:{word}" if namespace else word)
     if not patterns:
-        raise Invalid(
-            "Give at least one name to equip.",
+        raise empty_error(
+            "patterns",
             hint=next_call("For example: {}", "equip", context="room", patterns="sshwarma:look"),
         )
     if len(patterns) > MAX_EQUIP_PATTERNS:

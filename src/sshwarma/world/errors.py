@@ -89,7 +89,10 @@ class Unavailable(WorldError):
 
 
 class RateLimited(Unavailable):
-    """Too many requests in a time. `retry_after_seconds`: when the next one is accepted."""
+    """Too many requests in a time.
+
+    `retry_after_seconds`: when the next one is accepted.
+    """
 
     code = "rate_limited"
 
@@ -121,6 +124,11 @@ def too_long_error(
     return Invalid(f"{what}: must have at most {limit} {unit} (got {size}).", hint=hint)
 
 
+def empty_error(what: str, *, hint: Hint | tuple[Hint, ...] = "") -> Invalid:
+    """Return the refusal of an empty argument: "text: must not be empty."."""
+    return Invalid(f"{what}: must not be empty.", hint=hint)
+
+
 EMPTY_NAME = '""'
 """How an empty name is shown, so that the sentence has no gap."""
 
@@ -128,7 +136,9 @@ EMPTY_NAME = '""'
 def unknown_name_error(
     kind: str, name: str, *, where: str = "", known: Iterable[str] = (), hint: Hint = ""
 ) -> NotFound:
-    """Return the refusal of a name that nothing has: "Unknown room dne. Did you mean den?".
+    """Return the refusal of a name that nothing has.
+
+    An example: "Unknown room dne. Did you mean den?"
 
     Args:
         kind: what it should be the name of: "room".

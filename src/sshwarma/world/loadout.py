@@ -58,13 +58,16 @@ class LoadoutItem:
 
 @dataclass(frozen=True, slots=True)
 class Loadout:
-    """Equipped tools and data of one agent in one room: the room's first, then by priority."""
+    """Equipped tools and data of one agent in one room.
+
+    The order: the room's first, then by priority.
+    """
 
     tools: tuple[LoadoutItem, ...] = ()
     data: tuple[LoadoutItem, ...] = ()
 
     @property
-    def usable(self) -> tuple[LoadoutItem, ...]:
+    def usable_tools(self) -> tuple[LoadoutItem, ...]:
         """The tools that can be called now."""
         return tuple(item for item in self.tools if not item.obstacle)
 
@@ -82,7 +85,7 @@ def compute_loadout(
     agent_id: str | None,
     found: frozenset[str] = frozenset(),
 ) -> Loadout:
-    """Return the loadout of an agent in a room; of one of them alone if the other is None.
+    """Return the loadout of an agent in a room; of one alone if the other is None.
 
     `found` are the detected states of the room.
     """
@@ -127,7 +130,7 @@ def _decide_equipped_tools(by_context: _RowsByContext) -> _DecidedTools:
 def _equipped_namespaces(
     conn: Connection, by_context: _RowsByContext, room_id: str | None
 ) -> dict[str, tuple[EquipSource, equipment.EquippedRow]]:
-    """Return the room and the namespaces that have a row, each with the row that decides."""
+    """Return the room and namespaces that have a row, each with the deciding row."""
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]] = {}
     for source, rows in by_context:
         for row in rows:
@@ -146,7 +149,7 @@ def _decide_namespace_tools(
     decided: _DecidedTools,
     spaces: dict[str, tuple[EquipSource, equipment.EquippedRow]],
 ) -> None:
-    """Add the tools of the namespaces that have a row; tools decided before keep theirs."""
+    """Add the tools of namespaces that have a row; tools decided before keep theirs."""
     for source, row in spaces.values():
         for tool in read_tools_below(conn, row.thing, spaces.keys()):
             item = LoadoutItem(tool, source, row.priority, "")
@@ -154,7 +157,7 @@ def _decide_namespace_tools(
 
 
 def _decide_auto_loaded_tools(conn: Connection, decided: _DecidedTools) -> None:
-    """Add the tools of the namespaces that load everywhere; those of `global` are always on."""
+    """Add tools of namespaces that load everywhere; those of `global` are always on."""
     for namespace in _read_auto_load_namespaces(conn):
         for tool in read_tools_below(conn, namespace, ()):
             item = LoadoutItem(tool, "always", 0.0, "", always_on=namespace.id == GLOBAL_ID)
@@ -187,7 +190,7 @@ def find_off_switch(
 
 
 def find_off_contexts(conn: Connection, namespace: Thing) -> list[Thing]:
-    """Return the rooms and agents in which a namespace or a tool that it loads is switched off."""
+    """Return rooms and agents where a namespace, or a tool it loads, is switched off."""
     thing_ids = [namespace.id, *(tool.id for tool in read_tools_below(conn, namespace))]
     context_ids = equipment.read_off_contexts(conn, thing_ids)
     contexts = (things.get_thing(conn, context_id) for context_id in sorted(context_ids))
@@ -203,7 +206,7 @@ def filter_reachable(
     """
     chains = AncestorCache(conn)
 
-    def stays(item: LoadoutItem) -> bool:
+    def may_stay(item: LoadoutItem) -> bool:
         if item.source != "agent":
             return True
         chain = list(chains.ancestors_of(item.thing))
@@ -211,7 +214,7 @@ def filter_reachable(
             agent, item.thing, chain
         )
 
-    return Loadout(tuple(filter(stays, load.tools)), tuple(filter(stays, load.data)))
+    return Loadout(tuple(filter(may_stay, load.tools)), tuple(filter(may_stay, load.data)))
 
 
 def find_equippable_tools(
@@ -221,7 +224,7 @@ def find_equippable_tools(
     is_open: Callable[[Thing], bool],
     states: frozenset[str],
 ) -> list[LoadoutItem]:
-    """Return live tools that are not among the ids `on`, by qualified name, up to `limit`.
+    """Return up to `limit` live tools whose ids are not in `on`, by qualified name.
 
     Only tools in rooms and bags that are open to the caller. `states` are those that are set.
     """
@@ -267,7 +270,7 @@ def _equipped_data(by_context: _RowsByContext) -> Iterator[LoadoutItem]:
 def read_tools_below(
     conn: Connection, namespace: Thing, decided: Collection[str] = ()
 ) -> Iterator[Thing]:
-    """Return the tools of a namespace and of its children that load with it, at any depth.
+    """Return the tools of a namespace and of its descendants that load with it.
 
     The children `decided`, which have a row of their own, are left out: that is more specific.
     """
@@ -328,7 +331,7 @@ class AncestorCache:
         return overrides.read_overrides(self._conn)
 
     def resolve_item(self, item: LoadoutItem, states: frozenset[str]) -> LoadoutItem:
-        """Return the item with overrides applied, its namespace's name, and its obstacle if any."""
+        """Return the item with overrides applied, its namespace's name, any obstacle."""
         override = self._overrides.get(item.thing.label)
         tool = overrides.apply_override(item.thing, override)
         chain = list(self.ancestors_of(tool))

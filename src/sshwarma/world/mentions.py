@@ -25,9 +25,9 @@ _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 
 def extract_mentions(text: str) -> tuple[str, ...]:
-    """Return the words after `@` in order, lower-case, each once; a@b is not a mention.
+    """Return the words after `@` in order, lower-case, each once.
 
-    Only the first MAX_MENTION_SCAN_CHARACTERS of the text are read.
+    In `a@b` there is no mention. Only the first MAX_MENTION_SCAN_CHARACTERS of the text are read.
     """
     return _extract_mentions(text[:MAX_MENTION_SCAN_CHARACTERS])
 
@@ -39,7 +39,7 @@ def _extract_mentions(text: str) -> tuple[str, ...]:
 
 
 def strip_quotations(text: str) -> str:
-    """Return a text without Markdown code, block quotes and passages in quotation marks.
+    """Return a text without Markdown code, block quotes and text in quotation marks.
 
     An opening mark without a closing one on its line begins no quotation.
     """
@@ -71,19 +71,28 @@ def find_called_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
 
 
 def write_names_plainly(text: str, agents: AgentDirectory) -> str:
-    """Return a text with the `@` of each agent's name left out: for models, which copy it."""
+    """Return a text without the `@` of agents' names: for models, which copy it."""
     if "@" not in text:
         return text
 
     def write(match: re.Match[str]) -> str:
-        known = agents.find_by_name(match[1]) or agents.find_by_name(match[1].rstrip("-_"))
-        return match[0] if known is None else match[1]
+        word = match[1].rstrip("-_")
+        known = agents.find_by_name(match[1]) or agents.find_by_name(word)
+        return match[1] if known or _find_by_prefix(word.lower(), agents) else match[0]
 
     return _MENTION.sub(write, text)
 
 
-def split_address(speaker: str, text: str, agents: AgentDirectory) -> tuple[str, str]:
-    """Return who says a text to whom, and the text without the names that it begins with.
+def _find_by_prefix(word: str, agents: Iterable[Agent]) -> Agent | None:
+    """Return the only agent whose name begins with a word; None if it is too short."""
+    if len(word) < MIN_MENTION_PREFIX_CHARACTERS:
+        return None
+    named = [agent for agent in agents if agent.name.startswith(word)]
+    return named[0] if len(named) == 1 else None
+
+
+def split_addressees(speaker: str, text: str, agents: AgentDirectory) -> tuple[str, str]:
+    """Return who says a text to whom, and the text without the names at its start.
 
     "@m1 delete it" of alice is "alice to m1" and "delete it": written plainly, `m1` would read as
     the object. Only whole names count; a text that is only names stays.
@@ -99,9 +108,9 @@ def split_address(speaker: str, text: str, agents: AgentDirectory) -> tuple[str,
 
 
 def strip_address(text: str, name: str) -> str:
-    """Return a text without the mention of an agent that it begins with; "@qwen, hello" as "hello".
+    """Return a text without the mention of an agent at its start.
 
-    A text that is only the mention stays.
+    "@qwen, hello" becomes "hello". A text that is only the mention stays.
     """
     match = _MENTION.match(text)
     if match is None or not name.startswith(match[1].lower().rstrip("-_")):
@@ -110,9 +119,9 @@ def strip_address(text: str, name: str) -> str:
 
 
 def strip_own_name(text: str, name: str) -> str:
-    """Return a model's text without its own name as a speaker's: "qwen: hello" as "hello".
+    """Return a model's text without its own name as the speaker's.
 
-    A text that is only the name stays.
+    "qwen: hello" becomes "hello". A text that is only the name stays.
     """
     own = rf"(?:\*\*)?@?{re.escape(name)}(?:\*\*)?:(?:\*\*)?(?=\s)\s*"
     return re.sub(rf"\A\s*(?:{own})+", "", text, flags=re.IGNORECASE) or text
@@ -171,14 +180,14 @@ def _describe_first_mention(text: str, agents: Sequence[Agent]) -> str:
 
 
 def find_mentioned_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
-    """Return the agents a text mentions, in its order. A prefix of several names is ignored."""
+    """Return the agents that a text mentions, in its order.
+
+    A prefix of several names is ignored.
+    """
     by_name = {agent.name: agent for agent in agents}
     matches: dict[str, Agent] = {}
     for word in extract_mentions(text):
-        if word in by_name:
-            matches[word] = by_name[word]
-        elif len(word) >= MIN_MENTION_PREFIX_CHARACTERS:
-            names = [name for name in by_name if name.startswith(word)]
-            if len(names) == 1:
-                matches[names[0]] = by_name[names[0]]
+        agent = by_name.get(word) or _find_by_prefix(word, by_name.values())
+        if agent is not None:
+            matches[agent.name] = agent
     return list(matches.values())

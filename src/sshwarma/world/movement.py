@@ -1,4 +1,4 @@
-"""Arrivals, moves and departures of agents' connections, and the rows that announce them."""
+"""Arrivals, moves and departures of connections, and the rows announcing them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _may_enter(room: Room, agent: Agent, now: int) -> bool:
 
 
 async def evict_if_closed(world: World, agent_id: str, room_id: str, reason: str = "") -> bool:
-    """Evict an agent from a room that it may not enter now; return whether it was evicted.
+    """Evict an agent from a room that it may not enter now; return whether it was.
 
     Call it after its presence has changed: a change of the room's access in the meantime evicts
     only who is present.
@@ -100,7 +100,7 @@ async def evict_strangers(world: World, room_id: str, reason: str) -> None:
 
 
 def evict_everyone(world: World, room_id: str, reason: str) -> None:
-    """Put out everyone in a room. Call it after the room was deleted."""
+    """Move everyone in a room to the lobby. Call it after the room was deleted."""
     for agent_id in _agents_in(world, room_id):
         world.publish(AgentEvicted(agent_id, reason, room_id))
 
@@ -114,7 +114,7 @@ def rooms_with(world: World, agent_id: str) -> set[str]:
 
 
 def _agents_in(world: World, room_id: str) -> list[str]:
-    """Return the agents that are present in a room or have requests in progress there."""
+    """Return agents that are present in a room or have requests in progress there."""
     present = [present.agent_id for present in world.presence.in_room(room_id)]
     return list(dict.fromkeys([*present, *world.open_requests.agents_in(room_id)]))
 
@@ -160,7 +160,8 @@ async def record_departure(world: World, connection: AgentConnection) -> None:
     """Remove an ended connection from its room at once, then announce it to the room."""
     if world.presence.leave(connection):
         with contextlib.suppress(Unavailable):  # the store has logged it
-            await _announce_presence(world, connection, "leaves")
+            # Nobody waits for it, and those who log out often log in again or are followed.
+            await _announce_presence(world, connection, "leaves", may_postpone=True)
 
 
 async def move_out_of_room(caller: Caller, target_id: str = LOBBY_ID) -> None:
@@ -188,8 +189,11 @@ async def move_out_of_room(caller: Caller, target_id: str = LOBBY_ID) -> None:
     await caller.world.change(move)
 
 
-async def _announce_presence(world: World, connection: AgentConnection, text: str) -> None:
+async def _announce_presence(
+    world: World, connection: AgentConnection, text: str, *, may_postpone: bool = False
+) -> None:
     room_id, agent_id = connection.room_id, connection.agent_id
     await world.change(
-        lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id)
+        lambda tx: rows.append_row(tx, room_id, "presence", text, author_id=agent_id),
+        may_postpone=may_postpone,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
 
+from sshwarma.common.limits import IDLE_SECONDS
 from sshwarma.world.events import PresenceChanged
 
 Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
@@ -19,15 +20,12 @@ Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
 PEOPLE_DOORS: Final = frozenset({"ssh", "exec"})
 """The doors at which people type commands."""
 
-IDLE_SECONDS: Final = 300
-"""Seconds without a key press after which an agent is shown as idle."""
-
 
 @dataclass(slots=True, eq=False)
 class AgentConnection:
-    """One live connection of an agent, in one room. Times are seconds of `time.monotonic`.
+    """One live connection of an agent, in one room.
 
-    `program` is the name that an MCP client gives itself.
+    Times are seconds of `time.monotonic`. `program` is the name that an MCP client gives itself.
     """
 
     agent_id: str
@@ -107,7 +105,7 @@ class Presence:
             self._publish_change(connection.room_id)
 
     def in_room(self, room_id: str, limit: int | None = None) -> list[PresentAgent]:
-        """Return an entry for each agent, in order of arrival, with its last used connection.
+        """Return an entry for each agent, by arrival, with its last used connection.
 
         Returns the first `limit` entries if given.
         """

@@ -1,4 +1,4 @@
-"""Readers of results and refusals: how calls of verbs are named to people and to programs.
+"""Readers of results and refusals: how people and programs name calls of verbs.
 
 A hint is text for every reader, or one of the classes of `Hint`. The verbs register their names
 here as they are declared, so that refusals of every layer can name them.
@@ -47,7 +47,7 @@ def register_verb_names(name: str, names: VerbNames) -> None:
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads a result: a person, who types lines, or a caller of tools or of the HTTP API.
+    """A result's reader: a person typing lines, or a caller of tools or the HTTP API.
 
     Attributes:
         kind: what it is; a `tool caller` is a script.
@@ -67,7 +67,7 @@ class Reader:
         return dict(self.offers)
 
     def name_tool(self, label: str) -> str:
-        """Return a tool's name as the reader's list of tools spells it, from its canonical name.
+        """Return a tool's name as the reader's list spells it, from its canonical name.
 
         The name of a namespace is the same for all.
         """
@@ -81,8 +81,12 @@ class Reader:
             case _:
                 return label
 
+    def lacks_tool(self, label: str) -> bool:
+        """Return whether it is a model that is offered tools, and not this one."""
+        return bool(self.offers) and self.name_tool(label) not in self._arguments_by_tool
+
     def knows_argument(self, label: str, name: str) -> bool:
-        """Return whether the reader's list has an argument of a tool; also if it lacks the tool."""
+        """Return whether the reader's list has an argument of a tool, or lacks the tool."""
         return name in self._arguments_by_tool.get(self.name_tool(label), (name,))
 
     def name_verb(self, name: str) -> str:
@@ -134,7 +138,7 @@ class Reader:
         return f"--{parameter.replace('_', '-')}" if self.is_person else parameter
 
     def hint(self, sentence: str, name: str, /, **arguments: object) -> str:
-        """Return a sentence with the call in place of its `{}`; "" if the reader cannot make it."""
+        """Return a sentence with the call for its `{}`; "" if the reader cannot make it."""
         call = self.name_call(name, **arguments)
         return sentence.format(call) if call else ""
 
@@ -154,7 +158,7 @@ def reader_at(door: str) -> Reader:
 
 @dataclass(frozen=True)
 class TextByReader:
-    """A sentence that people and programs read in different words; "" for no sentence."""
+    """A sentence in different words for people and programs; "" for no sentence."""
 
     person: str
     program: str = ""
@@ -166,7 +170,7 @@ class TextByReader:
 
 @dataclass(frozen=True)
 class NextCall:
-    """A sentence about a call that the reader can make next; `{}` stands for the call.
+    """A sentence about a call that the reader can make next; `{}` is the call.
 
     `also` is the sentence about another call, which follows it.
     """
@@ -189,14 +193,17 @@ class NextCall:
 
 
 def add_next_call(text: str, call: NextCall | None, reader: Reader) -> str:
-    """Return a text with the sentence about the next call behind it, if the reader can make it."""
+    """Return a text and the sentence about the next call, if the reader can make it."""
     sentence = call.text(reader) if call is not None else ""
     return " ".join(part for part in (text, sentence) if part).rstrip(" ")
 
 
 @dataclass(frozen=True)
 class SuggestedNames:
-    """The question whether one of some names was meant; those of `tools` are names of tools."""
+    """The question whether one of some names was meant.
+
+    Those of `tools` are names of tools.
+    """
 
     names: tuple[str, ...]
     tools: frozenset[str]

@@ -31,7 +31,7 @@ from sshwarma.common.processes import end_process, kill_process, start_isolated
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.world import report_access, report_worker
-from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError, empty_error
 from sshwarma.world.reader import next_call
 
 log = structlog.get_logger(__name__)
@@ -177,11 +177,11 @@ class Reports:
 
 
 def _check_statement(sql: str) -> None:
-    """Refuse anything but one statement that reads, before a process is started for it."""
+    """Refuse all but one statement that reads, before a process starts for it."""
     space = _SPACE_PATTERN.match(sql)
     word = _WORD_PATTERN.match(sql, space.end() if space else 0)
     if word is None:
-        raise Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
+        raise empty_error("query", hint="For example: SELECT name FROM tools.")
     if "\0" in sql:
         raise Invalid(
             "A statement cannot contain a NUL character.",
@@ -217,7 +217,7 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
                 "Only one statement is allowed.", hint="Remove everything after the first ;"
             )
         case "empty":
-            return Invalid("The query is empty.", hint="For example: SELECT name FROM tools.")
+            return empty_error("query", hint="For example: SELECT name FROM tools.")
         case "wrong":
             return _sql_error(sql, answer["text"], answer["near"])
         case "killed":

@@ -49,6 +49,9 @@ MAX_BATCH_UNITS = 512
 MAX_PUBLISH_SECONDS = 0.005
 """Seconds that one turn of the event loop may spend publishing."""
 
+MAX_POSTPONED_SECONDS = 0.1
+"""Seconds that a unit which may be postponed waits for others to share its commit."""
+
 READER_THREADS = 3
 """Reader threads, each with a connection of its own."""
 
@@ -57,7 +60,7 @@ BUSY_TIMEOUT_MS = 5_000
 
 
 class Change:
-    """One unit of work while it runs: its connection, its time, and the events it will cause."""
+    """One unit of work while it runs: connection, time, and events it will cause."""
 
     __slots__ = ("_last_seq", "conn", "events", "now")
 
@@ -88,6 +91,7 @@ class Change:
 class _WriteJob(Generic[T]):
     work: Callable[[Change], T]
     answer: asyncio.Future[T]
+    may_postpone: bool = False
     result: T | None = None
     error: BaseException | None = None
     events: list[Event] = field(default_factory=list)
@@ -105,7 +109,7 @@ class StoreCounts:
 
 
 def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
-    """Return an engine without the driver's automatic transactions: we begin them ourselves."""
+    """Return an engine without the driver's automatic transactions; we begin them."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
 
     def connect() -> sqlite3.Connection:
@@ -134,7 +138,10 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
 
 
 class Store:
-    """The database file of one world. Created by `await Store.open(path)`; ended by `close`."""
+    """The database file of one world.
+
+    Created by `await Store.open(path)`; ended by `close`.
+    """
 
     def __init__(self, path: Path, publish: Callable[[Event], None]) -> None:
         self.path = path
@@ -155,8 +162,11 @@ class Store:
         self._closed = False
         self._writer.start()
 
-    async def write(self, work: Callable[[Change], T]) -> T:
+    async def write(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:
         """Run a unit of work; return its result when it is on disk.
+
+        With `may_postpone`, which is for units that nobody waits for, it may be
+        MAX_POSTPONED_SECONDS later. The order of the units stays.
 
         Raises:
             Unavailable: if the world is shutting down, overloaded, or cannot be written to.
@@ -166,7 +176,7 @@ class Store:
             raise Unavailable("The world is shutting down.")
         if self._jobs.qsize() >= MAX_QUEUED_WRITES:
             raise Unavailable("The world is too busy.", hint="Retry in a moment.")
-        job: _WriteJob[T] = _WriteJob(work, self._loop.create_future())
+        job: _WriteJob[T] = _WriteJob(work, self._loop.create_future(), may_postpone)
         self._jobs.put(job)
         return await job.answer
 
@@ -177,7 +187,9 @@ class Store:
         return result
 
     async def read_search(self, query: Callable[[Connection], T]) -> T:
-        """Run a query that may take seconds, MAX_RUNNING_SEARCHES at a time, as `read` does.
+        """Run a query that may take seconds, as `read` does.
+
+        MAX_RUNNING_SEARCHES run at a time.
 
         Raises:
             Unavailable: if MAX_WAITING_SEARCHES wait already.
@@ -235,20 +247,29 @@ class Store:
         last_seq: dict[str, int] = {}
         stop = False
         while not stop:
-            job = self._jobs.get()
-            batch: list[_WriteJob[Any]] = []
-            while job is not None:
-                batch.append(job)
-                if len(batch) == MAX_BATCH_UNITS:
-                    break
-                try:
-                    job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            stop = job is None
+            batch, stop = self._take_batch()
             if batch:
                 self._commit(connection, batch, last_seq)
                 self._loop.call_soon_threadsafe(self._settle, batch)
+
+    def _take_batch(self) -> tuple[list[_WriteJob[Any]], bool]:
+        """Return the units of the next commit, and whether the store is closing."""
+        batch: list[_WriteJob[Any]] = []
+        commit_at = 0.0  # while all units may be postponed
+        job = self._jobs.get()
+        while job is not None:
+            if not batch and job.may_postpone:
+                commit_at = time.monotonic() + MAX_POSTPONED_SECONDS
+            if not job.may_postpone:
+                commit_at = 0.0
+            batch.append(job)
+            if len(batch) == MAX_BATCH_UNITS:
+                return batch, False
+            try:
+                job = self._jobs.get(timeout=max(commit_at - time.monotonic(), 0.0))
+            except queue.Empty:
+                return batch, False
+        return batch, True
 
     def _commit(
         self, connection: Connection, batch: list[_WriteJob[Any]], last_seq: dict[str, int]
@@ -346,7 +367,10 @@ def _find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
 
 
 def _write_error(error: sqlite3.Error | None) -> Unavailable:
-    """Return the refusal of a change, by SQLite's result code: its text may hold users' words."""
+    """Return the refusal of a change, by SQLite's result code.
+
+    SQLite's own text may hold users' words.
+    """
     code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
     if code == "SQLITE_FULL":
         return Unavailable("The disk is full. Nothing was stored.", hint="Reading still works.")

@@ -19,7 +19,7 @@ from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKEN_DAYS, MAX_TOK
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import DAY_MS
 from sshwarma.world.access import TokenScope
-from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
 from sshwarma.world.events import TokenRevoked
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.reader import next_call
@@ -63,7 +63,7 @@ def check_label(label: str) -> str:
         Invalid: if nothing is left.
     """
     if not label.strip():
-        raise Invalid("label: must not be empty.", hint="Use a label such as laptop.")
+        raise empty_error("label", hint="Use a label such as laptop.")
     return label.strip()
 
 
@@ -75,7 +75,7 @@ def issue_token(
     created_by: str | None,
     scope: TokenScope = TokenScope.BUILD,
 ) -> tuple[Token, str]:
-    """Create a token for an agent; returns it and its secret text, which is not stored.
+    """Create a token for an agent; return it and its secret, which is not stored.
 
     Raises:
         Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
@@ -152,7 +152,7 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         else "sshwarma token list NAME lists them."
     )
     if not token_id:
-        raise Invalid("The id of a token must not be empty.", hint=lists)
+        raise empty_error("token", hint=lists)
     if not matches:
         raise unknown_name_error("token", token_id, hint=lists)
     if len(matches) > 1:

@@ -30,6 +30,7 @@ from sqlalchemy import (
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import drafts, rows, things
+from sshwarma.world.end_reason import SERVER_STOPPED, TURN_END_KEY
 from sshwarma.world.errors import NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
@@ -46,16 +47,15 @@ SHORT_ID_CHARACTERS: Final = 6
 HEAD_KEY: Final = "active_leaf"
 """The key of a room's metadata that holds its head."""
 
-TURN_END_KEY: Final = "turn_end"
-"""Marks, in the metadata of a notice, why a turn has no answer or only a part of one."""
-
 PATH_BATCH_TURNS: Final = 64
 """Turns of a path read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of an agent in a room, opened by a mention. Times are Unix milliseconds.
+    """One turn of an agent in a room, opened by a mention.
+
+    Times are Unix milliseconds.
 
     Attributes:
         state_before: The agent's notes at its start.
@@ -176,10 +176,10 @@ def cancel_open_turns(tx: Change) -> int:
             tx,
             turn.room_id,
             "notice",
-            "was cut off when the server stopped",
+            SERVER_STOPPED.text,
             author_id=turn.agent_id,
             turn_id=turn.id,
-            meta={TURN_END_KEY: True},
+            meta={TURN_END_KEY: SERVER_STOPPED.model_text},
         )
     return len(open_turns)
 
@@ -188,7 +188,7 @@ def cancel_open_turns(tx: Change) -> int:
 
 
 def read_head(conn: Connection, room_id: str) -> str | None:
-    """Return the id of the room's newest turn that counts; None before the first turn."""
+    """Return the id of the room's newest turn that counts; None before the first."""
     room = things.get_thing(conn, room_id)
     head = room.metadata.get(HEAD_KEY) if room else None
     return str(head) if head else None
@@ -202,7 +202,7 @@ def set_head(tx: Change, room_id: str, turn_id: str | None) -> None:
 def read_path(
     conn: Connection, room_id: str, limit: int | None = None, *, with_dropped: bool = False
 ) -> list[Turn]:
-    """Return the turns of the conversation, oldest first: up to `limit`, from the head upwards.
+    """Return the conversation's turns, oldest first: up to `limit`, from the head up.
 
     Dropped turns are included only on request.
     """
@@ -275,7 +275,7 @@ def find_turn(conn: Connection, room_id: str, name: str) -> Turn:
 
 
 def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
-    """Return the turns with the same predecessor, this one among them, in order of opening."""
+    """Return a turn and those with the same predecessor, in order of opening."""
     condition = (
         turns.c.parent_turn_id.is_(None)
         if turn.parent_turn_id is None
@@ -290,7 +290,7 @@ def read_siblings(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def find_leaf(conn: Connection, turn: Turn) -> Turn:
-    """Return the newest descendant of a turn, or the turn itself: the end of its conversation.
+    """Return a turn's newest descendant or itself: the end of its conversation.
 
     Dropped turns are passed through.
     """
@@ -326,7 +326,7 @@ def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
 
 
 def count_turns(conn: Connection, room_id: str, before: Turn | None) -> int:
-    """Return the number of turns of a room that count and were opened before another, or in all."""
+    """Return the number of a room's turns that count, in all or opened before one."""
     query = (
         select(func.count())
         .select_from(turns)
@@ -341,7 +341,7 @@ def count_turns(conn: Connection, room_id: str, before: Turn | None) -> int:
 
 
 def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
-    """Return the rows of a turn in order, its request first even if another turn owns it."""
+    """Return a turn's rows in order, its request first even if another turn owns it."""
     turn_rows = rows.read_turn_rows(conn, turn.id)
     if turn.request_row_id and all(row.id != turn.request_row_id for row in turn_rows):
         turn_rows = [*rows.read_rows_by_id(conn, [turn.request_row_id]), *turn_rows]
@@ -351,7 +351,7 @@ def read_rows_with_request(conn: Connection, turn: Turn) -> list[Row]:
 def read_last_seqs(
     conn: Connection, found: Sequence[Turn], before: int | None = None
 ) -> dict[str, int]:
-    """Return the `seq` of each turn's last row below `before`; turns without one are left out."""
+    """Return each turn's last `seq` below `before`; turns without one are left out."""
     query = (
         select(rows_table.c.turn_id, func.max(rows_table.c.seq).label("seq"))
         .where(rows_table.c.turn_id.in_([turn.id for turn in found]))

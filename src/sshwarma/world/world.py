@@ -1,4 +1,4 @@
-"""The world as the rest of the program uses it: store, bus, presence, agents, caches.
+"""The world as the program uses it: store, bus, presence, agents, caches.
 
 No key press, line or look reads the database: rooms, loadouts and the tails of logs are cached here
 under `version`, which every committed structural change increments.
@@ -52,7 +52,7 @@ T = TypeVar("T")
 MAX_MEMOS: Final = 8192
 """Maximum number of cached values; the least recently used is evicted first."""
 
-TAIL_ROWS: Final = 200
+MAX_TAIL_ROWS: Final = 200
 """Rows of each room's log kept in memory."""
 
 MAX_TAILS: Final = 512
@@ -121,13 +121,15 @@ class World:
         await self.reports.close()
         await self.store.close()
 
-    async def change(self, work: Callable[[Change], T]) -> T:
+    async def change(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:
         """Run one change: everything is on disk and published, or nothing.
+
+        A change that nobody waits for may be postponed, for a moment, to share a commit.
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
         """
-        result = await self.store.write(work)
+        result = await self.store.write(work, may_postpone=may_postpone)
         if self._refresh_task is not None and not self._refresh_task.done():
             # A caller that changes an agent must see the change; cancelling the caller must not
             # stop that.
@@ -227,8 +229,8 @@ class World:
         return value
 
     async def last_rows(self, room_id: str, limit: int) -> list[Row]:
-        """Return the last rows of a log, oldest first; TAIL_ROWS of them come from memory."""
-        if limit > TAIL_ROWS:
+        """Return a log's last rows, oldest first; MAX_TAIL_ROWS of them come from memory."""
+        if limit > MAX_TAIL_ROWS:
             return await self.store.read(lambda conn: rows.read_tail(conn, room_id, limit))
         tail = self._tails.get(room_id)
         if tail is None:
@@ -238,18 +240,18 @@ class World:
     async def _read_tail(self, room_id: str) -> list[Row]:
         new_rows: list[Row] = []
 
-        def heard(happened: Event) -> None:
+        def collect_row(happened: Event) -> None:
             if isinstance(happened, RowAppended):
                 new_rows.append(happened.row)
 
-        stop = self.bus.on_room(room_id, heard)
+        stop = self.bus.on_room(room_id, collect_row)
         try:
-            tail = await self.store.read(lambda conn: rows.read_tail(conn, room_id, TAIL_ROWS))
+            tail = await self.store.read(lambda conn: rows.read_tail(conn, room_id, MAX_TAIL_ROWS))
         finally:
             stop()
         newest_seq = tail[-1].seq if tail else 0
         tail += [row for row in new_rows if row.seq > newest_seq]
-        self._tails[room_id] = deque(tail, maxlen=TAIL_ROWS)
+        self._tails[room_id] = deque(tail, maxlen=MAX_TAIL_ROWS)
         return tail
 
     async def index_rows(self) -> None:
@@ -259,7 +261,7 @@ class World:
                 return
 
     def publish(self, happened: Event) -> None:
-        """Update the caches before the bus publishes an event, so that they are never behind it."""
+        """Update the caches before the bus publishes an event: they are never behind it."""
         if isinstance(happened, WorldChanged):
             self.version += 1
         elif isinstance(happened, RowAppended):

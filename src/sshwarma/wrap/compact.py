@@ -1,7 +1,7 @@
-"""Log compaction: oldest turns and talk in one line each, results and texts cut; never fails.
+"""Log compaction: oldest turns and talk in a line each, results and texts cut.
 
-The cut is a function of the log alone and moves in large steps, so that requests between two steps
-have the same prefix and a provider's cache of it holds.
+It never fails. The cut is a function of the log alone and moves in large steps, so that requests
+between two steps have the same prefix and a provider's cache of it holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sshwarma.common.shorten import join_with_rest
-from sshwarma.world.mentions import split_address, write_names_plainly
+from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
@@ -20,8 +20,12 @@ from sshwarma.wrap.layers import ContextMessage
 from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
 
-CUT_FRACTION: Final = 0.3
-"""Fraction of the budget that is cut at once, if anything must be cut."""
+CUT_FRACTION: Final = 0.5
+"""Fraction of the budget that is cut at once, if anything must be cut.
+
+So a talk-heavy room, where a question comes with a fifth of the budget, keeps its prefix for every
+second question, and half of what fits is always shown.
+"""
 
 SUMMARY_FRACTION: Final = 0.2
 """Fraction of the budget for the summary, if anything is summarized."""
@@ -39,7 +43,7 @@ MAX_SUMMARY_NAMES: Final = 8
 """Maximum number of speakers named in such a line."""
 
 TALK_UNIT_ROWS: Final = 10
-"""Rows of a piece of talk that is cut as a whole, as a turn is."""
+"""Rows of talk that share a line of the summary."""
 
 _TALK: Final = "talk:"
 _JOURNAL: Final = "journal"
@@ -64,7 +68,7 @@ class CompactedLog:
 
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
-    """Return the rows as messages of at most about `budget` tokens, as far as possible."""
+    """Return the rows as messages of at most about `budget` tokens, if possible."""
     entries = transcript.render_rows(rows)
     total = _count_tokens(entries)
     if total <= budget:
@@ -73,9 +77,9 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
     budget -= summary_tokens
     step_tokens = max(1, budget * CUT_FRACTION)
     cut_units = _choose_cut_units(entries, math.ceil((total - budget) / step_tokens) * step_tokens)
-    kept_rows = [row for row in rows if _unit_of(row) not in cut_units]
+    kept_rows = [row for row in rows if _cut_unit_of(row) not in cut_units]
     cut_turn_ids = frozenset(unit for unit in cut_units if not unit.startswith(_TALK))
-    cut_rows = [row for row in rows if _unit_of(row) in cut_units]
+    cut_rows = [row for row in rows if _cut_unit_of(row) in cut_units]
     notes = [_describe_cut(cut_rows, len(cut_turn_ids))] if cut_units else []
     entries = transcript.render_rows(kept_rows)
     for results, texts in CUT_TIERS:
@@ -97,13 +101,19 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
     return CompactedLog(messages, summary, cut_turn_ids, ", ".join(notes))
 
 
-def _unit_of(row: Row) -> str:
-    """Return the unit that a row is cut with: its turn, or some talk of no turn.
+def _cut_unit_of(row: Row) -> str:
+    """Return the unit that a row is cut with.
 
-    Entries of the journal are kept longer than talk: their unit is never summarized.
+    It is the turn, or the row itself if it is talk of no turn. Entries of the journal are kept
+    longer than talk: their unit is never summarized.
     """
     if row.turn_id is None and row.kind.startswith("journal."):
         return _JOURNAL
+    return row.turn_id or f"{_TALK}{row.id}"
+
+
+def _summary_unit_of(row: Row) -> str:
+    """Return the unit that a row shares a line of the summary with."""
     return row.turn_id or f"{_TALK}{row.seq // TALK_UNIT_ROWS}"
 
 
@@ -111,7 +121,7 @@ def _choose_cut_units(entries: Sequence[TranscriptEntry], tokens: float) -> froz
     """Return the oldest units that have that many tokens; never the newest one."""
     costs: dict[str, int] = {}
     for entry in entries:
-        unit = _unit_of(entry.row)
+        unit = _cut_unit_of(entry.row)
         costs[unit] = costs.pop(unit, 0) + entry.message.tokens  # ordered by their last row
     chosen: set[str] = set()
     for unit in [unit for unit in costs if unit != _JOURNAL][:-1]:
@@ -163,10 +173,10 @@ _SINGLE_MARKS: Final = str.maketrans({"“": "‘", "”": "’"})
 
 
 def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) -> str:
-    """Return a line for each unit, in order of their last rows; the oldest are only counted."""
+    """Return a line per unit, in order of last rows; the oldest are only counted."""
     units: dict[str, list[Row]] = {}
     for row in rows:
-        unit = _unit_of(row)
+        unit = _summary_unit_of(row)
         units[unit] = [*units.pop(unit, []), row]
     if not units:
         return ""
@@ -195,7 +205,7 @@ def _join_speakers(rows: Sequence[Row], transcript: Transcript) -> str:
 
 
 def _summarize_talk(rows: Sequence[Row], transcript: Transcript) -> str:
-    """Return talk in a line: how many messages of whom, the first and the last, and the tools."""
+    """Return talk in a line: message counts by sender, first and last one, tools."""
     messages = _messages_of(rows)
     what = f"{len(messages)} messages" if messages else f"{len(rows)} rows"
     speakers = _join_speakers(messages or rows, transcript)
@@ -237,7 +247,7 @@ def _quote(row: Row, transcript: Transcript) -> str:
     No text can end its quotation, and go on as another speaker: its own marks become single ones.
     """
     agents = transcript.agents
-    speaker, text = split_address(agents.name_of(row.author_id), row.content, agents)
+    speaker, text = split_addressees(agents.name_of(row.author_id), row.content, agents)
     return f"{speaker}: “{_cut_to_summary(text.translate(_SINGLE_MARKS))}”"
 
 

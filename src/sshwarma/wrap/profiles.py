@@ -16,10 +16,17 @@ from sshwarma.world.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class ContextProfile:
-    """What a model is sent: the layers of `name`, and which of the usable tools."""
+    """What a model is sent.
+
+    Attributes:
+        name: Which layers.
+        tools: Which of the usable tools.
+        has_covered_tools: Whether tools are among them that another one covers.
+    """
 
     name: ProfileName = "full"
     tools: OfferedTools = "all"
+    has_covered_tools: bool = False
 
 
 FULL_PROFILE: Final = ContextProfile()

@@ -1,4 +1,7 @@
-"""The snapshot of a room that layer scripts (`wrap.lua`, `hook:wrap`) read, as plain values."""
+"""The snapshot of a room that layer scripts read, as plain values.
+
+Layer scripts are `wrap.lua` and `hook:wrap`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.mentions import split_address, strip_address, write_names_plainly
+from sshwarma.world.mentions import split_addressees, strip_address, write_names_plainly
 from sshwarma.world.names import COMMAND_PREFIX
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -64,7 +67,7 @@ def build_snapshot(
     agent_names = {world.agents.name_of(p.agent_id) for p in world.presence.in_room(caller.room_id)}
     return {
         "agent": _agent_snapshot(agent),
-        "room": _room_snapshot(room),
+        "room": _room_snapshot(room, world.agents),
         "equipped": [{"name": t.label, "content": t.content or t.uri or ""} for t in data],
         "log": {
             "count": len(shown.rows),
@@ -88,7 +91,7 @@ def build_snapshot(
 def unloaded_namespaces(
     conn: Connection, load: Loadout, held: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the namespaces without any equipped tool: name, description, missing states.
+    """Return namespaces with no equipped tool: name, description, missing states.
 
     Past MAX_CONTEXT_NAMESPACES the rest is counted.
     """
@@ -109,7 +112,7 @@ def unloaded_namespaces(
 
 
 def is_layer_script(name: str) -> bool:
-    """Return whether a thing of that name is a script that makes layers, where it is equipped."""
+    """Return whether a thing of that name is a layer script where it is equipped."""
     return name in (WRAP_SCRIPT_NAME, HOOK_NAME) or name.startswith(f"{HOOK_NAME}:")
 
 
@@ -142,7 +145,7 @@ def _open_questions(agents: AgentDirectory, own: Agent, shown: Window) -> list[d
         row = rows.get(turn.request_row_id or "")
         if turn.status == "open" and row is not None:
             text = " ".join(row.content.split())[:MAX_OPEN_QUESTION_CHARACTERS]
-            asker, asked = split_address(agents.name_of(row.author_id), text, agents)
+            asker, asked = split_addressees(agents.name_of(row.author_id), text, agents)
             questions.append(
                 {
                     "by": "you" if turn.agent_id == own.id else agents.name_of(turn.agent_id),
@@ -162,11 +165,11 @@ def _journal_entry(agents: AgentDirectory, row: Row) -> dict[str, str]:
     }
 
 
-def _room_snapshot(room: Room) -> dict[str, Any]:
+def _room_snapshot(room: Room, agents: AgentDirectory) -> dict[str, Any]:
     return {
         "name": room.name,
-        "description": room.description,
-        "vibe": room.vibe,
+        "description": write_names_plainly(room.description, agents),
+        "vibe": write_names_plainly(room.vibe, agents),
         "exits": [{"direction": way.direction, "to": way.to_name} for way in room.exits],
         "floor": [
             {"name": thing.name, "kind": thing.kind}

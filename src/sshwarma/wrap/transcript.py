@@ -19,7 +19,8 @@ from sshwarma.common.limits import (
     MAX_KEPT_RESULT_CHARACTERS,
 )
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.mentions import split_address, write_names_plainly
+from sshwarma.world.end_reason import TURN_END_KEY
+from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
@@ -35,9 +36,6 @@ RESULT_KINDS: Final = frozenset(("tool.result", "tool.error", "tool.timeout"))
 
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Maximum length of one text in the arguments of an earlier call."""
-
-MAX_TURN_END_CHARACTERS: Final = 200
-"""Maximum length of the reason why a turn has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class TranscriptEntry:
 
 @dataclass(frozen=True, slots=True)
 class _OpenStep:
-    """The message that further calls of a step join; `number` is None if that is not known yet."""
+    """The message that further calls of a step join; `number` is None if unknown yet."""
 
     entry: int
     number: int | None = None
@@ -199,16 +197,15 @@ class Transcript:
         policy = self._policy(row)
         match row.kind:
             case "chat":
-                speaker, said = split_address(name, row.content, self.agents)
+                speaker, said = split_addressees(name, row.content, self.agents)
                 return frame_text(f"<{speaker}> ", self._text(replace(row, content=said)))
             case "emote":
                 return frame_text(f"[{name} emotes] ", self._text(row))
             case "notice":
                 what = "answer above is incomplete" if is_answered else "question was not answered"
-                # What follows a colon is for people: addresses, words of servers, how to install.
-                reason = " ".join(row.content.partition(":")[0].split())
-                reason = reason.partition("; ")[0][:MAX_TURN_END_CHARACTERS]
-                head, text = f"[The {what}] ", f"{name} {reason}"
+                reason = row.meta.get(TURN_END_KEY)
+                head = f"[The {what}] "
+                text = f"{name} {reason}" if isinstance(reason, str) else name  # True in old rows
             case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
             case "tool.call":
@@ -259,7 +256,7 @@ _HEAD_START: Final = re.compile(
 
 
 def indent_heads(text: str) -> str:
-    """Return a text with the lines indented that begin like a row or a heading of the context.
+    """Indent the lines of a text that begin like a row or a heading of the context.
 
     For results of a model's own tools, which are not behind a head: their other lines stay as they
     are, because they may be files that the model is going to edit.

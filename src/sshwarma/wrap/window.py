@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import DEFAULT_WINDOW_TURNS, MAX_CONTEXT_TALK_ROWS, MAX_CONTEXT_TURNS
 from sshwarma.world import rows as log_rows
 from sshwarma.world import turns
+from sshwarma.world.end_reason import TURN_END_KEY
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 
@@ -114,7 +115,7 @@ def read_window(
 def _read_path(
     conn: Connection, room_id: str, count: int, before: int | None
 ) -> tuple[list[Turn], dict[str, int]]:
-    """Return the newest turns that have rows, by last row, and the `seq` of each one's last row."""
+    """Return the newest turns with rows, by last row, and each one's last `seq`."""
     several = min(MAX_CONTEXT_TURNS, TURNS_READ_PER_QUESTION * count)
     limit = MAX_CONTEXT_TURNS if count == 0 else max(count, several, 0) + EXTRA_TURNS
     path = turns.read_path(conn, room_id, limit + 1)
@@ -141,5 +142,5 @@ def is_model_row(row: Row) -> bool:
     Not presence, no dropped rows, and of notices only why a turn has no whole answer.
     """
     is_kind = row.kind in MODEL_ROW_KINDS or row.kind.startswith("journal.")
-    is_turn_end = row.kind == "notice" and turns.TURN_END_KEY in row.meta
+    is_turn_end = row.kind == "notice" and TURN_END_KEY in row.meta
     return (is_kind or is_turn_end) and row.status != "dropped"

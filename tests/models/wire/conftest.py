@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.models import errors
+from sshwarma.models import retry
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings
 from support.driver.aimock import Mock, mocking
@@ -28,8 +28,8 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 @pytest.fixture
 async def backend(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ask]:
-    """Makes a backend of a wire at an address; closes it in the end. Backoff is short."""
-    monkeypatch.setattr(errors, "FIRST_RETRY_SECONDS", 0.001)
+    """Makes a backend of a wire at an address, with short backoff; closes it finally."""
+    monkeypatch.setattr(retry, "FIRST_RETRY_SECONDS", 0.001)
     made: list[PydanticAIBackend] = []
 
     def make(wire: Wire, url: str, **more: Any) -> PydanticAIBackend:

@@ -1,4 +1,4 @@
-"""Streams with damage in them: each ends the answer with one sentence, and keeps what arrived."""
+"""Damaged streams: each ends the answer with one sentence; arrived text stays."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from .test_provider_faults import CHAT, anthropic, calling, chat
 from .test_providers import calls, heard, question, text
 
 GOOGLE: Final = Wire("google", "google", "gemini-3-flash", "", {})
-needs_google = pytest.mark.skipif(
-    importlib.util.find_spec("google") is None, reason="google-genai is not installed"
+HAS_GOOGLE: Final = bool(  # other packages have a module `google`, too
+    importlib.util.find_spec("google") and importlib.util.find_spec("google.genai")
 )
+needs_google = pytest.mark.skipif(not HAS_GOOGLE, reason="google-genai is not installed")
 EVERY_WIRE: Final = (*WIRES, pytest.param(GOOGLE, marks=needs_google))
 RESPONSE: Final = {"id": "r", "object": "response", "created_at": 1, "model": "m", "output": []}
 MORE: Final = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
@@ -243,7 +244,7 @@ def test_sound_events_pass_in_chunks_of_any_size(size: int) -> None:
 def test_event_that_never_ends_is_given_up(line: bytes) -> None:
     check = EventCheck()
     sent = 0
-    with pytest.raises(StreamDamaged, match="an event is over 8 MiB, the limit"):
+    with pytest.raises(StreamDamaged, match=r"an event is too large \(limit 8 MiB\)"):
         while sent < 4 * MAX_EVENT_BYTES:
             check.feed(line)
             sent += len(line)
@@ -283,5 +284,5 @@ def test_flood_of_calls_is_given_up() -> None:
     call = PartStartEvent(index=0, part=ToolCallPart(tool_name="look", args="{}"))
     for _ in range(MAX_STREAMED_CALLS):
         assert not counter.exceeds_limit(call)
-    with pytest.raises(StreamDamaged, match="over 1000 tool calls, the limit"):
+    with pytest.raises(StreamDamaged, match=r"too many tool calls \(limit 1000\)"):
         counter.exceeds_limit(call)

@@ -1,4 +1,4 @@
-"""Servers that do what they should not: silent, empty, endless, cut without a word, half JSON."""
+"""Servers with faults: silent, empty, endless, cut without a word, half JSON."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ HANG: Any = "hang"
 
 def chat(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     """A chunk of a chat completion."""
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"} | {
-        "choices": [choice]
-    }
+    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return chunk | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
 def calling(name: str, arguments: str, ident: str | None = "call_a") -> dict[str, Any]:
@@ -68,8 +66,11 @@ def anthropic_end(why: str) -> list[dict[str, Any]]:
 
 
 class Server:
-    """Answers every request with the same events, and counts them. `END` closes the answer as
-    HTTP wants it, `HANG` keeps it open; at the end of the events without either it is cut."""
+    """Answers every request with the same events, and counts them.
+
+    `END` closes the answer as HTTP wants it, `HANG` keeps it open; at the end of the events without
+    either it is cut.
+    """
 
     def __init__(self) -> None:
         self.script: list[Any] = []
@@ -177,7 +178,7 @@ async def test_empty_anthropic_answer_is_retried_once(server: Server, backend: A
 
 
 @pytest.mark.parametrize(
-    ("why", "said"), [("length", "reached its token limit"), ("content_filter", "withheld")]
+    ("why", "said"), [("length", "reached its token limit"), ("content_filter", "content filter")]
 )
 async def test_empty_answer_reports_its_finish_reason(
     server: Server, backend: Ask, why: str, said: str
@@ -386,8 +387,14 @@ async def test_no_tool_can_be_called_in_the_last_step(
     assert "This is the last step" in json.dumps(body["messages"][-1])
 
 
-async def test_answer_at_its_maximum_length_is_reported(server: Server, backend: Ask) -> None:
-    server.script = [chat(content="once upon"), chat("length"), "[DONE]", END]
+@pytest.mark.parametrize(
+    "cut", [chat(content="once upon"), calling("look", '{"at": "the l')], ids=["text", "call"]
+)
+async def test_answer_at_its_maximum_length_is_reported(
+    server: Server, backend: Ask, cut: dict[str, Any]
+) -> None:
+    server.script = [cut, chat("length"), "[DONE]", END]
     parts, failed = await heard(backend(CHAT, server.url), question("hello"))
     assert failed is None
     assert AnswerCut() in parts
+    assert not [part for part in parts if isinstance(part, ToolCall)], "it has half its arguments"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from sshwarma.common.limits import MAX_QUEUED_CALLS
+from sshwarma.common.messages import with_limit
 from sshwarma.mcp.client.link import ElicitationRequest
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.settings import McpSettings
@@ -88,8 +89,9 @@ class CallQueue:
         """
         if self._free.locked() and self.queued_count >= MAX_QUEUED_CALLS:
             raise Unavailable(
-                f"{self._settings.name} is busy: {self._settings.calls_at_once} calls are running "
-                f"and {MAX_QUEUED_CALLS} are queued, the limit."
+                f"{self._settings.name} is busy. "
+                f"{with_limit('Too many queued calls', MAX_QUEUED_CALLS)}.",
+                hint="Retry when one has finished.",
             )
         async with asyncio.timeout(seconds) as clock:
             await self._wait_for_turn()

@@ -257,7 +257,7 @@ class Hub(ToolProvider):
         supervisor = self.pool.get(tool.parent_id)
         if supervisor is None:
             raise Unavailable(
-                f"{caller.reader.name_tool(tool.label)} is unavailable: its server does not run.",
+                f"{caller.reader.name_tool(tool.label)} is unavailable: its server is not running.",
                 hint=self.unavailable_hint(tool),
             )
         person = self.world.agents.get(caller.person_id or caller.agent.id)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
-MAX_LINES: Final = 500
-MAX_LINE_CHARACTERS: Final = 1_000
+from sshwarma.common.limits import MAX_SERVER_LOG_LINE_CHARACTERS, MAX_SERVER_LOG_LINES
 
 
 class LogBuffer:
-    """Keeps the last MAX_LINES lines, each cut to MAX_LINE_CHARACTERS."""
+    """Keeps the last lines, each cut to MAX_SERVER_LOG_LINE_CHARACTERS."""
 
     def __init__(self) -> None:
         self._last_line = ""
-        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._lines: deque[str] = deque(maxlen=MAX_SERVER_LOG_LINES)
         self._partial_line = b""
 
     def __len__(self) -> int:
@@ -32,17 +30,17 @@ class LogBuffer:
     def feed(self, data: bytes) -> None:
         """Add bytes of the server's stderr, with lines of any length."""
         *lines, tail = (self._partial_line + data).split(b"\n")
-        for line in lines[-MAX_LINES:]:
+        for line in lines[-MAX_SERVER_LOG_LINES:]:
             text = line.decode("utf-8", "replace")
             self.append(text)
-            self._last_line = text.strip()[:MAX_LINE_CHARACTERS] or self._last_line
-        self._partial_line = tail[-MAX_LINE_CHARACTERS:]
+            self._last_line = text.strip()[:MAX_SERVER_LOG_LINE_CHARACTERS] or self._last_line
+        self._partial_line = tail[-MAX_SERVER_LOG_LINE_CHARACTERS:]
 
     def append(self, text: str) -> None:
         """Add one line of text."""
-        self._lines.append(text.rstrip("\r")[:MAX_LINE_CHARACTERS])
+        self._lines.append(text.rstrip("\r")[:MAX_SERVER_LOG_LINE_CHARACTERS])
 
-    def last_lines(self, count: int = MAX_LINES) -> list[str]:
+    def last_lines(self, count: int = MAX_SERVER_LOG_LINES) -> list[str]:
         """Return the last `count` lines, oldest first."""
         lines = [
             *self._lines,

@@ -116,7 +116,7 @@ _VARIATION_RUN: Final = re.compile("([\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
 
 
 def strip_invisible(text: str) -> str:
-    """Remove characters that nobody sees: control, format and bidirectional ones, and fillers."""
+    """Remove invisible characters: control, format, bidirectional and filler ones."""
     seen = "".join(
         char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C")
     )
@@ -203,7 +203,7 @@ def _sanitize_input_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise UnusableTool("its input schema is not an object")
     if "type" not in schema:
-        notes.append("its input schema had no type; it is taken as an object")
+        notes.append("its input schema had no type; it is treated as an object")
         schema = {**schema, "type": "object"}
     if schema["type"] != "object":
         raise UnusableTool(

@@ -125,7 +125,8 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         Tool(
             name=WAIT_EVENTS,
             description="Wait for what others say and do in your room, and for private messages to"
-            " you, after the cursor. An event with mention true addresses you: answer with say."
+            " you, after the cursor. An event with mention true addresses you: answer"
+            " with say, and one of kind tell with tell."
             " Call again with the returned cursor.",
             input_schema=_argument_schema(WaitEventsArguments),
             output_schema=make_output_schema(_BATCH_ADAPTER),
@@ -152,7 +153,7 @@ def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
 
 
 def _default_context_to_caller(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make the caller the default `context` of a schema that requires one, as in load_room."""
+    """Make the caller the default of a required `context`, as in load_room."""
     if "context" not in schema.get("required", ()):
         return schema
     properties = dict(schema["properties"])

@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
     MAX_OPEN_REQUESTS_PER_AGENT,
     STAY_AFTER_REQUEST_SECONDS,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.world import movement, rows
@@ -39,7 +40,8 @@ T = TypeVar("T")
 CALL_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a cancelled call to clean up."""
 
-MAX_NOTICES: Final = 20
+MAX_UNREAD_NOTICES: Final = 20
+"""Notices kept for an agent until it waits for events; the oldest are dropped."""
 
 MAX_REMEMBERED_POSITIONS: Final = 10_000
 """Agents whose last call is remembered; that of the least recent one is forgotten first."""
@@ -79,7 +81,7 @@ class McpConnection:
 
     @property
     def credential(self) -> str:
-        """Id of the token, or an empty string; connections of one credential end together."""
+        """Id of the token, or empty; connections of one credential end together."""
         return "" if self.token is None else self.token.id
 
     def end(self, reason: str) -> None:
@@ -119,8 +121,8 @@ class McpConnection:
         if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
             work.close()
             raise Unavailable(
-                f"You have {MAX_CLIENT_CALLS_PER_AGENT} calls running, the limit. Wait for one to"
-                " finish."
+                f"{with_limit('Too many running calls', MAX_CLIENT_CALLS_PER_AGENT)}.",
+                hint="Retry when one has finished.",
             )
         task = asyncio.get_running_loop().create_task(work)
         calls[task] = self.credential
@@ -151,7 +153,7 @@ class ConnectedAgent:
     link: AgentConnection | None = None
     connections: set[McpConnection] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
-    notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_NOTICES))
+    notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_UNREAD_NOTICES))
     enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     stop_listening: Callable[[], None] | None = None
     _list_readers: set[asyncio.Event] = field(default_factory=set)  # waiting for a tools/list
@@ -220,7 +222,7 @@ class ConnectedAgent:
         return self.clients.positions.get(self.agent_id)
 
     def set_position(self, position: int) -> None:
-        """Set the position of the agent's last call, which other connections know as well."""
+        """Set the position of the agent's last call, also for its other connections."""
         self.clients.positions[self.agent_id] = position
 
     @property
@@ -298,7 +300,7 @@ class ConnectedAgents:
             client.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(client))
         if len(client.connections) >= MAX_OPEN_REQUESTS_PER_AGENT:
             raise Unavailable(
-                f"You have {MAX_OPEN_REQUESTS_PER_AGENT} requests and streams open, the limit."
+                f"{with_limit('Too many open requests and streams', MAX_OPEN_REQUESTS_PER_AGENT)}."
             )
         connection = McpConnection(client, token, stays)
         client.add_connection(connection)

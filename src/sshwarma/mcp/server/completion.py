@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from mcp_types import (
     CompleteRequestParams,
     CompleteResult,
@@ -11,11 +9,9 @@ from mcp_types import (
     ResourceTemplateReference,
 )
 
+from sshwarma.common.limits import MAX_PROTOCOL_COMPLETIONS
 from sshwarma.mcp.server import resources
 from sshwarma.mcp.server.request_context import RequestContext, caller_of, with_mcp_errors
-
-MAX_PROTOCOL_COMPLETIONS: Final = 100
-"""Values of one completion, as the protocol allows."""
 
 
 async def complete_argument(ctx: RequestContext, params: CompleteRequestParams) -> CompleteResult:

@@ -35,7 +35,7 @@ from sshwarma.mcp.server.http_errors import send_sdk_error
 from sshwarma.mcp.server.refusals import REFUSED_CODE, make_error, send_refusal
 from sshwarma.mcp.server.request_context import CONNECTION_KEY
 from sshwarma.mcp.server.session_table import SESSION_HEADER, SessionTable
-from sshwarma.mcp.server.stream import MessageStream
+from sshwarma.mcp.server.ssh_channel import MessageStream
 from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -211,7 +211,7 @@ class McpEndpoint:
                         await client.wait_for_change()
 
     async def _read_body(self, scope: Scope, answer: _HttpExchange) -> bool:
-        """Read the body of a request; refuse it if that takes too long or its token is revoked.
+        """Read a request's body; refuse it if it is too slow or its token is revoked.
 
         Returns whether the SDK may answer it.
         """
@@ -273,7 +273,7 @@ class _HttpExchange:
         return True
 
     async def receive(self) -> Message:
-        """Return the next message of the client, or a disconnect when the connection ends."""
+        """Return the client's next message, or a disconnect when the connection ends."""
         return self._body.popleft() if self._body else await self._receive_or_end()
 
     async def _receive_or_end(self) -> Message:
@@ -314,7 +314,7 @@ class _HttpExchange:
         await self._send(message)
 
     async def finish(self) -> None:
-        """Complete a response that was cut short: its request gets the reason as an error."""
+        """Complete a response that was cut short, with the reason as an error."""
         if self._is_complete or not self._connection.ended.is_set():
             return
         if self.status:
@@ -323,7 +323,7 @@ class _HttpExchange:
             await send_refusal(self.send, 401, self._connection.reason)
 
     def _last_event(self) -> bytes:
-        """Return the event that answers the request of a stream with the reason of its end."""
+        """Return the event that answers a stream's request with the reason of its end."""
         request_id = self._connection.request_id
         if request_id is None or not self._is_event_stream:
             return b""

@@ -22,6 +22,7 @@ from mcp.server.subscriptions import (
 )
 
 from sshwarma.common.limits import MAX_SUBSCRIBED_RESOURCES
+from sshwarma.common.messages import with_limit
 from sshwarma.mcp.server import prompts, resources
 from sshwarma.mcp.server.clients import ConnectedAgent, McpConnection
 from sshwarma.mcp.server.tool_list import ToolListCache
@@ -53,7 +54,7 @@ SendEvent = Callable[[ServerEvent], Awaitable[None]]
 
 @dataclass(eq=False)
 class ChangeListener:
-    """A client that receives notifications; `list_kinds` are the list events it wants."""
+    """A receiver of notifications; `list_kinds` are the list events that it wants."""
 
     connection: McpConnection
     send: SendEvent
@@ -108,7 +109,7 @@ class ChangeNotifier:
     async def notify_own_changes(
         self, client: ConnectedAgent, own: ChangeListener | None, send: SendEvent, before: object
     ) -> None:
-        """Notify a client's listeners of its new tool list, and wait until one has read it.
+        """Notify a client's listeners of its new tool list; wait until one has read it.
 
         So a program that continues as soon as it has the result has the new list by then.
         `send` carries the notification to the listener `own`, that of the calling session. This one
@@ -156,7 +157,7 @@ class ChangeNotifier:
         caller = listener.connection.make_caller()
         await resources.check_readable(caller, uri)
         if len(listener.uris) >= MAX_SUBSCRIBED_RESOURCES and uri not in listener.uris:
-            raise Invalid(f"You have {MAX_SUBSCRIBED_RESOURCES} subscriptions, the limit.")
+            raise Invalid(f"{with_limit('Too many subscriptions', MAX_SUBSCRIBED_RESOURCES)}.")
         listener.uris[uri] = await resources.resource_signature(caller, uri, (), ())
 
     async def stop(self) -> None:

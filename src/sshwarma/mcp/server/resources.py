@@ -25,10 +25,10 @@ from sshwarma.common.limits import MAX_RESOURCE_LOG_ROWS, MAX_RESOURCE_URI_CHARA
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs import namespaces
+from sshwarma.verbs.attachment import read_attachment
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
-from sshwarma.verbs.looking import read_room_details
+from sshwarma.verbs.look import read_room_details
 from sshwarma.verbs.namespace_views import NamespaceDetails, NamespaceSummary
-from sshwarma.verbs.run import read_attachment
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
 from sshwarma.world.caller import Caller

@@ -28,7 +28,7 @@ MAX_CACHED_TOOL_LISTS: Final = 256
 """Cached tool lists; the least recently used is dropped first."""
 
 BUILTIN_VERBS: Final = (
-    "look", "who", "rooms", "join", "say", "history show", "inv show", "equip", "unequip",
+    "look", "who", "rooms", "join", "say", "tell", "history show", "inv show", "equip", "unequip",
     "namespaces", "find", "load", "unload",
 )  # fmt: skip
 """Verbs that `builtin_tools` lists under a bare name. Those that are also tools of a namespace are
@@ -52,7 +52,7 @@ class AgentToolList:
     @cached_property
     def signature(self) -> tuple[tuple[str, int], ...]:
         """Value that is equal for equal lists."""
-        return tuple((item.thing.id, item.thing.updated_at) for item in self.loadout.usable)
+        return tuple((item.thing.id, item.thing.updated_at) for item in self.loadout.usable_tools)
 
 
 class ToolListCache:
@@ -95,7 +95,7 @@ class ToolListCache:
 
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
         tools: dict[str, Tool] = {}
-        for item in load.usable:
+        for item in load.usable_tools:
             name = mcp_tool_name(item.thing.label)
             if (
                 "." in name
@@ -136,7 +136,7 @@ def make_annotations(scope: TokenScope, *, is_builtin: bool = True) -> ToolAnnot
 
 
 def make_output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """Return the schema of a result: its root is of type object, as older clients require.
+    """Return the schema of a result, with a root of type object for older clients.
 
     The descriptions are the docstrings of our classes, and the titles repeat the names: both cost
     every client tokens and are left out.

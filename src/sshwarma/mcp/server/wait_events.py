@@ -49,6 +49,7 @@ class Event:
     at: int  # Unix milliseconds
     seq: int  # number of the row in its log; 0 for a message that is not a row
     mention: bool  # whether it mentions this agent, or is addressed to it alone
+    tool: str = ""  # of a call or its result, the name of the tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ async def wait_events(
 
 
 async def _wait_until_moved(caller: Caller, client: ConnectedAgent) -> bool:
-    """Wait until the agent is out of a room that was closed to it; return whether it is.
+    """Wait until the agent is out of a room closed to it; return whether it is.
 
     The room is closed, and its log says so, before those who are in it are removed.
     """
@@ -153,7 +154,7 @@ def _wake_on_change(happened: asyncio.Event, event: object) -> None:
 def _parse_cursor(cursor: str | None) -> int | None:
     if cursor is None or cursor == "":
         return None
-    if not cursor.isdecimal() or len(cursor) > 18:
+    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 18:
         raise Invalid(
             f"Invalid cursor {shorten_name(cursor)}.",
             hint=CURSOR_HINT,
@@ -213,6 +214,7 @@ def _make_batch(
             at=row.created_at,
             seq=row.seq,
             mention=row.kind == "tell" or mentions.has_mention(row.content, me.name),
+            tool=MCP_CLIENT.name_tool(str(row.meta.get("tool", ""))),
         )
         for row in found
     ]
@@ -232,5 +234,5 @@ def _make_batch(
 
 
 def format_cursor(position: int) -> str:
-    """Return the line of a text result that names the cursor for the next `wait_events`."""
+    """Return the line of a text result with the cursor for the next `wait_events`."""
     return f"Cursor for wait_events: {position}."

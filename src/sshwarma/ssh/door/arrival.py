@@ -1,10 +1,10 @@
-"""What a person finds at a login: the room to begin in, and messages from while they were away."""
+"""Arrival at a login: the room to begin in, and messages missed while away."""
 
 from __future__ import annotations
 
 import time
-from typing import Final
 
+from sshwarma.common.limits import MAX_SHOWN_UNREAD
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.views import format_count
@@ -15,9 +15,6 @@ from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
-
-MAX_SHOWN_UNREAD: Final = 20
-"""Unread messages that a login shows; the older ones are counted."""
 
 
 async def find_start_room(world: World, agent: Agent, room_id: str) -> str:
@@ -30,7 +27,7 @@ async def find_start_room(world: World, agent: Agent, room_id: str) -> str:
 
 
 async def read_unread_messages(world: World, agent_id: str) -> list[Block]:
-    """Draw the private messages that came while the agent was away; none if it was not."""
+    """Draw the private messages that came while the agent was away, if it was."""
     if len(world.presence.connections_of(agent_id)) > 1:
         return []  # another terminal has shown them
     count, unread = await world.unread_messages.read_unread(world.store, agent_id, MAX_SHOWN_UNREAD)

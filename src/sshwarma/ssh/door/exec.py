@@ -39,17 +39,18 @@ from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.text import block
 from sshwarma.verbs import commands
+from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
-from sshwarma.verbs.run import AttachmentData, is_failed_run
-from sshwarma.verbs.talking import SentMessage, wait_for_answers
+from sshwarma.verbs.run import is_failed_run
+from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, WorldError
+from sshwarma.world.errors import Invalid, WorldError, empty_error
 from sshwarma.world.reader import API_CLIENT
 
 log = structlog.get_logger(__name__)
@@ -153,7 +154,7 @@ class ExecHandler(TaskHandler):
         return EXIT_FAILED if is_failed_run(result) else EXIT_OK
 
     def _door_flags(self, command: str) -> tuple[str, str]:
-        """Parse `--json`, `--stdin` and `--room NAME`; return the other words and the room.
+        """Parse `--json`, `--stdin`, `--room NAME`; return the other words and the room.
 
         They are read at the end of the command, before its first argument or `= TEXT`, and anywhere
         if the verb takes no free text. Within a text, and after ` -- `, they belong to the text.
@@ -184,13 +185,13 @@ class ExecHandler(TaskHandler):
 
     @staticmethod
     def _find_verb(command: str) -> tuple[Verb | None, int]:
-        """Return the verb of a command and the number of words of its name; None if unknown."""
+        """Return a command's verb and the number of words of its name; None if unknown."""
         line = "/" + remove_door_flags(command).strip().removeprefix("/")
         verb, end = find_typed(line) or (None, 0)
         return verb, len(line[:end].split())
 
     async def _is_registration(self, caller: Caller, command: str) -> bool:
-        """Return whether the command is `register [CODE]`, and not a command of that name."""
+        """Return whether a line is `register [CODE]`, and not a command of that name."""
         words = command.split(None, 1)
         return (
             bool(words)
@@ -200,7 +201,7 @@ class ExecHandler(TaskHandler):
         )
 
     async def _confirm_registered(self, caller: Caller, command: str) -> int:
-        """Say which agent the key belongs to, as a success: there is nothing left to register."""
+        """Say which agent the key belongs to, as a success: it is already registered."""
         name = caller.agent.name
         if self._json:
             await self._print_json({"registered": name})
@@ -216,6 +217,7 @@ class ExecHandler(TaskHandler):
 
         Raises:
             NotFound: if the first word is not a verb, alias, command or mention.
+            Invalid: if the command is empty.
         """
         word = command.split(None, 1)[0] if command else ""
         if word.startswith(("/", "@")):
@@ -223,7 +225,7 @@ class ExecHandler(TaskHandler):
         is_known = find_entry(word) is not None or word.lower() in caller.agent.aliases
         if not is_known and await commands.find_typed_command(caller, f"/{command}") is None:
             self._check_verb(command, await commands.list_own_names(caller))
-            raise NotFound("The command is empty.", hint="Example: ssh HOST look")
+            raise empty_error("command", hint="Example: ssh HOST look")
         return f"/{command}"
 
     def _check_verb(self, command: str, own_names: list[str]) -> None:
@@ -334,6 +336,6 @@ class ExecHandler(TaskHandler):
 
 
 def _no_editor_error(draft: EditDraft) -> Invalid:
-    """Return the refusal of an editor without a terminal: the line that stores a text."""
+    """Return the refusal of an editor without terminal: the line that stores a text."""
     command = draft.line.removesuffix(draft.text).removesuffix(" = ")
     return Invalid("The line editor needs a terminal.", hint=f"{command} = TEXT replaces the text.")

@@ -40,12 +40,12 @@ from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.log_rows import draw_row
-from sshwarma.verbs.moving import MoveResult
 from sshwarma.verbs.quit import Goodbye
 from sshwarma.verbs.run import is_failed_run
-from sshwarma.verbs.talking import SentMessage, sender_note_lines
+from sshwarma.verbs.say import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result, format_count
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
@@ -203,7 +203,7 @@ class LineShellHandler(TaskHandler):
             self._channel.exit(status)
 
     async def _run_lines(self) -> None:
-        """Run the lines, one after another, until they end or one fails that ends the shell."""
+        """Run the lines one by one, until they end or a failure ends the shell."""
         while (item := await self._next_line()) is not None:
             if not item.text.strip():
                 continue

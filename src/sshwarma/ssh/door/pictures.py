@@ -21,7 +21,7 @@ from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.terminal import Terminal
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.verbs.run import AttachmentData
+from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.world import attachments
 from sshwarma.world.reader import PERSON
 from sshwarma.world.row import Row
@@ -47,7 +47,7 @@ class PictureFeed:
         await self._decoder.close()
 
     async def draw_row(self, row: Row, look: DisplayOptions) -> Block:
-        """Draw the images of a tool result, rendered for a terminal; no lines without images."""
+        """Draw a tool result's images, rendered for a terminal; no lines if it has none."""
         key = (row.room_id, row.seq)
         pictures: Block = await self._share(key, lambda: self._read_pictures(row))
         if pictures.has_picture:
@@ -57,7 +57,7 @@ class PictureFeed:
     async def draw_attachment(
         self, result: AttachmentData, drawn: Block, terminal: Terminal
     ) -> Block:
-        """Return the view of an attachment with its picture above, if the terminal shows images."""
+        """Return an attachment's view, below its picture if the terminal shows images."""
         if terminal.look.image_mode == "off" or not _is_image(result.kind):
             return drawn
         rows = min(MAX_PICTURE_ROWS, terminal.rows - ROWS_BESIDE_PICTURE)
@@ -68,7 +68,7 @@ class PictureFeed:
         return block(picture, *drawn.lines)
 
     async def _share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the task with that key, which is started if none is running."""
+        """Return the result of the task with that key, started if none is running."""
         task = self._running.get(key)
         if task is None:
             task = self._running[key] = self._spawn(make())
@@ -109,7 +109,7 @@ class PictureFeed:
 
 
 def _list_images(row: Row) -> Iterator[tuple[int, str, int]]:
-    """Yield number, media type and size of each attachment of a row that is declared an image."""
+    """Yield number, media type and size of a row's attachments declared as images."""
     for number, (kind, size) in enumerate(row.meta.get("attachments", ()), 1):
         if _is_image(kind):
             yield number, kind, size

@@ -1,4 +1,4 @@
-"""The room that one terminal shows: recent rows, new rows, live answers, prompt and status line.
+"""Room view of a terminal: recent and new rows, live answers, prompt, status.
 
 Viewers of one row differ in a few variants only. Each variant is drawn once and shared by all
 terminals that show it.
@@ -32,7 +32,7 @@ from sshwarma.world import mentions
 from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
-from sshwarma.world.world import TAIL_ROWS
+from sshwarma.world.world import MAX_TAIL_ROWS
 
 
 class RoomView(AnswerWatcher, StatusWatcher):
@@ -74,7 +74,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
     # Subscription
 
     async def enter(self, room_id: str) -> None:
-        """Show a room instead of the last one: its recent rows now, and every change from now on.
+        """Show a room instead of the last one: recent rows now, then every change.
 
         Shows nothing if the view is closed, or enters another room, before the rows are read.
 
@@ -90,9 +90,9 @@ class RoomView(AnswerWatcher, StatusWatcher):
         room = await world.room(room_id)
         count = int(read_user_setting(self._context.require_agent(self._agent_id).prefs, "history"))
         # Read more rows than are shown, because presence rows are left out.
-        recent = await world.last_rows(room_id, TAIL_ROWS)
+        recent = await world.last_rows(room_id, MAX_TAIL_ROWS)
         await self._draw_ahead(self._select_last(recent, count))
-        recent = await world.last_rows(room_id, TAIL_ROWS)  # includes rows added meanwhile
+        recent = await world.last_rows(room_id, MAX_TAIL_ROWS)  # includes rows added meanwhile
         if self._closed or entry != self._entries:
             return
         # No await between reading the tail and subscribing: no row is missed or printed twice.

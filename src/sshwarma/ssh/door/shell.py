@@ -16,10 +16,11 @@ from typing_extensions import override
 
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
-from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.common.messages import INTERNAL_ERROR, with_limit
 from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
@@ -27,15 +28,16 @@ from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.looking import read_room_details
-from sshwarma.verbs.moving import MoveResult
+from sshwarma.verbs.join import MoveResult
+from sshwarma.verbs.look import read_room_details
 from sshwarma.verbs.quit import Goodbye
-from sshwarma.verbs.run import AttachmentData, RunResult
+from sshwarma.verbs.run import RunResult
+from sshwarma.verbs.say import SentMessage, sender_note_lines
 from sshwarma.verbs.set import read_user_setting
-from sshwarma.verbs.talking import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
@@ -159,7 +161,7 @@ class ShellHandler(ChannelHandler):
                     line(
                         (
                             "error",
-                            f"{MAX_TYPED_AHEAD_LINES} lines are already waiting, the limit."
+                            f"{with_limit('Too many waiting lines', MAX_TYPED_AHEAD_LINES)}."
                             " Send the rest later.",
                         )
                     )
@@ -219,10 +221,8 @@ class ShellHandler(ChannelHandler):
         if self._ended:
             return
         self._stops.append(world.bus.on_agent(agent.id, self._on_agent_event))
-        if self._context.motd:
-            self._print(block(*self._context.motd.split("\n")))
-        hint = ("dim", "/help shows what you can do.")
-        self._print(block(line("Welcome, ", ("self", agent.name), ". ", hint)))
+        for greeting in draw_greeting(self._context.motd, agent.name):
+            self._print(greeting)
         if problem := await movement.record_arrival(world, self._connection):
             self._print(block(line(("warn", problem))))
         await self._enter_room()
@@ -300,7 +300,7 @@ class ShellHandler(ChannelHandler):
             self.terminal.frame()  # a result does not wait for the frame clock
 
     async def _render_ahead(self, view: Block) -> None:
-        """Render a long view, or a picture, in a thread: a text of a megabyte takes seconds."""
+        """Render a long view or a picture in a thread: a megabyte of text takes seconds."""
         is_long = len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS
         if is_long or view.has_picture:
             await asyncio.to_thread(render_block, view, self.terminal.look)
@@ -388,5 +388,5 @@ class ShellHandler(ChannelHandler):
 
 
 def _is_echoed(typed: str) -> bool:
-    """Return whether a submitted line stays on screen; talk comes back as a row of the room."""
+    """Return whether a submitted line stays on screen; talk returns as a row."""
     return typed.startswith("/") and not typed.startswith("//")

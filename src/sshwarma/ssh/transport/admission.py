@@ -32,13 +32,13 @@ DEFAULTS: Final = SshSettings()
 MAX_REMEMBERED_ADDRESSES = 10_000
 """Addresses kept in memory; the longest idle are dropped first."""
 
-LOG_KINDS = 1_000
+MAX_LOG_KINDS = 1_000
 """Kinds of log messages counted; each event has a few fixed kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """Every limit of the ssh door, in seconds or bytes unless the name says otherwise.
+    """Limits of the ssh door, in seconds or bytes unless the name says otherwise.
 
     Limits that an operator can set have their defaults in `SshSettings` alone.
     """
@@ -116,7 +116,7 @@ class AdmissionLimits:
     """Each kind of refusal is logged once per window, with the number left out before."""
 
     @classmethod
-    def of(cls, settings: SshSettings) -> AdmissionLimits:
+    def from_settings(cls, settings: SshSettings) -> AdmissionLimits:
         """Return the limits of a server with these settings."""
         return cls(
             max_pending=settings.max_pending,
@@ -142,7 +142,7 @@ class AdmissionCounters:
 
 
 class AdmissionRefused(Exception):
-    """A refusal by `Admission.admit`; `reason` is a fixed word, usable as a metric label."""
+    """A refusal by `Admission.admit`; its fixed `reason` can be a metric label."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -194,7 +194,7 @@ class Admission:
         return len(self._pending) + len(self._inside)
 
     def admit(self, address: str, drop: Callable[[], None]) -> AdmissionTicket:
-        """Give a new connection a slot; `drop` must end it at once when the slot is needed.
+        """Give a new connection a slot; `drop` must end it at once if another needs it.
 
         Raises:
             AdmissionRefused: if no slot is free or the address is over a limit.
@@ -265,7 +265,7 @@ class Admission:
             self._remember(ticket.address_group).open_connections -= 1
 
     def _make_room(self, among: Iterable[AdmissionTicket], now: float) -> bool:
-        """Drop the oldest silent connection, else the oldest slow one; return False if none."""
+        """Drop the oldest silent, else the oldest slow connection; return False if none."""
         aged_tickets = [(now - ticket.accepted_at, ticket) for ticket in among]
         silent = (
             t
@@ -314,7 +314,7 @@ class LogThrottle:
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = structlog.get_logger("sshwarma.ssh")
-        self._window = SlidingWindow(1, window, max_keys=LOG_KINDS, clock=clock)
+        self._window = SlidingWindow(1, window, max_keys=MAX_LOG_KINDS, clock=clock)
         self._unlogged: Counter[str] = Counter()
 
     def note(self, event: str, kind: str = "", **facts: object) -> None:

@@ -35,29 +35,31 @@ async def channel_transport(
     read_stream_writer, read_stream = anyio.create_memory_object_stream[IncomingMessage](0)
     write_stream, write_stream_reader = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def come() -> AsyncIterator[bytes]:
+    async def read_lines() -> AsyncIterator[bytes]:
         while (line := await lines.read_line(MAX_SERVER_MESSAGE_BYTES)) is not None:
             yield line
 
-    async def listen() -> None:
+    async def forward_lines() -> None:
         try:
-            reason = await forward_messages(come(), read_stream_writer, log_buffer, Throttle())
+            reason = await forward_messages(
+                read_lines(), read_stream_writer, log_buffer, Throttle()
+            )
         except ValueError as error:
             reason = str(error)
         ended(reason or "the channel closed")
         read_stream_writer.close()
 
-    async def speak() -> None:
+    async def write_messages() -> None:
         async for message in write_stream_reader:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             try:
                 await lines.write(text.encode() + b"\n")
             except ConnectionError:
-                return  # `listen` reports the end of the channel
+                return  # `forward_lines` reports the end of the channel
 
-    tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
+    tasks = [asyncio.create_task(forward_lines()), asyncio.create_task(write_messages())]
 
-    async def leave() -> None:
+    async def close() -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -67,4 +69,4 @@ async def channel_transport(
     try:
         yield read_stream, write_stream
     finally:
-        await finish(leave())
+        await finish(close())

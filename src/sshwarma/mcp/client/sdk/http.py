@@ -19,6 +19,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_QUOTES,
     MCP_CONNECT_TIMEOUT_SECONDS,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
 from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
 from sshwarma.mcp.client.sdk._httpx import GuardedTransport
@@ -132,13 +133,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
             quotes += count_quotes(chunk)
             if self._max_bytes is not None and quotes > MAX_SERVER_MESSAGE_QUOTES:
                 raise ResponseTooLong(
-                    f"The response has a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes,"
-                    " the limit."
+                    with_limit(
+                        "A message of the response has too many quotes", MAX_SERVER_MESSAGE_QUOTES
+                    )
+                    + "."
                 )
             if self._max_bytes is not None and size > self._max_bytes:
-                raise ResponseTooLong(
-                    f"The response is over {self._max_bytes // MIB} MiB, the limit."
-                )
+                size_limit = f"{self._max_bytes // MIB} MiB"
+                raise ResponseTooLong(f"{with_limit('The response is too large', size_limit)}.")
             if self._events:
                 await self._flow.acquire(_count_events(chunk), len(chunk))
             yield chunk

@@ -1,8 +1,9 @@
-"""Live connection to one server, on top of the SDK: tool listings, probes and calls."""
+"""Live connection to one server, over the SDK: tool listings, probes, calls."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import Any, Final
 
@@ -112,7 +113,11 @@ class McpSession(ServerLink):
         if self._modern:
             await session.send_discover(self._client.protocol_version)
         else:
-            await session.send_ping()
+            try:
+                await session.send_ping()
+            except MCPError as error:
+                if error.code != types.METHOD_NOT_FOUND:  # it has no ping, and it lives
+                    raise
 
     @override
     async def call(
@@ -120,7 +125,7 @@ class McpSession(ServerLink):
     ) -> ToolResult:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             if report is not None:
-                text = _format_progress(progress, total, message)
+                text = format_progress(progress, total, message)
                 report(ProgressText(text, progress, total))
 
         outer = current_call.set(mark)
@@ -146,7 +151,9 @@ class McpSession(ServerLink):
         return self._bearer.scope_refusal_count if self._bearer is not None else 0
 
     def _handle_call_error(self, error: MCPError, scope_refusals: int) -> ToolResult:
-        """Return the error result of a failed call; `scope_refusals` is the count before it.
+        """Return the error result of a failed call.
+
+        `scope_refusals` is the number of refused scopes before the call.
 
         Raises:
             LinkLost, ResponseLost, KeyRequired: as `call` does.
@@ -225,9 +232,13 @@ def _remember_listing(session: ClientSession, listing: ToolListing) -> None:
     accept_tool_listing(session, tools)
 
 
-def _format_progress(progress: float, total: float | None, message: str | None) -> str:
+def format_progress(progress: float, total: float | None, message: str | None) -> str:
+    """Return how far a call is: the share that is done, and the server's message."""
     share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
     text = " ".join(strip_invisible(message or "").split())
+    repeated = rf"(?<!\d){re.escape(share).replace('/', ' ?(?:/|of) ?')}(?!\d)"
+    if re.search(repeated, text):  # many servers write it in their message, too
+        return text[:MAX_PROGRESS_CHARACTERS]
     return f"{share} {text}".strip()[:MAX_PROGRESS_CHARACTERS]
 
 

@@ -29,6 +29,7 @@ from sshwarma.common.limits import (
     MAX_SERVER_MESSAGE_BYTES,
     MAX_SERVER_MESSAGE_QUOTES,
 )
+from sshwarma.common.messages import with_limit
 from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
@@ -279,15 +280,16 @@ def parse_message(
 ) -> SessionMessage | None:
     """Parse the message of a line; note an invalid one and return None."""
     if isinstance(line, tuple):
+        limit = f"{MAX_SERVER_MESSAGE_BYTES // MIB} MiB"
         return _make_refusal(
-            line, f"a message over {MAX_SERVER_MESSAGE_BYTES // MIB} MiB", log_buffer
+            line, with_limit("A message of the server is too large", limit), log_buffer
         )
     if not line.strip():
         return None
     if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
         return _make_refusal(
             (line[:EDGE_BYTES], line[-EDGE_BYTES:]),
-            f"a message with over {MAX_SERVER_MESSAGE_QUOTES} quotes",
+            with_limit("A message of the server has too many quotes", MAX_SERVER_MESSAGE_QUOTES),
             log_buffer,
         )
     try:
@@ -303,14 +305,14 @@ def count_quotes(data: bytes) -> int:
 
 
 def _make_refusal(
-    edges: tuple[bytes, bytes], limit: str, log_buffer: LogBuffer
+    edges: tuple[bytes, bytes], problem: str, log_buffer: LogBuffer
 ) -> SessionMessage | None:
     """Build the error response to a rejected message, if its edges show the id."""
-    log_buffer.append(f"{limit}: {edges[0][:200].decode('utf-8', 'replace')}")
+    log_buffer.append(f"{problem}: {edges[0][:200].decode('utf-8', 'replace')}")
     request_id = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
     if request_id is None or b'"method"' in edges[0]:
         return None
-    error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"The server sent {limit}, the limit.")
+    error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"{problem}.")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(request_id[1]), error=error))
 
 

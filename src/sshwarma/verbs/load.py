@@ -73,7 +73,7 @@ class LoadResult:
 
 @view_for_reader(LoadResult)
 def draw_load_result(result: LoadResult, reader: Reader) -> Block:
-    """Draw the namespaces that were loaded or unloaded, and the tools that are now on."""
+    """Draw the namespaces that were loaded or unloaded, and the tools now on."""
     word = "Loaded" if result.loaded else "Unloaded"
     lines: list[Line] = []
     if result.changed:
@@ -130,7 +130,7 @@ async def load(
     """
     space = await _find_namespace(caller, room)
     await _check_available(caller, space)
-    context_thing = await find_context(caller, context)
+    here, context_thing = await caller.room(), await find_context(caller, context)
     context = name_context(caller, context, context_thing)
 
     def work(tx: Change) -> tuple[list[Thing], ToolReasons]:
@@ -138,12 +138,12 @@ async def load(
         check_equip_role(tx.conn, caller, context_thing, targets)
         target, _ = open_context(tx, caller, context_thing, targets)
         changed, _ = equipment.equip_things(tx, target.id, targets)
-        reasons = explain_blocked_tools(tx.conn, caller, context_thing, targets)
+        reasons = explain_blocked_tools(tx.conn, caller, here, context_thing, targets)
         if (reasons.has_off_switch or reasons.lacks_role) and not reasons.usable:
             raise Conflict(
                 f"{space.id} was not loaded, because none of its tools could be called:"
                 f" {reasons.text}.",
-                hint=() if reasons.next is None else (reasons.next,),
+                hint=reasons.ask or (() if reasons.next is None else (reasons.next,)),
             )
         notify_room(tx, caller, context_thing, "loaded", changed)
         return changed, reasons
@@ -151,7 +151,7 @@ async def load(
     changed, reasons = await caller.change(work)
     notes = [] if changed else [f"{space.id} is already loaded {describe_context(context)}."]
     if reasons.text:
-        notes.append(f"Not all of its tools can be called: {reasons.text}.")
+        notes.append(f"Not all of its tools can be called: {reasons.text}. {reasons.ask}".strip())
     loaded = {thing.label for thing in changed}
     if space.id in loaded:  # with what loads with it
         loaded |= {tool.label.partition(":")[0] for tool in reasons.usable}
@@ -234,7 +234,7 @@ def _suggest_next_step(namespace: NamespaceSummary) -> tuple[Hint, ...]:
     also_needs=(ContextRight("context"),),
     namespace="global",
     tool="unload_room",
-    rarely_used=("include_children", "off"),
+    rarely_used=("context", "include_children", "off"),
     examples=("/unload git", "/unload git room", "/unload git room --off"),
     scope=TokenScope.ACT,
 )
@@ -254,13 +254,11 @@ async def unload(
     For models:
         Unload a namespace (room) of tools.
 
-        context: me, room or @agent
-
     Args:
         room: name of the namespace, such as git.
         context: me, room or @agent (default: me).
         include_children: include the namespaces inside it, at every depth.
-        off: switch it off there, even if it is loaded elsewhere.
+        off: switch it off there; what its room has loaded stays on for an agent.
     """
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_ID:
@@ -281,9 +279,10 @@ async def unload(
 
     changed, targets = await caller.change(work)
     is_off = not changed and await _is_switched_off(caller, context_thing, space)
-    notes = [await describe_tools_on(caller, context_thing, targets)]
+    still_on = await describe_tools_on(caller, context_thing, targets)
+    notes = [still_on.text]
     step = next_call("{} switches it off.", "unload", room=space.id, context=context, off=True)
-    next_step = step if notes[0] and not off else None
+    next_step = step if still_on.can_switch_off and not off else None
     next_step = suggest_load_again(context, space.id) if is_off else next_step
     if not changed:
         state = "already switched off" if off else "switched off" if is_off else "not loaded"
@@ -301,7 +300,7 @@ async def unload(
 
 
 async def _is_switched_off(caller: Caller, context: Thing, space: Namespace) -> bool:
-    """Return whether a row of a context, here or everywhere, switches a namespace off."""
+    """Return whether a row of a context, or of everywhere, switches a namespace off."""
     context_ids = (context.id, equipment.agent_in_room_id(context.id, caller.room_id))
     rows = await caller.world.store.read(
         lambda conn: equipment.read_equipped_rows(conn, context_ids)

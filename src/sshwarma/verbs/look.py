@@ -25,7 +25,6 @@ from sshwarma.verbs.views import (
     draw_hint,
     format_duration,
     join_names,
-    view,
     view_for_reader,
 )
 from sshwarma.world.access import Right
@@ -162,7 +161,10 @@ ThingOrExit: TypeAlias = Annotated[str, Arg(complete=_complete_things_and_exits)
 
 @dataclass(frozen=True, slots=True)
 class NextRoom:
-    """The room behind an exit, as /look NORTH shows it. `may_enter`: whether the caller may."""
+    """The room behind an exit, as /look NORTH shows it.
+
+    `may_enter`: whether the caller may.
+    """
 
     direction: str
     name: str
@@ -213,7 +215,10 @@ async def _read_next_room(caller: Caller, way: Exit) -> NextRoom:
 
 
 async def read_room_details(caller: Caller) -> RoomDetails:
-    """Read the caller's room; all who see the same exits get the same value until a change."""
+    """Read the caller's room.
+
+    All who see the same exits get the same value until a change.
+    """
     world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
     exits = await caller.visible_exits(room)
@@ -241,67 +246,8 @@ async def read_room_details(caller: Caller) -> RoomDetails:
     return world.cached(("look", room.id, hidden), version, LOOK_CACHE_SECONDS, see)
 
 
-@dataclass(frozen=True, slots=True)
-class RoomListItem:
-    """A room as /rooms shows it. `here`: whether the caller is in it."""
-
-    name: str
-    people: int
-    access: str
-    description: str
-    here: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RoomList:
-    """The rooms that the caller may see."""
-
-    rooms: tuple[RoomListItem, ...]
-
-
-@view(RoomList)
-def draw_room_list(result: RoomList) -> Block:
-    """Draw the rooms, with the number of agents in each."""
-    return block(
-        line(("heading", "Rooms:")),
-        *draw_columns(
-            (
-                ("mark", "→" if room.here else " "),
-                ("room", room.name),
-                f"{room.people} here",
-                ("dim", "" if room.access == "open" else f"[{room.access}]"),
-                room.description,
-            )
-            for room in result.rooms
-        ),
-    )
-
-
-@verb("rooms", section="Looking", examples=("/rooms",), default=True)
-async def rooms(caller: Caller) -> RoomList:
-    """List the rooms.
-
-    Sorted by name, with the number of people in each. Only members see a private room.
-
-    For models:
-        List the rooms to go to, not namespaces.
-    """
-    return RoomList(
-        tuple(
-            RoomListItem(
-                room.name,
-                caller.world.presence.count(room.id),
-                room.mode,
-                room.description or room.vibe,
-                room.id == caller.room_id,
-            )
-            for room in await caller.known_rooms()
-        )
-    )
-
-
 def _read_people(world: World, room: Room) -> tuple[tuple[RoomPerson, ...], int]:
-    """Return the first MAX_SHOWN_PEOPLE agents in a room, and the number of the others."""
+    """Return the first MAX_SHOWN_PEOPLE agents in a room, and the number of others."""
     people = world.presence.in_room(room.id, MAX_SHOWN_PEOPLE)
     here = tuple(_make_room_person(world, present) for present in people)
     return here, world.presence.count(room.id) - len(people)

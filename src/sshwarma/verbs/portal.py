@@ -1,21 +1,19 @@
-"""The verbs portal, unportal, vibe and describe."""
+"""The verbs portal and unportal: exits between rooms."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName, Text
+from sshwarma.verbs.arguments import Direction, ExitName, Flag, RoomName
 from sshwarma.verbs.exit_lookup import find_exit
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.rights import ArgumentRight, RoomRight
+from sshwarma.verbs.rights import RoomRight
 from sshwarma.verbs.views import Confirmation, view
-from sshwarma.world import exits, names, things
+from sshwarma.world import exits, names
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, too_long_error
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 
@@ -127,104 +125,3 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
         lambda tx: exits.close_exit(tx, caller.room_id, exit_name), f"closed the exit {exit_name}"
     )
     return Confirmation(f"Closed exit: {room_exit.direction} → {room_exit.to_name}")
-
-
-SET_RIGHT: Final = ArgumentRight("text", Right.BUILD, "to set it")
-
-
-@dataclass(frozen=True, slots=True)
-class RoomText:
-    """A text of a room that a verb has read or changed: vibe or description."""
-
-    room: str
-    what: str
-    text: str
-    changed: bool
-
-
-@view(RoomText)
-def draw_room_text(result: RoomText) -> Block:
-    """Draw a text of a room, and whether it has just changed."""
-    state = "is now" if result.changed else "is"
-    if not result.text:
-        return block(line("The ", f"{result.what} of ", ("room", result.room), f" {state} empty."))
-    return block(
-        line(
-            "The ",
-            f"{result.what} of ",
-            ("room", result.room),
-            f" {state}: ",
-            ("text", result.text),
-            hang=2,
-        )
-    )
-
-
-@verb(
-    "vibe",
-    section="Building",
-    needs=Right.ENTER,
-    also_needs=(SET_RIGHT,),
-    examples=("/vibe", "/vibe quiet, focused"),
-    default=True,
-)
-async def vibe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Show or set the vibe of this room.
-
-    The vibe is the mood of the room in one line. It is part of each look, and of what models are
-    sent.
-
-    For models:
-        Show or set the mood of your room.
-
-    Args:
-        text: the new vibe (default: show the current one); - empties it.
-    """
-    room = await caller.room()
-    if text is None:
-        return RoomText(room.name, "vibe", room.vibe, changed=False)
-    new_vibe = _clean_room_text(text)
-    await caller.change(
-        lambda tx: things.set_metadata(tx, room.id, vibe=new_vibe or None),
-        _describe_change("vibe", new_vibe),
-    )
-    return RoomText(room.name, "vibe", new_vibe, changed=True)
-
-
-@verb(
-    "describe",
-    section="Building",
-    needs=Right.ENTER,
-    also_needs=(SET_RIGHT,),
-    examples=("/describe", "/describe A long bench under north light."),
-)
-async def describe(caller: Caller, text: Text | None = None) -> RoomText:
-    """Show or set the description of this room.
-
-    Args:
-        text: the new description (default: show the current one); - empties it.
-    """
-    room = await caller.room()
-    if text is None:
-        return RoomText(room.name, "description", room.description, changed=False)
-    description = _clean_room_text(text)
-    await caller.change(
-        lambda tx: things.update_thing(tx, room.id, description=description or None),
-        _describe_change("description", description),
-    )
-    return RoomText(room.name, "description", description, changed=True)
-
-
-def _describe_change(change: str, text: str) -> str:
-    return f"set the {change}: {text}" if text else f"emptied the {change}"
-
-
-EMPTY_TEXTS: Final = ("-", "''", '""')
-"""Words that empty a text."""
-
-
-def _clean_room_text(text: str) -> str:
-    clean_text = "" if text.strip() in EMPTY_TEXTS else text.strip()
-    if len(clean_text) > MAX_DESCRIPTION_CHARACTERS:
-        raise too_long_error("text", len(clean_text), MAX_DESCRIPTION_CHARACTERS)
-    return clean_text

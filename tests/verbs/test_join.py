@@ -1,4 +1,4 @@
-"""Moves and evictions that happen at the same time: nobody stays where they may not be."""
+"""Simultaneous moves and evictions: nobody stays where they may not be."""
 
 from __future__ import annotations
 

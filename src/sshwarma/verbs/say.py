@@ -28,6 +28,7 @@ from sshwarma.world.errors import (
     Invalid,
     NotFound,
     Unavailable,
+    empty_error,
     too_long_error,
 )
 from sshwarma.world.ids import now_ms
@@ -55,7 +56,7 @@ class SentMessage:
 
 @view_for_reader(SentMessage)
 def draw_sent_message(message: SentMessage, reader: Reader) -> Block:
-    """Draw a message that the caller sent, cut as in a log, with the notice for the sender."""
+    """Draw a message the caller sent, cut as in a log, with the sender's notice."""
     text = cut_long_text(message.text)
     rest = draw_remainder(
         message.seq, len(message.text) - len(text), reader, agent=message.to and f"@{message.to}"
@@ -113,7 +114,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
     slash_line = find_slash_line(message) if caller.door == "ssh" else ""
     if slash_line:
-        notes.append(f"You said that to the room. The command is {slash_line}")
+        notes.append(f"You said that to the room. The verb is {slash_line}")
     return SentMessage(
         here.name,
         row.seq,
@@ -226,6 +227,7 @@ async def me(caller: Caller, text: Text) -> SentMessage:
     section="Talking",
     aliases=("msg", "w"),
     examples=("/tell bob are you there?",),
+    private_with=("text",),
     scope=TokenScope.ACT,
 )
 async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
@@ -245,7 +247,12 @@ async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
 
 
 @verb(
-    "reply", section="Talking", aliases=("r",), examples=("/reply on my way",), scope=TokenScope.ACT
+    "reply",
+    section="Talking",
+    aliases=("r",),
+    examples=("/reply on my way",),
+    private_with=("text",),
+    scope=TokenScope.ACT,
 )
 async def reply(caller: Caller, text: Text) -> SentMessage:
     """Answer the private message that you received last.
@@ -303,7 +310,7 @@ def _clean_text(caller: Caller, text: str) -> str:
     """
     message = text.strip("\n").rstrip()
     if not message.strip():
-        raise Invalid("The message is empty.")
+        raise empty_error("text")
     size, limit = len(message.encode("utf-8", "surrogatepass")), caller.limits.line_bytes
     if size > limit:
         raise too_long_error(

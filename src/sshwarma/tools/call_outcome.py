@@ -1,0 +1,23 @@
+"""The outcome of a tool call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sshwarma.world.attachments import Attachment
+from sshwarma.world.calls import CallResultKind
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """The outcome of a call that has ended."""
+
+    tool: str
+    ending: CallResultKind
+    text: str
+    structured: Any
+    seconds: float
+    seq: int  # of the row that holds the result; 0 if it was not recorded
+    attachments: tuple[Attachment, ...] = ()
+    nested_calls: int = 0

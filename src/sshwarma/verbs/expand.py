@@ -1,0 +1,94 @@
+"""The verb `expand`: the full text of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_CHARACTERS
+from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.verbs.arguments import Offset, RowNumber
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import format_count, view_for_reader
+from sshwarma.world import rows
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.reader import Reader
+from sshwarma.wrap.transcript import RESULT_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedRow:
+    """A part of a row's text.
+
+    `left` characters follow it, from index `next`; None at the end.
+    """
+
+    seq: int
+    kind: str
+    who: str
+    text: str
+    left: int
+    next: int | None
+
+
+@view_for_reader(ExpandedRow)
+def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
+    """Draw a part of a row's text, and the line that shows the next part."""
+    hint_lines = []
+    if result.next is not None:
+        hint = reader.hint(": {}", "expand", row=result.seq, start=result.next)
+        hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
+    return block(
+        line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
+        *text_lines(result.text, indent=2),
+        *hint_lines,
+    )
+
+
+@verb(
+    "expand",
+    section="Remembering",
+    needs=Right.ENTER,
+    namespace="global",
+    examples=("/expand", "/expand 42", "/expand 42 --start 20000"),
+)
+async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset = 0) -> ExpandedRow:
+    """Show the full text of a row that was folded or cut.
+
+    For models:
+        Show the full text of a cut row, from character start.
+
+    Args:
+        row: row number, as the room shows it (default: the newest tool result).
+        start: index of the first character to show (default 0).
+    """
+    log_rows = await caller.world.store.read(
+        lambda conn: (
+            rows.read_tail(conn, caller.room_id, 1, before=row + 1)
+            if row is not None
+            else rows.read_tail(conn, caller.room_id, 1, kinds=sorted(RESULT_KINDS))
+        )
+    )
+    if not log_rows or (row is not None and log_rows[0].seq != row):
+        raise NotFound(f"Unknown row {row}." if row else "No tool was called here yet.")
+    log_row = log_rows[0]
+    if start and start >= len(log_row.content):
+        length = len(log_row.content)
+        detail = f"row {log_row.seq} has {format_count(length, 'character')}"
+        argument = caller.reader.name_flag("start")
+        raise Invalid(f"{argument} must be at most {max(0, length - 1)} ({detail}; got {start}).")
+    end = start + (
+        MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
+    )
+    left = max(0, len(log_row.content) - end)
+    author = caller.world.agents.name_of(log_row.author_id)
+    part = log_row.content[start:end]
+    return ExpandedRow(
+        seq=log_row.seq,
+        kind=log_row.kind,
+        who=author,
+        text=part,
+        left=left,
+        next=end if left else None,
+    )

@@ -1,0 +1,27 @@
+"""The calls of scripts that a request comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class CallCounter:
+    """The number of tool calls that one request has caused, at any depth."""
+
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallStack:
+    """The calls of scripts, outermost first, that a request comes from.
+
+    `names` are the running tools and commands. `is_trial`: whether it is a test of a tool, of which
+    no log keeps anything.
+    """
+
+    names: tuple[str, ...]
+    turn_id: str | None = None
+    row_id: str | None = None
+    is_trial: bool = False
+    counter: CallCounter = field(default_factory=CallCounter)

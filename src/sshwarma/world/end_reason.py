@@ -1,0 +1,31 @@
+"""Why a turn has no answer, or only a part of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+TURN_END_KEY: Final = "turn_end"
+"""Key of a notice's metadata that holds an EndReason for models; True in rows of old versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndReason:
+    """Why a turn has no answer, or only a part of one; it follows the model's name.
+
+    Attributes:
+        text: The reason for people.
+        summary: The reason for models, without addresses, words of servers, or advice; empty if
+            it is the same.
+    """
+
+    text: str
+    summary: str = ""
+
+    @property
+    def model_text(self) -> str:
+        """Return the reason that models read."""
+        return self.summary or self.text
+
+
+SERVER_STOPPED: Final = EndReason("was cut off when the server stopped")

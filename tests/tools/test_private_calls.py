@@ -1,0 +1,70 @@
+"""Calls whose arguments and results the log of the room does not show."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from sshwarma.models.backend import StepRequest, StreamPart, TextDelta, ToolCall
+from sshwarma.tools.call import PRIVATE_RESULT
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.search import SearchResults
+from sshwarma.world.row import Row
+from support.house import House, house
+from support.rows import read_rows_after
+
+__all__ = ["house"]
+
+SECRET = "the plan is swordfish"
+
+
+async def log_of(house: House) -> list[Row]:
+    return await house.world.store.read(lambda conn: read_rows_after(conn, "lobby", 0, 100))
+
+
+async def assert_secret_is_hidden(house: House) -> None:
+    assert not [row for row in await log_of(house) if "swordfish" in row.content]
+    found = await run_line(house.caller("qwen"), "/search swordfish")
+    assert isinstance(found, SearchResults)
+    assert found.entries == ()
+
+
+async def test_private_message_by_a_tool_is_not_in_the_log(house: House) -> None:
+    await house.says("alice", "/equip room sshwarma:tell sshwarma:history")
+    told = await house.tools.call(
+        house.caller("alice"), "sshwarma__tell", {"name": "bob", "text": SECRET}
+    )
+    assert told.ending == "result"
+    assert SECRET in told.text
+    await assert_secret_is_hidden(house)
+    read = await house.tools.call(house.caller("bob"), "sshwarma__history", {"agent": "alice"})
+    assert SECRET in read.text
+    await assert_secret_is_hidden(house)
+    assert [row.content for row in await log_of(house) if row.kind.startswith("tool.")] == [
+        "{}",
+        PRIVATE_RESULT,
+    ] * 2
+
+
+async def test_search_by_a_tool_leaves_out_what_the_room_may_not_read(house: House) -> None:
+    await house.says("alice", f"/tell bob {SECRET}")
+    await house.says("alice", "/create vault")
+    by_hand = await run_line(house.caller("alice"), "/search swordfish")
+    assert isinstance(by_hand, SearchResults)
+    assert len(by_hand.entries) == 1
+    by_tool = await house.tools.call(house.caller("alice"), "global__search", {"text": "swordfish"})
+    assert SECRET not in by_tool.text
+
+
+async def test_refused_private_call_of_a_model_is_not_in_the_log(house: House) -> None:
+    async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if request.steps:
+            yield TextDelta("done")
+        else:
+            yield ToolCall("1", "sshwarma__tell", {"name": "bob", "text": SECRET})
+
+    house.backend.script = answer
+    await house.says("alice", "@qwen go on")
+    assert [row.meta["tool"] for row in await log_of(house) if row.kind == "tool.error"] == [
+        "sshwarma:tell"
+    ]
+    await assert_secret_is_hidden(house)
