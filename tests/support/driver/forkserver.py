@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 MAX_MESSAGE_BYTES = 1 << 20
+DUMP_SIGNAL = signal.SIGUSR2
 
 AT_START = ("sshwarma.app", "sshwarma.settings.logs", "uvicorn.lifespan.off", "uvloop")
 AT_FIRST_USE = (
@@ -63,6 +64,10 @@ class ForkedProcess:
     def terminate(self) -> None:
         """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
+
+    def dump(self) -> None:
+        """Ask it to write what it is doing on stderr."""
+        self.send_signal(DUMP_SIGNAL)
 
     def kill(self) -> None:
         """Send SIGKILL."""
@@ -169,11 +174,29 @@ def _serve(link: socket.socket) -> None:
             os.environ.update(request["env"])
             sys.argv = ["sshwarma", *request["words"]]
             random.seed()
+            _dump_on_signal()
             sys.exit(main(request["words"]))
         os.close(out)
         os.close(err)
         running[pid] = status
         link.send(str(pid).encode())
+
+
+def _dump_on_signal() -> None:
+    """Write what the main thread and all tasks are doing on stderr at DUMP_SIGNAL."""
+    import asyncio
+    import faulthandler
+
+    def dump_tasks(*_: object) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        for task in asyncio.all_tasks(loop):
+            task.print_stack()
+
+    signal.signal(DUMP_SIGNAL, dump_tasks)
+    faulthandler.register(DUMP_SIGNAL, all_threads=False, chain=True)
 
 
 def _report_ends(running: dict[int, int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import selectors
@@ -21,6 +22,8 @@ from support.driver.person import Person
 PROGRAM = Path(sys.executable).with_name("sshwarma")
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
+DUMP_SECONDS = 3.0
+MAX_DUMP_CHARACTERS = 30_000
 
 
 @cache
@@ -113,9 +116,12 @@ class Server:
         try:
             status = self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
+            self.process.dump()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(DUMP_SECONDS)
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"it did not stop:\n{self.log()[-3000:]}") from None
+            raise AssertionError(f"it did not stop:\n{self.log()[-MAX_DUMP_CHARACTERS:]}") from None
         finally:
             self.process.stdout.close()
         return status

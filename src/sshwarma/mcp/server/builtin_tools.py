@@ -95,6 +95,7 @@ class WaitEventsArguments(BaseModel):
     )
 
 
+USE_TOOL: Final = "use_tool"
 WAIT_EVENTS: Final = "wait_events"
 
 _VERBS_WITH_CURSOR: Final = ("say", "look", "join")
@@ -110,9 +111,9 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         for verb in map(_require_verb, BUILTIN_VERBS)
         if (name := verb.mcp_tool) is not None
     }
-    tools_by_name["use_tool"] = BuiltinTool(
+    tools_by_name[USE_TOOL] = BuiltinTool(
         Tool(
-            name="use_tool",
+            name=USE_TOOL,
             description="Call a loaded or equipped tool by name, even if tools/list does not show"
             " it yet. The room sees the call and its result.",
             input_schema=_argument_schema(UseToolArguments),
@@ -175,7 +176,7 @@ async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
 
 
 async def _use_tool(tools: Tools, call: BuiltinCall) -> ToolResult:
-    request = _validate_arguments("use_tool", UseToolArguments, call.arguments)
+    request = _validate_arguments(USE_TOOL, UseToolArguments, call.arguments)
     outcome = await tools.call(call.make_caller(), request.name, request.arguments)
     return ToolResult(
         outcome.text,

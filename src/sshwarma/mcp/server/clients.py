@@ -23,6 +23,7 @@ from sshwarma.common.limits import (
     STAY_AFTER_REQUEST_SECONDS,
 )
 from sshwarma.common.messages import with_limit
+from sshwarma.mcp.server.call_order import CallOrder
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings
 from sshwarma.world import movement, rows
@@ -155,6 +156,7 @@ class ConnectedAgent:
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
     notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_UNREAD_NOTICES))
     enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    call_order: CallOrder = field(default_factory=CallOrder)
     stop_listening: Callable[[], None] | None = None
     _list_readers: set[asyncio.Event] = field(default_factory=set)  # waiting for a tools/list
     _stay_until: dict[str, float] = field(

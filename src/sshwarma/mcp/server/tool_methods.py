@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from mcp_types import (
@@ -15,8 +15,10 @@ from mcp_types import (
 
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.mcp.server.builtin_tools import (
+    USE_TOOL,
     WAIT_EVENTS,
     BuiltinCall,
+    BuiltinTool,
     make_builtin_tools,
 )
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
@@ -32,11 +34,13 @@ from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.registry import every_verb
 from sshwarma.world import access, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import MCP_CLIENT
+from sshwarma.world.tool_names import mcp_tool_name
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +64,7 @@ class ToolMethods:
         self._tool_lists = tool_lists
         self._notify_own_changes = notify_own_changes
         self._builtin_tools = make_builtin_tools(tools)
+        self._ordered_names = _list_ordered_names(self._builtin_tools)
 
     async def list_tools(
         self, ctx: RequestContext, params: PaginatedRequestParams | None
@@ -87,13 +92,15 @@ class ToolMethods:
         connection = mcp_connection_of(ctx)
         try:
             async with progress_reporter(ctx) as report:
-                caller = connection.make_caller(report)
-                if caller.connection is not None:
-                    caller.connection.mark_active()
-                position = await caller.world.store.read(rows.read_newest_number)
-                call = BuiltinCall(connection, params.arguments or {}, report, position)
-                tools_before = (await self._tool_lists.get_tool_list(caller)).signature
-                result = await connection.run_call(self._call(caller, params.name, call))
+                changes = self._is_ordered(params)
+                async with connection.client.call_order.take_turn(changes=changes):
+                    caller = connection.make_caller(report)
+                    if caller.connection is not None:
+                        caller.connection.mark_active()
+                    position = await caller.world.store.read(rows.read_newest_number)
+                    call = BuiltinCall(connection, params.arguments or {}, report, position)
+                    tools_before = (await self._tool_lists.get_tool_list(caller)).signature
+                    result = await connection.run_call(self._call(caller, params.name, call))
                 if params.name != WAIT_EVENTS:  # it sets its own position
                     connection.client.set_position(position)
                 await self._notify_own_changes(ctx, tools_before)
@@ -105,6 +112,13 @@ class ToolMethods:
         except Exception:
             log.exception("a tool call failed", tool=params.name)
             return make_refusal(INTERNAL_ERROR)
+
+    def _is_ordered(self, params: CallToolRequestParams) -> bool:
+        """Return whether later calls of the agent wait for this one."""
+        name: object = params.name
+        if name == USE_TOOL:
+            name = (params.arguments or {}).get("name")
+        return isinstance(name, str) and mcp_tool_name(name) in self._ordered_names
 
     async def _call(self, caller: Caller, name: str, call: BuiltinCall) -> ToolResult:
         builtin = self._builtin_tools.get(name)
@@ -130,3 +144,17 @@ class ToolMethods:
     def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
+
+
+def _list_ordered_names(builtin_tools: Mapping[str, BuiltinTool]) -> frozenset[str]:
+    """List the tools that speak, or change the room or tools of their caller."""
+    names = {
+        name
+        for name, item in builtin_tools.items()
+        if item.scope is not TokenScope.READ and name != USE_TOOL
+    }
+    for verb in every_verb():
+        spec = verb.tool_spec
+        if spec is not None and (verb.moves or verb.mcp_tool in names):
+            names.add(mcp_tool_name(f"{spec.namespace}:{spec.name}"))
+    return frozenset(names)
