@@ -118,8 +118,10 @@ async def act_and_compare(alice: Someone, line: str) -> None:
             assert ("switched off" in result.note) is not (on >= OWN)
         case "/unload" | "/unequip":
             meant = TOOLS if verb == "/unload" else OWN
+            still_on, _, still_off = result.note.partition("Still switched off")
             for label in TOOLS:
-                assert (label in result.note) is (label in on & meant), result.note
+                assert (label in still_on) is (label in on & meant), result.note
+                assert label not in still_off or label not in on, result.note
             assert ("Still on" in result.note) is bool(on & meant)
         case _:
             message = render_plain(draw_result(result))
@@ -272,3 +274,20 @@ async def test_off_is_suggested_only_where_it_switches_off(alice: Someone, bob: 
     unloaded = render_plain(draw_result(await do(bob, "/unload git")))
     assert "Still on, because they are loaded in this room" in unloaded
     assert "switches it off" not in unloaded
+    await do(bob, "/equip me git:log")
+    unequipped = render_plain(draw_result(await do(bob, "/unequip me git:log")))
+    assert "Still on, because it is loaded in this room: git:log." in unequipped
+    assert "switches" not in unequipped
+
+
+async def test_unload_names_the_tools_that_stay_switched_off(alice: Someone) -> None:
+    await make_git(alice)
+    await do(alice, "/load git room")
+    await do(alice, "/unequip room git:log --off")
+    unloaded = render_plain(draw_result(await do(alice, "/unload git room")))
+    assert "Still switched off, each by itself: git:log." in unloaded
+    await do(alice, "/load git room")
+    assert await callable_tools(alice) == TOOLS - {"git:log"}
+    await do(alice, "/equip room git:log")
+    unloaded = render_plain(draw_result(await do(alice, "/unload git room")))
+    assert "switched off" not in unloaded

@@ -274,11 +274,14 @@ async def unequip(
         return replace(result, switched_off=tuple(thing.label for thing in switched_off)), wanted
 
     result, unequipped = await caller.change(work)
-    note = (await describe_tools_on(caller, context_thing, unequipped)).text
+    still_on = await describe_tools_on(caller, context_thing, unequipped)
+    if not still_on.text:
+        return result
     switch_off = next_call(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
     )
-    return replace(result, note=note, next=switch_off) if note else result
+    step = switch_off if still_on.can_switch_off and not off else None
+    return replace(result, note=still_on.text, next=step)
 
 
 def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
+from sqlalchemy import Connection
 
-from sshwarma.common.shorten import count_rest
+from sshwarma.common.shorten import count_rest, join_with_rest
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.call_checks import suggest_load_again
 from sshwarma.verbs.arguments import Context, Flag
@@ -33,6 +35,7 @@ from sshwarma.verbs.tool_reasons import (
     ToolReasons,
     describe_tools_on,
     explain_blocked_tools,
+    read_tools_of,
 )
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, namespaces
@@ -281,6 +284,8 @@ async def unload(
     is_off = not changed and await _is_switched_off(caller, context_thing, space)
     still_on = await describe_tools_on(caller, context_thing, targets)
     notes = [still_on.text]
+    if not off:
+        notes.append(await _describe_still_off(caller, context_thing, changed))
     step = next_call("{} switches it off.", "unload", room=space.id, context=context, off=True)
     next_step = step if still_on.can_switch_off and not off else None
     next_step = suggest_load_again(context, space.id) if is_off else next_step
@@ -293,7 +298,7 @@ async def unload(
         loaded=False,
         changed=tuple(sorted(thing.label for thing in changed)),
         tools=(),
-        note=" ".join(notes).strip(),
+        note=" ".join(filter(None, notes)),
         switched_off=off,
         next=next_step,
     )
@@ -306,3 +311,17 @@ async def _is_switched_off(caller: Caller, context: Thing, space: Namespace) -> 
         lambda conn: equipment.read_equipped_rows(conn, context_ids)
     )
     return any(row.thing.id == space.thing.id and not row.equipped for row in rows)
+
+
+async def _describe_still_off(caller: Caller, context: Thing, unloaded: Sequence[Thing]) -> str:
+    """Name the tools that stay switched off in a context whenever it loads them again."""
+
+    def read(conn: Connection) -> list[Thing]:
+        tool_ids = {tool.id for tool in read_tools_of(conn, unloaded)}
+        rows = equipment.read_equipped_rows(conn, [context.id])
+        return [row.thing for row in rows if not row.equipped and row.thing.id in tool_ids]
+
+    off = [caller.reader.name_tool(tool.label) for tool in await caller.world.store.read(read)]
+    if not off:
+        return ""
+    return f"Still switched off, each by itself: {join_with_rest(off, MAX_NAMED_TOOLS)}."

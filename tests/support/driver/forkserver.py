@@ -183,7 +183,7 @@ def _serve(link: socket.socket) -> None:
 
 
 def _dump_on_signal() -> None:
-    """Write what the main thread and all tasks are doing on stderr at DUMP_SIGNAL."""
+    """Write what all threads and tasks are doing on stderr at DUMP_SIGNAL."""
     import asyncio
     import faulthandler
 
@@ -196,7 +196,7 @@ def _dump_on_signal() -> None:
             task.print_stack()
 
     signal.signal(DUMP_SIGNAL, dump_tasks)
-    faulthandler.register(DUMP_SIGNAL, all_threads=False, chain=True)
+    faulthandler.register(DUMP_SIGNAL, chain=True)
 
 
 def _report_ends(running: dict[int, int]) -> None:
