@@ -22,16 +22,16 @@ def test_rights_are_checked_by_dispatch_and_rights_alone() -> None:
         for node in nodes(file):
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "caller.require":
                 assert file.name in ("dispatch.py", "rights.py"), f"{file.name}:{node.lineno}"
+            if file.name == "rights.py":
+                continue
             if isinstance(node, ast.Compare) and (right := _compared_right(node)):
                 place = f"{file.name}:{node.lineno}"
                 assert (file.name, right) in RIGHTS_COMPARED_BY_HAND, f"{place}: Right.{right}"
 
 
 RIGHTS_COMPARED_BY_HAND = {
-    # What a caller may see, and who is above whom; none of these refuses a call for a right.
+    # What a caller may see; none of these refuses a call for a right.
     ("mcp_views.py", "ADMIN"),
-    ("moderation.py", "ADMIN"),
-    ("moderation.py", "MODERATE"),
     ("resolve.py", "ADMIN"),
     ("sql.py", "ADMIN"),
 }

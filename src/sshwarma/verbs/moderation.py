@@ -10,13 +10,13 @@ from sshwarma.common.units import MINUTE_MS
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import AgentName, Minutes, Text
 from sshwarma.verbs.registry import Spelling, verb
+from sshwarma.verbs.rights import RankRight
 from sshwarma.verbs.thing_completion import BannedName, MutedName, PresentName
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import access, rows
 from sshwarma.world.access import Right
-from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.reader import next_call
@@ -27,6 +27,7 @@ from sshwarma.world.store import Change
     "kick",
     section="Access",
     needs=Right.MODERATE,
+    also_needs=(RankRight("name", "kick"),),
     tool=False,
     examples=("/kick bob", "/kick bob cool down"),
 )
@@ -43,7 +44,7 @@ async def kick(caller: Caller, name: PresentName, reason: Text | None = None) ->
         reason: text of the notice to them and to the room.
     """
     here = await caller.room()
-    target = await _find_lower_ranked(caller, name, "kick")
+    target = caller.world.agents.find(name)
     if not any(link.room_id == here.id for link in caller.world.presence.connections_of(target.id)):
         raise NotFound(f"{target.name} is not in {here.name}.")
     if here.id == LOBBY_ID:
@@ -78,7 +79,6 @@ class Sanction:
     `past`: what is done to somebody; `place`: the word before the room.
     """
 
-    verb: str
     past: str
     place: str
     default_minutes: int
@@ -89,14 +89,15 @@ class Sanction:
         return f"{self.past}_until"
 
 
-MUTE: Final = Sanction("mute", "muted", "in", DEFAULT_MUTE_MINUTES)
-BAN: Final = Sanction("ban", "banned", "from", PERMANENT_BAN_MINUTES)
+MUTE: Final = Sanction("muted", "in", DEFAULT_MUTE_MINUTES)
+BAN: Final = Sanction("banned", "from", PERMANENT_BAN_MINUTES)
 
 
 @verb(
     "mute",
     section="Access",
     needs=Right.MODERATE,
+    also_needs=(RankRight("name", "mute"),),
     tool=False,
     spellings={"off": Spelling("unmute"), "forever": Spelling("mute", {"minutes": "forever"})},
     examples=("/mute bob", "/mute bob 10", "/mute bob forever"),
@@ -121,6 +122,7 @@ async def mute(
     "unmute",
     section="Access",
     needs=Right.MODERATE,
+    also_needs=(RankRight("name", "unmute"),),
     tool=False,
     examples=("/unmute bob", "/unmute bob welcome back"),
 )
@@ -138,6 +140,7 @@ async def unmute(caller: Caller, name: MutedName, reason: Text | None = None) ->
     "ban",
     section="Access",
     needs=Right.MODERATE,
+    also_needs=(RankRight("name", "ban"),),
     tool=False,
     spellings={"off": Spelling("unban"), "forever": Spelling("ban", {"minutes": "forever"})},
     examples=("/ban bob", "/ban bob 1440 spam"),
@@ -162,6 +165,7 @@ async def ban(
     "unban",
     section="Access",
     needs=Right.MODERATE,
+    also_needs=(RankRight("name", "unban"),),
     tool=False,
     examples=("/unban bob", "/unban bob welcome back"),
 )
@@ -184,7 +188,7 @@ async def _impose(
 ) -> Confirmation:
     """Mute or ban somebody for a number of minutes, by default those of the sanction."""
     here = await caller.room()
-    target = await _find_lower_ranked(caller, name, sanction.verb)
+    target = caller.world.agents.find(name)
     length = PERMANENT_BAN_MINUTES if minutes == "forever" else minutes or sanction.default_minutes
     until = now_ms() + length * MINUTE_MS
     suffix = f": {reason}" if reason else ""
@@ -213,7 +217,7 @@ async def _lift(caller: Caller, sanction: Sanction, name: str, reason: str | Non
         Conflict: if there is nothing to end.
     """
     here = await caller.room()
-    target = await _find_lower_ranked(caller, name, f"un{sanction.verb}")
+    target = caller.world.agents.find(name)
     place = f"{sanction.place} {here.name}"
     if (getattr(here.members.get(target.id), sanction.column, None) or 0) <= now_ms():
         raise Conflict(f"{target.name} is not {sanction.past} {place}.")
@@ -224,25 +228,3 @@ async def _lift(caller: Caller, sanction: Sanction, name: str, reason: str | Non
         f"un{sanction.past} {target.name}{f': {reason}' if reason else ''}",
     )
     return Confirmation(f"{target.name} is no longer {sanction.past} {place}.")
-
-
-async def _find_lower_ranked(caller: Caller, name: str, verb: str) -> Agent:
-    """Find an agent whom the caller may kick, mute or ban: one of a lower rank."""
-    target = caller.world.agents.find(name)
-    if target.id == caller.agent.id:
-        raise Invalid(f"You cannot {verb} yourself.")
-    now = now_ms()
-    here = await caller.room()
-    if Right.ADMIN in here.rights_of(target, now=now) and caller.agent.role != "owner":
-        raise caller.missing_right_error(
-            Right.OWN, here, f"to {verb} {target.name}, an {target.role} of this server"
-        )
-    own_rights, target_rights = (
-        here.rights_of(caller.agent, now=now),
-        here.rights_of(target, now=now),
-    )
-    if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
-        raise caller.missing_right_error(
-            Right.ADMIN, here, f"to {verb} {target.name}, an owner of {here.name} too"
-        )
-    return target

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from sshwarma.world.access import Right, required_scope
 from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden
+from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.names import split_bag_name
 from sshwarma.world.rooms import Room
@@ -140,6 +140,45 @@ class BagRight:
 
 
 @dataclass(frozen=True, slots=True)
+class RankRight:
+    """The right to act on the agent that an argument names, by that agent's own rights.
+
+    Attributes:
+        action: what is done to it, as a refusal says it: "kick".
+    """
+
+    argument: str
+    action: str
+
+    @property
+    def text(self) -> str:
+        """The rights and whom they are for, as help states them."""
+        return f"{Right.ADMIN} for an owner of the room, {Right.OWN} for an admin of the server"
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden unless the caller may act on an agent with such rights.
+
+        Raises:
+            NotFound: if no agent has that name.
+            Invalid: if it is the caller.
+        """
+        target = caller.world.agents.find(arguments[self.argument])
+        if target.id == caller.agent.id:
+            raise Invalid(f"You cannot {self.action} yourself.")
+        here, now = await caller.room(), now_ms()
+        target_rights = here.rights_of(target, now=now)
+        if Right.ADMIN in target_rights and caller.agent.role != "owner":
+            raise caller.missing_right_error(
+                Right.OWN, here, f"to {self.action} {target.name}, an {target.role} of this server"
+            )
+        own_rights = here.rights_of(caller.agent, now=now)
+        if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
+            raise caller.missing_right_error(
+                Right.ADMIN, here, f"to {self.action} {target.name}, an owner of {here.name} too"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class DataRight:
     """A right to act on the data of another agent.
 
@@ -200,7 +239,7 @@ class DataRight:
         await caller.require(self.right, room)
 
 
-RightRule: TypeAlias = ArgumentRight | ContextRight | RoomRight | BagRight | DataRight
+RightRule: TypeAlias = ArgumentRight | ContextRight | RoomRight | BagRight | RankRight | DataRight
 
 BAG_RIGHT: Final = DataRight(Right.BUILD, "for a bag that is not yours")
 MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody else made")
