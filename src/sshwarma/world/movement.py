@@ -146,14 +146,23 @@ async def record_arrival(world: World, connection: AgentConnection) -> str:
     Return the reason if the arrival could not be stored, else "". The agent enters anyway, without
     a notice, so that an operator can log in when the disk is full.
     """
-    problem = ""
-    if world.presence.enter(connection):
-        try:
-            await _announce_presence(world, connection, "arrives")
-        except Unavailable as error:
-            problem = str(error)
+    problem = await announce_arrival(world, connection) if world.presence.enter(connection) else ""
     await evict_if_closed(world, connection.agent_id, connection.room_id)
     return problem
+
+
+async def announce_arrival(
+    world: World, connection: AgentConnection, *, may_postpone: bool = False
+) -> str:
+    """Announce an agent that came to a room; return why that failed, or "".
+
+    With `may_postpone` it may wait for other changes to share their commit.
+    """
+    try:
+        await _announce_presence(world, connection, "arrives", may_postpone=may_postpone)
+    except Unavailable as error:
+        return str(error)
+    return ""
 
 
 async def record_departure(world: World, connection: AgentConnection) -> None:

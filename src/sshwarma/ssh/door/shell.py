@@ -223,8 +223,10 @@ class ShellHandler(ChannelHandler):
         self._stops.append(world.bus.on_agent(agent.id, self._on_agent_event))
         for greeting in draw_greeting(self._context.motd, agent.name):
             self._print(greeting)
-        if problem := await movement.record_arrival(world, self._connection):
-            self._print(block(line(("warn", problem))))
+        # Nothing that is drawn needs the announcement: a login does not wait for its commit.
+        if world.presence.enter(self._connection):
+            self._context.background.spawn(self._announce_arrival())
+        await movement.evict_if_closed(world, agent.id, self._connection.room_id)
         await self._enter_room()
         if old_room_id != self._connection.room_id and start == LOBBY_ID:
             await self._print_last_room(old_room_id)
@@ -234,6 +236,11 @@ class ShellHandler(ChannelHandler):
         self.terminal.start()
         self._is_drawn.set()
         await self._run_queued_lines()
+
+    async def _announce_arrival(self) -> None:
+        announcing = movement.announce_arrival(self._world, self._connection, may_postpone=True)
+        if problem := await announcing:
+            self._print(block(line(("warn", problem))))
 
     async def _print_last_room(self, room_id: str) -> None:
         try:
