@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
 from sshwarma.common.near_names import suggest_near_names
-from sshwarma.common.shorten import join_with_rest, shorten_text
+from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.call_checks import suggest_equip_again
 from sshwarma.verbs.arguments import (
@@ -24,6 +24,7 @@ from sshwarma.verbs.arguments import (
     Priority,
     bag_options,
 )
+from sshwarma.verbs.equipment_changes import check_equip_role, notify_room
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
@@ -39,18 +40,14 @@ from sshwarma.verbs.rights import ContextRight
 from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
-from sshwarma.world.access import Right, TokenScope, missing_role_error
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
-from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import NextCall, Reader, add_next_call, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-
-MAX_NOTICE_NAMES = 8
-"""Names in the notice of a change; the rest are counted."""
 
 
 async def complete_equipped(request: CompletionRequest) -> list[Option]:
@@ -277,11 +274,14 @@ async def unequip(
     still_on = await describe_tools_on(caller, context_thing, unequipped)
     if not still_on.text:
         return result
-    switch_off = next_call(
+    step = _suggest_switch_off(context, patterns) if still_on.can_switch_off else None
+    return replace(result, note=still_on.text, next=step)
+
+
+def _suggest_switch_off(context: str, patterns: str) -> NextCall:
+    return next_call(
         "{} switches them off.", "unequip", context=context, patterns=patterns, off=True
     )
-    step = switch_off if still_on.can_switch_off and not off else None
-    return replace(result, note=still_on.text, next=step)
 
 
 def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
@@ -290,34 +290,6 @@ def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
     rows = equipment.read_equipped_rows(conn, [context.id])
     count = sum(not row.equipped and row.thing.id in ids for row in rows)
     return f"Switched off there: {count} of {len(wanted)}." if count else ""
-
-
-def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: list[Thing]) -> None:
-    """Raise unless the role of an agent suffices to equip itself with these things.
-
-    Raises:
-        Forbidden: naming the first that needs a higher role, and the role.
-    """
-    agent = caller.world.agents.get(context.id)
-    if agent is None:
-        return
-    chains = loadout.AncestorCache(conn)
-    for thing in wanted:
-        chain = list(chains.ancestors_of(thing))
-        role = find_missing_role(agent, thing, chain)
-        if role is not None:
-            raise missing_role_error(
-                agent,
-                role,
-                f"to equip itself with {thing.label}",
-                caller.world.agents,
-                hint=next_call(
-                    "Who may build here can equip the room: {}.",
-                    "equip",
-                    context="room",
-                    patterns=thing.label,
-                ),
-            )
 
 
 def _is_always_on(thing: Thing) -> bool:
@@ -335,19 +307,6 @@ def _find_tools_on_through_namespace(
     own = {row.thing.id for row in equipment.read_equipped_rows(conn, [context.id])}
     through = {item.thing.id for item in load.tools} - own
     return [thing for thing in wanted if thing.id in through]
-
-
-def notify_room(
-    tx: Change, caller: Caller, context: Thing, action: str, changed: list[Thing]
-) -> None:
-    """Append a notice to the log of the room, if the change is to the caller's room.
-
-    `action` is a verb in the past tense: "equipped". At most MAX_NOTICE_NAMES things are named.
-    """
-    if context.id != caller.room_id or not changed:
-        return
-    labels = join_with_rest([thing.label for thing in changed], MAX_NOTICE_NAMES)
-    caller.append_notice(tx, f"{action} {labels}")
 
 
 def _make_equip_result(

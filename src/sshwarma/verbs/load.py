@@ -14,7 +14,7 @@ from sshwarma.common.shorten import count_rest, join_with_rest
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.call_checks import suggest_load_again
 from sshwarma.verbs.arguments import Context, Flag
-from sshwarma.verbs.equip import check_equip_role, notify_room
+from sshwarma.verbs.equipment_changes import check_equip_role, notify_room
 from sshwarma.verbs.namespace_views import NamespaceSummary
 from sshwarma.verbs.namespaces import (
     LoadedNamespace,
@@ -283,9 +283,8 @@ async def unload(
     changed, targets = await caller.change(work)
     is_off = not changed and await _is_switched_off(caller, context_thing, space)
     still_on = await describe_tools_on(caller, context_thing, targets)
-    notes = [still_on.text]
-    if not off:
-        notes.append(await _describe_still_off(caller, context_thing, changed))
+    still_off = "" if off else await _describe_still_off(caller, context_thing, changed)
+    notes = [still_on.text, still_off]
     step = next_call("{} switches it off.", "unload", room=space.id, context=context, off=True)
     next_step = step if still_on.can_switch_off and not off else None
     next_step = suggest_load_again(context, space.id) if is_off else next_step
@@ -314,7 +313,7 @@ async def _is_switched_off(caller: Caller, context: Thing, space: Namespace) -> 
 
 
 async def _describe_still_off(caller: Caller, context: Thing, unloaded: Sequence[Thing]) -> str:
-    """Name the tools that stay switched off in a context whenever it loads them again."""
+    """Name the tools that stay switched off when a context loads them again."""
 
     def read(conn: Connection) -> list[Thing]:
         tool_ids = {tool.id for tool in read_tools_of(conn, unloaded)}

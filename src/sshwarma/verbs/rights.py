@@ -141,7 +141,9 @@ class BagRight:
 
 @dataclass(frozen=True, slots=True)
 class RankRight:
-    """The right to act on the agent that an argument names, by that agent's own rights.
+    """The right to act on the agent that an argument names.
+
+    It depends on that agent's own rights in the caller's room.
 
     Attributes:
         action: what is done to it, as a refusal says it: "kick".
