@@ -69,6 +69,21 @@ class ForkedProcess:
         """Ask it to write what it is doing on stderr."""
         self.send_signal(DUMP_SIGNAL)
 
+    def describe(self) -> str:
+        """Return its state, signals and threads; empty if it has ended."""
+        folder = Path(f"/proc/{self.pid}")
+        lines = []
+        try:
+            for line in (folder / "status").read_text().splitlines():
+                if line.startswith(("State", "PPid", "Threads", "Sig", "Shd")):
+                    lines.append(line)
+            for task in sorted((folder / "task").iterdir()):
+                name, waits = ((task / part).read_text().strip() for part in ("comm", "wchan"))
+                lines.append(f"thread {task.name} {name}: {waits}")
+        except OSError:
+            return ""
+        return "\n".join(lines)
+
     def kill(self) -> None:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)

@@ -116,12 +116,14 @@ class Server:
         try:
             status = self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
+            state = self.process.describe()
             self.process.dump()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(DUMP_SECONDS)
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"it did not stop:\n{self.log()[-MAX_DUMP_CHARACTERS:]}") from None
+            log = self.log()[-MAX_DUMP_CHARACTERS:]
+            raise AssertionError(f"it did not stop:\n{state}\n{log}") from None
         finally:
             self.process.stdout.close()
         return status
