@@ -72,7 +72,7 @@ async def test_group_actions_and_default_arguments_are_completed(
             assert await offered(alice, f"/{entry.name} nothing-like-it ") == [] or (
                 entry.default_takes_words
             )
-    assert await offered(alice, "/history s") == ["show", "stats", "search"]
+    assert await offered(alice, "/history s") == ["show", "stats"]
     assert await offered(alice, "/history @") == ["@bob"]
     assert await offered(alice, "/history show @") == ["@bob"]
     assert await offered(alice, "/history @bob --t") == ["--tools"]

@@ -351,7 +351,6 @@ FILES_OF_SEVERAL_VERBS = {
     "portal": {"unportal"},
     "room_models": {"room"},
     "say": {"me", "reply", "tell"},
-    "search": {"history"},
     "skills": {"skill"},
     "sql": {"schema"},
     "tokens": {"token"},
@@ -366,3 +365,14 @@ def test_verb_is_in_the_file_of_its_name() -> None:
         if (word := declared.name.split()[0]) != module:
             others.setdefault(module, set()).add(word)
     assert others == FILES_OF_SEVERAL_VERBS
+
+
+def test_no_two_verbs_have_the_same_body() -> None:
+    """Another word for a verb is a spelling of its group."""
+    verbs_by_body: dict[str, str] = {}
+    for one in every_verb():
+        tree = ast.parse(textwrap.dedent(inspect.getsource(one.run))).body[0]
+        assert isinstance(tree, ast.AsyncFunctionDef)
+        body = "\n".join(map(ast.unparse, tree.body[1:]))
+        twin = verbs_by_body.setdefault(body, one.name)
+        assert twin == one.name, f"{one.name} and {twin}"

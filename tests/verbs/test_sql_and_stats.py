@@ -325,7 +325,7 @@ async def test_search_does_not_match_earlier_searches(
 
 async def test_extra_words_after_a_number_are_refused(alice: Someone) -> None:
     assert "Unexpected word words." in (await refused(alice, "/history 20 words")).message
-    assert "/history search needs TEXT" in (await refused(alice, "/history search")).message
+    assert "/search needs TEXT" in (await refused(alice, "/history search")).message
     assert "must contain a word" in (await refused(alice, "/history search !!")).message
 
 

@@ -77,7 +77,7 @@ def listed(person: Person) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in person.json("namespaces")["namespaces"]}
 
 
-@covers("namespaces", "namespace show", "namespace list")
+@covers("namespaces", "namespace show")
 def test_tool_new_creates_an_unknown_namespace(ann: Person) -> None:
     found = listed(ann)
     assert set(SPACES) <= set(found)

@@ -153,7 +153,7 @@ def test_sql_works_as_a_tool_and_over_http(alice: Person, room: str) -> None:
     assert (refusal["error"], refusal["message"]) == ("forbidden", "tokens is not readable.")
 
 
-@covers("history search", "search")
+@covers("search")
 def test_history_search_finds_old_rows_and_leaves_out_undone_ones(
     alice: Person, bob: Person, room: str, name: Named
 ) -> None:

@@ -77,7 +77,8 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
     verb = group.find(match[0]) or group.find_spelled(match[0]) if match is not None else None
     if verb is not None and match is not None:
         return verb, match.end()
-    near_names = find_near_names(match[0].lower(), group.actions) if match is not None else []
+    known = [*group.actions, *filter(None, group.spellings)]
+    near_names = find_near_names(match[0].lower(), known) if match is not None else []
     if match is not None and near_names and match[0].isalpha():
         raise _unknown_action_error(group, match, near_names)
     default = group.default_for(match[0] if match is not None else None)

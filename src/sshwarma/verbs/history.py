@@ -128,9 +128,11 @@ history = group(
     section="Remembering",
     default="show",
     default_takes_words=True,
-    doc="""Show the conversation, or find rows by their words.
+    spellings={"search": "search"},
+    doc="""Show the conversation.
 
     /history 50 shows the newest 50 rows, /history @bob your private messages with bob.
+    /history search is another spelling of /search.
     """,
 )
 

@@ -145,19 +145,13 @@ async def all_listed(caller: Caller) -> list[NamespaceSummary]:
 namespace = group(
     "namespace",
     section="Inventory",
-    default="list",
+    spellings={"": "namespaces", "list": "namespaces"},
     doc="""Show, make and change namespaces of tools.
 
     A namespace is changed by the agent that made it and by admins. Only they make others
     inside it.
     """,
 )
-
-
-@namespace.verb("list", needs=Right.ENTER, examples=("/namespace list",))
-async def list_namespaces(caller: Caller) -> NamespaceList:
-    """List namespaces of tools: which are loaded, which could be."""
-    return NamespaceList(tuple(await all_listed(caller)))
 
 
 @namespace.verb("show", needs=Right.ENTER, examples=("/namespace show git",))

@@ -1,7 +1,4 @@
-"""The verbs search and history search: full-text search in readable logs.
-
-They search all logs that the caller may read.
-"""
+"""The verb search: full-text search in all logs that the caller may read."""
 
 from __future__ import annotations
 
@@ -12,12 +9,11 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Count, Flag, Words
-from sshwarma.verbs.history import HistoryEntry, history, make_history_entry
+from sshwarma.verbs.history import HistoryEntry, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, format_clock, view_for_reader
 from sshwarma.world import search
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import Reader
@@ -76,25 +72,6 @@ def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:
     )
 
 
-@history.verb(
-    "search",
-    needs=Right.ENTER,
-    tool=False,
-    examples=("/history search relay box", "/history search relay --dropped"),
-)
-async def search_history(
-    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
-) -> SearchResults:
-    """Find rows by their words, as search does.
-
-    Args:
-        text: the words.
-        n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
-        dropped: also rows that were dropped.
-    """
-    return await _search_rows(caller, text, n, dropped=dropped)
-
-
 @verb(
     "search",
     section="Remembering",
@@ -119,11 +96,7 @@ async def search_logs(
         n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
         dropped: also rows that were dropped.
     """
-    return await _search_rows(caller, text, n, dropped=dropped)
-
-
-async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> SearchResults:
-    if not search.build_fts_query(words):
+    if not search.build_fts_query(text):
         raise Invalid(
             "The text to search for must contain a word.",
             hint='Use words such as relay box, or "exact words".',
@@ -134,11 +107,11 @@ async def _search_rows(caller: Caller, words: str, n: int, *, dropped: bool) -> 
     await world.index_rows()
 
     def look(conn: Connection) -> list[search.SearchHit]:
-        return search.search_rows(conn, words, logs, n + 1, dropped=dropped)
+        return search.search_rows(conn, text, logs, n + 1, dropped=dropped)
 
     hits = await world.store.read_search(look)
     return SearchResults(
-        words,
+        text,
         tuple(
             replace(
                 make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(private)")),
