@@ -1,7 +1,5 @@
 """`python -m sshwarma.cli`."""
 
-import sys
+from sshwarma.cli.main import program
 
-from sshwarma.cli.main import main
-
-sys.exit(main())
+program()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -62,6 +65,19 @@ def main(argv: list[str] | None = None) -> int:
         print(f"sshwarma: {_describe_failure(error)}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
+
+
+def program() -> NoReturn:
+    """Run the command, then end the process without the end of the interpreter.
+
+    Everything has been closed by then. What is left are threads and destructors of native
+    libraries, such as that of the sentence model, some of which wait for each other.
+    """
+    status = main()
+    with contextlib.suppress(OSError):  # the reader of a pipe is gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def _describe_failure(error: Exception) -> str:

@@ -1,9 +1,9 @@
 """Search for namespaces by a description of a task.
 
-The words of a query are ranked by BM25, and stand for similar ones too (`word_index`). The query as
-a whole is also compared with the texts of namespaces, by word averages and, if one is installed, by
-a sentence model; all scores are added. A query that is the name of a namespace is not compared. All
-computation runs in a thread.
+Namespaces are ranked by BM25 over the words of a query and similar words (`word_index`). The query
+as a whole is also compared with the texts of namespaces, by word averages and, if one is installed,
+by a sentence model; all scores are added. A query that is the name of a namespace is not compared.
+All computation runs in a thread.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ MAX_CACHED_VECTORS: Final = 20_000
 MAX_CACHED_INDEXES: Final = 8
 """Maximum number of cached indexes of words: one for each room that has tools of its own."""
 
-MAX_BATCH_TEXTS: Final = 64
-"""Texts embedded in one go; other searches can embed between two."""
+MAX_BATCH_TEXTS: Final = 4
+"""Texts embedded in one go. Other searches can embed between two, and a server that ends waits for
+this many: a long text takes 0.1 s of CPU."""
 
 MAX_CANDIDATES: Final = 30
 """Maximum number of namespaces compared tool by tool."""
@@ -138,7 +139,7 @@ class NamespaceSearch:
     ) -> list[SearchMatch]:
         """Return up to `limit` matching namespaces, best first, in deterministic order.
 
-        None for a query without words.
+        The list is empty if the query has no words.
         """
         query = query[:MAX_TOOL_QUERY_CHARACTERS]
         words = extract_words(query)

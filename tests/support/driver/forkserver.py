@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 MAX_MESSAGE_BYTES = 1 << 20
 DUMP_SIGNAL = signal.SIGUSR2
@@ -132,7 +132,7 @@ class ForkServer:
         return ForkedProcess(pid, status, os.fdopen(out, "rb", buffering=0))
 
 
-def preload() -> Callable[[list[str]], int]:
+def preload() -> Callable[[], NoReturn]:
     """Import what servers import until ready and at first uses; return the command.
 
     First uses are the first turn of a model, the first MCP server and the first MCP client.
@@ -142,11 +142,11 @@ def preload() -> Callable[[list[str]], int]:
     """
     for name in (*AT_START, *AT_FIRST_USE):
         importlib.import_module(name)
-    from sshwarma.cli.main import main
+    from sshwarma.cli.main import program
     from sshwarma.verbs.registry import tool_specs
 
     tool_specs()  # half of what is left of a start; each verb keeps its schema
-    return main
+    return program
 
 
 def _serve(link: socket.socket) -> None:
@@ -154,7 +154,7 @@ def _serve(link: socket.socket) -> None:
     import gc
     import random
 
-    main = preload()
+    program = preload()
     gc.collect()
     gc.freeze()
     wake, wake_up = os.pipe()
@@ -190,7 +190,7 @@ def _serve(link: socket.socket) -> None:
             sys.argv = ["sshwarma", *request["words"]]
             random.seed()
             _dump_on_signal()
-            sys.exit(main(request["words"]))
+            program()
         os.close(out)
         os.close(err)
         running[pid] = status
