@@ -1023,6 +1023,10 @@ MAX_CLIENT_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of an MCP client, over HTTP and over a channel: it is held in memory, and
 read while everyone waits."""
 
+MAX_UNSENT_ANSWER_BYTES: Final = MIB
+"""Bytes of answers that an MCP client over ssh has not read, beyond which its requests are not read
+either. They wait in memory; one answer may be larger."""
+
 MCP_LOAD_TIMEOUT_SECONDS: Final = 60.0
 """Seconds that the first client waits while the MCP server loads. On a busy machine that takes
 long; beyond, the client may retry."""

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
+from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES, MAX_UNSENT_ANSWER_BYTES
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
@@ -48,6 +48,8 @@ class MessageStream:
         self._request_rate = request_rate
         self._open_requests: dict[RequestId, None] = {}
         self._answered = asyncio.Event()
+        self._unsent_bytes = 0
+        self._sent = asyncio.Event()
         self._is_broken = False
         self._is_closed = False
 
@@ -58,6 +60,7 @@ class MessageStream:
             anyio.EndOfStream: at the end of input.
         """
         while True:
+            await self._wait_for_reader()
             line = await self._next_line()
             if line is None:
                 await self._drain()
@@ -90,6 +93,7 @@ class MessageStream:
         """Close both directions; the channel itself belongs to its owner."""
         self._is_closed = True
         self._answered.set()
+        self._sent.set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,6 +126,12 @@ class MessageStream:
             await self._send_error(INVALID_REQUEST, text)
             return None
 
+    async def _wait_for_reader(self) -> None:
+        """Wait while the peer leaves too much unread: no further request adds to it."""
+        while self._unsent_bytes > MAX_UNSENT_ANSWER_BYTES and not self._is_closed:
+            self._sent.clear()
+            await self._sent.wait()
+
     async def _wait_for_rate(self) -> None:
         while True:
             try:
@@ -146,9 +156,13 @@ class MessageStream:
         await self._write(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}))
 
     async def _write(self, text: str) -> None:
+        data = text.encode() + b"\n"
+        self._unsent_bytes += len(data)
         try:
-            await self._lines.write(text.encode() + b"\n")
+            await self._lines.write(data)
         except ConnectionError as error:
-            self._is_closed = True
-            self._answered.set()
+            await self.aclose()
             raise anyio.BrokenResourceError from error
+        finally:
+            self._unsent_bytes -= len(data)
+            self._sent.set()
