@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+import pytest
+
 from sshwarma.models.backend import StepRequest, StreamPart, TextDelta, ToolCall
 from sshwarma.tools.call import PRIVATE_RESULT
 from sshwarma.verbs.dispatch import run_line
@@ -55,16 +57,31 @@ async def test_search_by_a_tool_leaves_out_what_the_room_may_not_read(house: Hou
     assert SECRET not in by_tool.text
 
 
-async def test_refused_private_call_of_a_model_is_not_in_the_log(house: House) -> None:
+@pytest.mark.parametrize("is_equipped", [True, False])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sshwarma__tell", {"name": "nobody", "text": SECRET}),
+        ("sshwarma__tell", {"name": "bob", "message": SECRET}),
+        ("sshwarma__tell", {"arguments": {"name": "bob", "text": SECRET}}),
+        ("sshwarma__tell", {"name": f"bob {SECRET}", "text": None}),
+        ("tell", {"name": "nobody", "text": SECRET}),
+        ("tell_privately", {"to": "bob", "text": SECRET}),
+        ("sshwarma__history", {"before": SECRET}),
+    ],
+)
+async def test_refused_private_call_of_a_model_is_not_in_the_log(
+    house: House, name: str, arguments: dict[str, object], is_equipped: bool
+) -> None:
     async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.steps:
             yield TextDelta("done")
         else:
-            yield ToolCall("1", "sshwarma__tell", {"name": "bob", "text": SECRET})
+            yield ToolCall("1", name, arguments)
 
+    if is_equipped:
+        await house.says("alice", "/equip room sshwarma:tell sshwarma:history")
     house.backend.script = answer
     await house.says("alice", "@qwen go on")
-    assert [row.meta["tool"] for row in await log_of(house) if row.kind == "tool.error"] == [
-        "sshwarma:tell"
-    ]
+    assert [row for row in await log_of(house) if row.kind == "tool.error"]
     await assert_secret_is_hidden(house)

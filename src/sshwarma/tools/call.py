@@ -204,9 +204,10 @@ class Tools:
             return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
         except WorldError as error:
             tool = tool or await self._find_known(caller, name)
-            if tool is None:
-                return _CheckedCall(name, arguments, error)
-            return _CheckedCall(tool.label, arguments, error, is_private_call(tool, arguments))
+            if tool is None:  # it may have been meant for a private one
+                return _CheckedCall(name, {}, error)
+            is_private = is_private_call(tool, arguments, is_refused=True)
+            return _CheckedCall(tool.label, arguments, error, is_private)
 
     async def _find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""

@@ -113,9 +113,14 @@ class BuiltinToolSpec:
         }
 
 
-def is_private_call(tool: Thing, arguments: Mapping[str, Any]) -> bool:
-    """Return whether the room's log must not show a call and its result."""
+def is_private_call(tool: Thing, arguments: Mapping[str, Any], *, is_refused: bool = False) -> bool:
+    """Return whether the room's log must not show a call and its result.
+
+    A refused call may have the private text under any name.
+    """
     names = tool.metadata.get(PRIVATE_ARGUMENTS_KEY) or ()
+    if is_refused:
+        return bool(names)
     return any(arguments.get(name) is not None for name in names)
 
 
