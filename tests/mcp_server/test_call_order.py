@@ -18,7 +18,7 @@ async def test_use_of_a_tool_waits_for_the_load_before_it(served: Served, mode: 
     await served.tool("holler", "play", lambda *_: ToolResult("played"))
     async with served.client(token, mode) as client:
         (ann,) = served.guests
-        async with ann.call_order.take_turn(changes=True):
+        async with ann.call_order.wait_for_earlier(changes=True):
             use = asyncio.create_task(client.call_tool("use_tool", {"name": "holler.play"}))
             await served.until(lambda: any(link.stays for link in ann.connections))
             await served.do("ann", "/load holler me")
@@ -57,6 +57,7 @@ async def test_call_does_not_wait_for_a_slow_tool(served: Served) -> None:
         running = asyncio.create_task(client.call_tool("t.slow", {}))
         await slow.began.wait()
         assert not (await client.call_tool("join", {"room": "home"})).is_error
+        assert not running.done()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -66,7 +67,7 @@ async def test_failed_or_cancelled_call_lets_later_ones_run() -> None:
     entered = asyncio.Event()
 
     async def hold() -> None:
-        async with order.take_turn(changes=True):
+        async with order.wait_for_earlier(changes=True):
             entered.set()
             await asyncio.Event().wait()
 
@@ -77,5 +78,5 @@ async def test_failed_or_cancelled_call_lets_later_ones_run() -> None:
     second.cancel()
     first.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
-    async with asyncio.timeout(5), order.take_turn(changes=False):
+    async with asyncio.timeout(5), order.wait_for_earlier(changes=False):
         pass

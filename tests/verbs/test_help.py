@@ -65,7 +65,7 @@ def joined(lines: list[str]) -> str:
     return "".join("".join(lines).split())
 
 
-FOR_MODELS = re.compile(r"\n    For models:\n(        .*\n)+")
+FOR_MODELS = re.compile(r"\n    For models:\n(        .*\n|\n(?=        ))+")
 """The section of a docstring that people are not shown."""
 
 

@@ -186,3 +186,23 @@ async def test_hint_for_a_missing_right_names_the_room_owner(alice: Someone, bob
     assert (await refused(carol, "/vibe mine")).hint_for(PERSON) == "Ask bob."
     await do(bob, "/room builder carol")
     await do(carol, "/vibe mine")
+
+
+@pytest.mark.parametrize("verb", ["kick", "mute", "unmute", "ban", "unban"])
+async def test_moderator_acts_only_on_agents_with_fewer_rights(
+    alice: Someone, bob: Someone, guest: Someone, verb: str
+) -> None:
+    await do(alice, "/room owner bob")
+    refusal = await refused(bob, f"/{verb} {alice.name}")
+    assert "needs the own right" in refusal.message
+    assert f"to {verb} alice, an owner of this server" in refusal.message
+    assert "own for an admin or owner of the server" in (await do(bob, f"/help {verb}")).rights
+    await do(alice, f"/room owner {guest.name}")
+    refusal = await refused(bob, f"/{verb} {guest.name}")
+    assert "needs the admin right" in refusal.message
+    assert f"You cannot {verb} yourself" in (await refused(bob, f"/{verb} bob")).message
+    if not verb.startswith("un"):
+        return
+    await do(alice, f"/{verb.removeprefix('un')} {guest.name}")
+    refusal = await refused(bob, f"/{verb} {guest.name}")
+    assert "needs the admin right" in refusal.message, "a sanction is not a lower rank"

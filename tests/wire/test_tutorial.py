@@ -136,8 +136,8 @@ class Tutorial:
         """A command in a shell."""
         words = shlex.split(step.typed)
         if words == ["make", "run"]:
-            rows = [f"ready ssh={self.server.host}:{self.server.port} http={self.server.http}"]
-            rows += self.server.log().splitlines()
+            rows = self.server.log().splitlines()
+            rows.append(f"ready ssh={self.server.host}:{self.server.port} http={self.server.http}")
         elif words[0].endswith("sshwarma"):
             done = self.server.cli(*words[1:])
             assert done.returncode == 0, done

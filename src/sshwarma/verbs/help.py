@@ -1,4 +1,4 @@
-"""The verbs help and version: help on verbs, groups, equipped commands, topics."""
+"""The verb help: verbs, groups, equipped commands and topics."""
 
 from __future__ import annotations
 
@@ -217,6 +217,8 @@ async def show_help(
 
     For models:
         Show how a tool works: its name.
+
+        topic: name of a tool (default: list the tools)
 
     Args:
         topic: a verb, a group of verbs, one verb of a group, or a topic.

@@ -1,4 +1,4 @@
-"""The verbs look, rooms and who."""
+"""The verb look: a room, an exit or a thing."""
 
 from __future__ import annotations
 

@@ -143,7 +143,8 @@ class BagRight:
 class RankRight:
     """The right to act on the agent that an argument names.
 
-    It depends on that agent's own rights in the caller's room.
+    It depends on that agent's roles in the caller's room and on the server, also of one who is
+    banned.
 
     Attributes:
         action: what is done to it, as a refusal says it: "kick".
@@ -155,7 +156,8 @@ class RankRight:
     @property
     def text(self) -> str:
         """The rights and whom they are for, as help states them."""
-        return f"{Right.ADMIN} for an owner of the room, {Right.OWN} for an admin of the server"
+        of_server = f"{Right.OWN} for an admin or owner of the server"
+        return f"{Right.ADMIN} for an owner of the room, {of_server}"
 
     async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
         """Raise Forbidden unless the caller may act on an agent with such rights.
@@ -169,12 +171,14 @@ class RankRight:
             raise Invalid(f"You cannot {self.action} yourself.")
         here, now = await caller.room(), now_ms()
         target_rights = here.rights_of(target, now=now)
-        if Right.ADMIN in target_rights and caller.agent.role != "owner":
+        member = here.members.get(target.id)
+        is_room_owner = member is not None and member.role == "owner"
+        own_rights = here.rights_of(caller.agent, now=now)
+        if Right.ADMIN in target_rights and Right.OWN not in own_rights:
             raise caller.missing_right_error(
                 Right.OWN, here, f"to {self.action} {target.name}, an {target.role} of this server"
             )
-        own_rights = here.rights_of(caller.agent, now=now)
-        if Right.MODERATE in target_rights and Right.ADMIN not in own_rights:
+        if is_room_owner and Right.ADMIN not in own_rights:
             raise caller.missing_right_error(
                 Right.ADMIN, here, f"to {self.action} {target.name}, an owner of {here.name} too"
             )

@@ -1,4 +1,4 @@
-"""The verbs run, attachment and expand: tool calls and their results."""
+"""The verb run: a call of an equipped tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order of an agent's calls that change its room or its tools, or speak.
+"""Order of an agent's calls to verbs that change something.
 
 A model often sends several calls at once: load a namespace, and use one of its tools. They arrive
 as separate requests that run at the same time, so a call waits for those before it that change
@@ -19,7 +19,7 @@ class CallOrder:
         self._changing: dict[asyncio.Event, None] = {}
 
     @asynccontextmanager
-    async def take_turn(self, *, changes: bool) -> AsyncIterator[None]:
+    async def wait_for_earlier(self, *, changes: bool) -> AsyncIterator[None]:
         """Run the body after all earlier calls that change something have ended.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import structlog
 from mcp_types import (
@@ -18,7 +18,6 @@ from sshwarma.mcp.server.builtin_tools import (
     USE_TOOL,
     WAIT_EVENTS,
     BuiltinCall,
-    BuiltinTool,
     make_builtin_tools,
 )
 from sshwarma.mcp.server.call_result import make_refusal, to_call_result
@@ -64,7 +63,7 @@ class ToolMethods:
         self._tool_lists = tool_lists
         self._notify_own_changes = notify_own_changes
         self._builtin_tools = make_builtin_tools(tools)
-        self._ordered_names = _list_ordered_names(self._builtin_tools)
+        self._ordered_names = _list_ordered_names()
 
     async def list_tools(
         self, ctx: RequestContext, params: PaginatedRequestParams | None
@@ -93,7 +92,7 @@ class ToolMethods:
         try:
             async with progress_reporter(ctx) as report:
                 changes = self._is_ordered(params)
-                async with connection.client.call_order.take_turn(changes=changes):
+                async with connection.client.call_order.wait_for_earlier(changes=changes):
                     caller = connection.make_caller(report)
                     if caller.connection is not None:
                         caller.connection.mark_active()
@@ -146,15 +145,11 @@ class ToolMethods:
             raise access.missing_scope_error(needed, caller.scope)
 
 
-def _list_ordered_names(builtin_tools: Mapping[str, BuiltinTool]) -> frozenset[str]:
-    """List the tools that speak, or change the room or tools of their caller."""
-    names = {
-        name
-        for name, item in builtin_tools.items()
-        if item.scope is not TokenScope.READ and name != USE_TOOL
-    }
+def _list_ordered_names() -> frozenset[str]:
+    """List the names of the verbs that change something. None of them waits."""
+    names = set()
     for verb in every_verb():
         spec = verb.tool_spec
-        if spec is not None and (verb.moves or verb.mcp_tool in names):
-            names.add(mcp_tool_name(f"{spec.namespace}:{spec.name}"))
+        if spec is not None and verb.change_scope is not TokenScope.READ:
+            names |= {verb.mcp_tool or "", mcp_tool_name(f"{spec.namespace}:{spec.name}")}
     return frozenset(names)
