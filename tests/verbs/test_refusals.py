@@ -75,8 +75,8 @@ REFUSALS = """
 /model set bob prompt
 /model set bob prompt You are terse.
 /model remove bob
-/model on bob
-/model off bob
+/model enable bob
+/model disable bob
 /model test bob
 /model found too
 /model nonsense
