@@ -29,7 +29,7 @@ async def git(house: House) -> House:
         name = "git:commit"
         things.create_thing(tx, space.id, "tool", "commit", qualified_name=name, metadata=metadata)
 
-    for line in ("/namespace new git Version control", "/create den", "/skill add tidy = Be tidy."):
+    for line in ("/namespace new git Version control", "/create den", "/skill new tidy = Be tidy."):
         await run_line(house.caller("alice"), line)
     await house.world.change(add_tool)
     return house

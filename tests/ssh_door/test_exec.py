@@ -47,12 +47,12 @@ class Flags(ExecHandler):
         ("tool --room den new x --json = y", ("tool new x = y", "den", True, False)),
         ("alias g --json = /look --room den x", ("alias g = /look --room den x", "", True, False)),
         (
-            "skill add x --about 'a --json b' --room den = be brief",
-            ("skill add x --about 'a --json b' = be brief", "den", False, False),
+            "skill new x --description 'a --json b' --room den = be brief",
+            ("skill new x --description 'a --json b' = be brief", "den", False, False),
         ),
         (
-            "skill add x --room den --about=b = be --json brief",
-            ("skill add x --about=b = be --json brief", "den", False, False),
+            "skill new x --room den --description=b = be --json brief",
+            ("skill new x --description=b = be --json brief", "den", False, False),
         ),
         (
             "mcp add x --room den -- /bin/echo --json --room lobby",

@@ -34,4 +34,4 @@ async def test_copies_of_a_room_and_skills_are_counted(bob: Someone) -> None:
             await do(bob, f"/clone den copy-{number}")
     with pytest.raises(RateLimited):
         for number in range(40):
-            await do(bob, f"/skill add s{number} = " + "x" * 16_000)
+            await do(bob, f"/skill new s{number} = " + "x" * 16_000)

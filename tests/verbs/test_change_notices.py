@@ -149,7 +149,7 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
 async def test_refusal_suggests_what_to_do(
     alice: Someone, bob: Someone, qwen: Someone, line: str, expected: str
 ) -> None:
-    for made in ("/create den", "/leave", "/skill add rev = x", "/namespace new git"):
+    for made in ("/create den", "/leave", "/skill new rev = x", "/namespace new git"):
         await do(alice, made)
     assert str(await refused(alice, line)) == expected
 

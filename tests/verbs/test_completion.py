@@ -145,21 +145,21 @@ async def test_flags_are_offered_where_they_may_stand(alice: Someone) -> None:
     assert "--cwd" in await offered(alice, "/mcp add x --")
     assert await offered(alice, "/mcp add x -- ") == []
     assert await offered(alice, "/mcp add x -- cat --") == []
-    assert await offered(alice, "/skill add x = some text --") == []
+    assert await offered(alice, "/skill new x = some text --") == []
 
 
 async def test_turns_skills_and_models_are_completed(alice: Someone) -> None:
     world, room_id = alice.caller.world, alice.caller.room_id
     qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     turn = await world.change(lambda tx: turns.open_turn(tx, room_id, qwen.id, alice.agent.id))
-    await do(alice, "/skill add terse = Be brief.")
+    await do(alice, "/skill new terse = Be brief.")
     for line in ("/message show ", "/message drop ", "/branch switch "):
         assert await offered(alice, line) == [turn.short_id]
     assert await offered(alice, "/message list ") == []
     assert await offered(alice, "/skill activate te") == ["terse"]
-    for line in ("/skill show te", "/skill edit te", "/skill rename te", "/skill delete te"):
+    for line in ("/skill show te", "/skill edit te", "/skill rename te", "/skill remove te"):
         assert await offered(alice, line) == ["terse"]
-    assert await offered(alice, "/skill add te") == []
+    assert await offered(alice, "/skill new te") == []
     assert await offered(alice, "/skill rename terse te") == []
     assert await offered(alice, "/skill activate terse ") == ["room", "me", "@qwen", "--priority"]
     assert await offered(alice, "/skill activate terse --priority ") == []

@@ -200,7 +200,7 @@ async def test_invoke_takes_arguments_by_name(alice: Someone) -> None:
         ("ssh", "zzzzz", "Unknown verb /zzzzz.", "/help lists the verbs."),
         ("model", "jion", "Unknown verb jion.", "Did you mean join?"),
         ("mcp", "inventory_equp", "Unknown verb inventory_equp.", "Did you mean inventory_equip"),
-        ("web", "skill_ad", "Unknown verb skill_ad.", "Did you mean skill_add or"),
+        ("web", "skill_ne", "Unknown verb skill_ne.", "Did you mean skill_new or"),
         ("web", "zzzzz", "Unknown verb zzzzz.", "help lists the verbs."),
     ],
 )

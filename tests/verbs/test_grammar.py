@@ -99,7 +99,7 @@ def test_words_and_quotes_are_parsed() -> None:
 
 def test_usage_of_a_verb_ends_with_its_free_text() -> None:
     verb, _ = split_verb("/skill edit")
-    assert verb.usage == "/skill edit NAME [--about ABOUT] [= TEXT…]"
+    assert verb.usage == "/skill edit NAME [--description DESCRIPTION] [= TEXT…]"
 
 
 def test_flags_may_stand_anywhere_before_free_text() -> None:
@@ -112,8 +112,8 @@ def test_flags_may_stand_anywhere_before_free_text() -> None:
         "context": "room", "patterns": "a,b c", "priority": -2.5,
     }  # fmt: skip
     assert parsed("/equip room x --priority=1")["priority"] == 1
-    assert parsed("/skill add terse --about short = Be --about brief") == {
-        "name": "terse", "about": "short", "text": "Be --about brief",
+    assert parsed("/skill new terse --description short = Be --description brief") == {
+        "name": "terse", "description": "short", "text": "Be --description brief",
     }  # fmt: skip
     for line in ('/search --n 5 relay "a box" --dropped', '/search relay --dropped "a box" --n=5'):
         assert parsed(line) == {"text": 'relay "a box"', "n": 5, "dropped": True}
@@ -147,8 +147,8 @@ def test_flag_before_a_text_after_equals_is_never_part_of_the_text(line: str) ->
 @pytest.mark.parametrize("start", ["=", "--"])
 def test_text_that_begins_with_dashes_follows_equals_or_dashes(start: str) -> None:
     assert parsed(f"/put a {start} --room den")["text"] == "--room den"
-    edited = parsed(f"/skill edit a --about b {start} --about c")
-    assert (edited["about"], edited["text"]) == ("b", "--about c")
+    edited = parsed(f"/skill edit a --description b {start} --description c")
+    assert (edited["description"], edited["text"]) == ("b", "--description c")
     assert parsed("/say one\n\n  two") == {"text": "one\n\n  two"}
 
 
@@ -374,9 +374,9 @@ def call_of(line: str) -> tuple[Verb, str, int]:
 
 
 def test_written_line_quotes_words_and_ends_with_free_text() -> None:
-    skill = find_verb("skill add")
+    skill = find_verb("skill new")
     assert skill is not None
-    call = {"name": "x", "text": "y z", "about": "two 'words'"}
+    call = {"name": "x", "text": "y z", "description": "two 'words'"}
     line = write_line(skill, call)
-    assert line == "/skill add x --about 'two \\'words\\'' = y z"
+    assert line == "/skill new x --description 'two \\'words\\'' = y z"
     assert parse_call(*call_of(line))[1] == call

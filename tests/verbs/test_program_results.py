@@ -64,8 +64,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 async def _furnish(alice: Someone) -> None:
-    for line in ("/put note = x", "/put todo = x", "/skill add reviewer = Look for bugs.",
-                 "/skill add tidy = x", "/namespace new git Version control", "/portal north home",
+    for line in ("/put note = x", "/put todo = x", "/skill new reviewer = Look for bugs.",
+                 "/skill new tidy = x", "/namespace new git Version control", "/portal north home",
                  *(f"line {n} relay box" for n in range(30)),
                  "/run sshwarma:who", "x" * 9_000):  # fmt: skip
         await do(alice, line)
@@ -124,7 +124,11 @@ REFUSED_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
         {"name": "two", "target": "https://example.org/mcp", "oauth_machine": True},
         "oauth_machine needs oauth_client_secret",
     ),
-    ("skill_add", {"name": "a", "text": "b", "about": "c" * 999}, "about: must have at most"),
+    (
+        "skill_new",
+        {"name": "a", "text": "b", "description": "c" * 999},
+        "description: must have at most",
+    ),
     ("expand", {"start": 10**6}, "start must be at most"),
     ("portal", {"direction": "attic", "to": "lobby", "both": True}, "so both cannot"),
     (
@@ -168,7 +172,7 @@ async def test_calls_are_named_as_the_reader_makes_them() -> None:
     assert TOOL_CALLER.name_call("history show", **given) == 'history {"n": 5, "before": 22}'
     assert API_CLIENT.name_call("history show", **given) == 'history_show {"n": 5, "before": 22}'
     assert PERSON.name_call("gc purge", days=7, yes=True) == "/gc purge 7 --yes"
-    assert PERSON.name_call("skill add", name="A", text="B") == "/skill add A = B"
+    assert PERSON.name_call("skill new", name="A", text="B") == "/skill new A = B"
     assert [reader.name_call("nav show") for reader in (PERSON, TOOL_CALLER, API_CLIENT)] == [
         "/nav", "", "nav_show",
     ]  # fmt: skip
@@ -194,7 +198,8 @@ async def test_older_rows_are_read_with_the_arguments_given(alice: Someone) -> N
 
 
 async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -> None:
-    for door, name in (("mcp", "history"), ("web", "history_show")):
+    names_by_door = {"mcp": ("history", "skill_add"), "web": ("history_show", "skill_new")}
+    for door, (name, new_skill) in names_by_door.items():
         caller = _at(alice, door)
         index = render_for(reader_at(door), await invoke(caller, "help", {}))
         assert re.search(rf"^ +{name} +Show the conversation$", index, re.MULTILINE)
@@ -203,13 +208,13 @@ async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -
         assert (arguments["n"]["type"], arguments["n"]["required"]) == ("integer", False)
         group = dump_json(await invoke(caller, "help", {"topic": "skill"}))
         listed = [tool["name"] for _, tools in group["sections"] for tool in tools]
-        assert "skill_add" in listed and "look" not in listed
+        assert new_skill in listed and "look" not in listed
         for typed in ("editing", "keys"):
             with pytest.raises(NotFound, match="Unknown help topic"):
                 await invoke(caller, "help", {"topic": typed})
         with pytest.raises(NotFound) as near:
-            await invoke(caller, "help", {"topic": "skill_ad"})
-        assert near.value.hint_for(reader_at(door)).startswith("Did you mean skill_add")
+            await invoke(caller, "help", {"topic": new_skill[:-1]})
+        assert near.value.hint_for(reader_at(door)).startswith(f"Did you mean {new_skill}")
     with pytest.raises(NotFound) as unknown:
         await invoke(_at(alice, "mcp"), "help", {"topic": "mcp add"})
     assert "mcp add" in unknown.value.message, "a model has no tool of that name"
@@ -236,15 +241,15 @@ async def test_what_needs_a_terminal_or_a_key_is_refused_elsewhere(
         assert refused.value.message == f"{verb.path} works only over ssh, with your ssh key."
 
 
-async def test_a_skill_is_edited_by_its_text_or_summary(alice: Someone) -> None:
-    await do(alice, "/skill add rev = x")
+async def test_a_skill_is_edited_by_its_text_or_description(alice: Someone) -> None:
+    await do(alice, "/skill new rev = x")
     caller = _at(alice, "mcp")
-    with pytest.raises(Invalid, match="give text or about"):
+    with pytest.raises(Invalid, match="give text or description"):
         await invoke(caller, "skill_edit", {"name": "rev"})
     await invoke(caller, "skill_edit", {"name": "rev", "text": "y"})
-    await invoke(caller, "skill_edit", {"name": "rev", "about": "z"})
+    await invoke(caller, "skill_edit", {"name": "rev", "description": "z"})
     shown = await invoke(caller, "skill_show", {"name": "rev"})
-    assert (shown.text, shown.about) == ("y", "z")
+    assert (shown.text, shown.description) == ("y", "z")
     skill_edit = find_verb("skill_edit")
     assert skill_edit is not None
     assert set(skill_edit.result_adapter.json_schema(mode="serialization")["properties"]) == {

@@ -56,12 +56,12 @@ REFUSALS = """
 /skill list all
 /skill show
 /skill show nothing
-/skill add Über = x
-/skill add empty
+/skill new Über = x
+/skill new empty
 /skill activate nothing
 /skill edit nothing
 /skill rename nothing new
-/skill delete nothing
+/skill remove nothing
 /skill deactivate nothing
 /wrap bob
 /models too many
@@ -75,8 +75,8 @@ REFUSALS = """
 /model set bob prompt
 /model set bob prompt You are terse.
 /model remove bob
-/model on bob
-/model off bob
+/model enable bob
+/model disable bob
 /model test bob
 /model found too
 /model nonsense

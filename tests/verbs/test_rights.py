@@ -55,8 +55,8 @@ NEEDS = {
     "/model add qwen ollama qwen3:8b": ("own right on this server", "Ask alice"),
     "/model set qwen prompt x": ("own right on this server", "Ask alice"),
     "/model remove qwen": ("own right on this server", "Ask alice"),
-    "/model on qwen": ("own right on this server", "Ask alice"),
-    "/model off qwen": ("own right on this server", "Ask alice"),
+    "/model enable qwen": ("own right on this server", "Ask alice"),
+    "/model disable qwen": ("own right on this server", "Ask alice"),
     "/model test qwen": ("own right on this server", "Ask alice"),
     "/model found": ("own right on this server", "Ask alice"),
     "/mcp add holler -- true": ("own right on this server", "Ask alice"),
@@ -70,7 +70,7 @@ NEEDS = {
     "/mcp log holler": ("admin right on this server", "Ask alice"),
     "/gc stale": ("admin right on this server", "Ask alice"),
     "/gc purge": ("admin right on this server", "Ask alice"),
-    "/skill add tidy = x": ("create right on this server", "Ask alice"),
+    "/skill new tidy = x": ("create right on this server", "Ask alice"),
     "/namespace new git": ("create right on this server", "Ask alice"),
     "/context window 5": ("build right in lobby", "Ask alice."),
     "/context rebuild qwen": ("build right in lobby", "Ask alice."),
@@ -102,7 +102,7 @@ REFUSED_IN_A_WORLD_OF_OTHERS = (
     "/unequip room sshwarma:look", "/equip @bob sshwarma:look", "/load git room",
     "/unload git room", "/load git @bob", "/skill activate rev", "/skill activate rev @bob",
     "/skill deactivate rev",
-    "/skill edit rev = x", "/skill rename rev x", "/skill delete rev", "/namespace set git name x",
+    "/skill edit rev = x", "/skill rename rev x", "/skill remove rev", "/namespace set git name x",
     "/namespace remove git", "/namespace set global auto_load off", "/stats --all",
     "/tool new dice = return 1", "/tool edit dice", "/tool test dice", "/tool enable dice",
     "/tool disable dice", "/tool describe dice = x", "/tool remove dice",
@@ -116,7 +116,7 @@ async def test_help_names_the_right_that_a_refusal_names(
     world: World, alice: Someone, bob: Someone, guest: Someone, qwen: Someone, line: str
 ) -> None:
     """No refusal names a right that /help VERB does not."""
-    for made in ("/skill add rev = Look for bugs.", "/namespace new git", "/put note = x",
+    for made in ("/skill new rev = Look for bugs.", "/namespace new git", "/put note = x",
                  "/put gone = x", "/drop room gone"):  # fmt: skip
         await do(alice, made)
     await make_lua_tool(alice, "dice")

@@ -35,7 +35,7 @@ CHANGES = [
     ("/equip me sshwarma:look", TokenScope.ACT),
     ("/load global me", TokenScope.ACT),
     ("/equip room sshwarma:put", TokenScope.BUILD),
-    ("/skill add tidy = Keep it tidy.", TokenScope.BUILD),
+    ("/skill new tidy = Keep it tidy.", TokenScope.BUILD),
     ("/namespace new git", TokenScope.BUILD),
     ("/tool disable sshwarma:look", TokenScope.BUILD),
     ("/context window 3", TokenScope.BUILD),

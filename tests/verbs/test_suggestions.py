@@ -48,7 +48,7 @@ async def test_mistyped_name_gets_the_nearest(
         "/drop room old",
         "/put me:secret = x",
         "/alias shout = /me shouts",
-        "/skill add reviewer = Look for bugs.",
+        "/skill new reviewer = Look for bugs.",
         "/namespace new git",
     ):
         await do(alice, setup)

@@ -302,11 +302,11 @@ def test_mcp_server_restarts_after_it_or_the_program_is_killed(
     owner.hang_up()
     owner = server.owner
     _until(lambda: owner.run("run evil:echo").status == 0, pause=0.3)
-    owner.does("mcp disable evil")
+    assert "evil is already disabled." in owner.does("mcp disable evil", "mcp disable evil")
     assert "✗ evil:echo" in owner.does("inv")
     assert "evil is disabled" in owner.run("run evil:echo").err
     assert "dying" not in owner.does("mcp log evil")
-    owner.does("mcp enable evil")
+    assert "evil is already enabled." in owner.does("mcp enable evil", "mcp enable evil")
     assert owner.run("run evil:echo").status == 0
     assert "poisoned server starts" in owner.does("mcp log evil")
     owner.hang_up()

@@ -132,7 +132,7 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
     assert boss.json("model show luna")["tokens_today"] == 3300
     screen.enter("/model remove luna")
     screen.wait_for("Removed luna. What it said stays. /model add brings it back.")
-    received = "luna does not answer now: it is off. /models shows who answers."
+    received = "luna does not answer now: it was removed. /models shows who answers."
     assert received in boss.does("@luna hello are you there")
     screen.enter("@luna hello again")
     screen.wait_for(received)
@@ -192,19 +192,21 @@ def test_every_setting_of_model_show_can_be_set(boss: Person, mock: Mock, tmp_pa
     boss.does("model remove named")
 
 
-@covers("model off", "model on")
-def test_model_can_be_switched_off_and_on(boss: Person, mock: Mock) -> None:
+@covers("model disable", "model enable")
+def test_model_can_be_disabled_and_enabled(boss: Person, mock: Mock) -> None:
     add(boss, mock, "blinks")
     screen = sit(boss)
     screen.enter("@blinks speak at length")
     screen.wait_for("blinks: a word or two")
-    boss.does("model off blinks")
+    boss.does("model disable blinks")
     screen.wait_for(f"blinks was stopped by {boss.name}")
-    assert boss.run("model off blinks").status == 1
-    answer(boss, "@blinks hello when off")
-    assert not mock.asked("hello when off")
-    boss.does("model on blinks")
-    assert "Hello from the mock." in answer(boss, "@blinks hello when on")
+    assert boss.does("model off blinks").strip() == "blinks is already disabled."
+    assert boss.json("model show blinks")["state"] == "disabled"
+    assert "blinks does not answer now: it is disabled." in boss.does("@blinks hello when disabled")
+    assert not mock.asked("hello when disabled")
+    boss.does("model enable blinks")
+    assert boss.does("model on blinks").strip() == "blinks is already enabled."
+    assert "Hello from the mock." in answer(boss, "@blinks hello when enabled")
     boss.does("model remove blinks")
 
 

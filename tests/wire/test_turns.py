@@ -297,16 +297,16 @@ def test_undo_in_a_clone_keeps_the_original(ann: Person, studio: str) -> None:
 
 
 @covers(
-    "skill add", "skill activate", "skill edit", "skill rename", "skill show", "skill deactivate",
-    "skill delete", "skill list",
+    "skill new", "skill activate", "skill edit", "skill rename", "skill show", "skill deactivate",
+    "skill remove", "skill list",
 )  # fmt: skip
 def test_active_skills_are_in_the_prompt(
     ann: Person, studio: str, other: Person, model: Model, name: Callable[[str], str]
 ) -> None:
     first, second = name("terse"), name("bugs")
-    ann.does(f"skill add {first} --about 'short answers' = Answer in one word.")
-    ann.does(f"skill add {second} = Look for bugs first.")
-    assert ann.run(f"skill add {first} = again").status != 0
+    ann.does(f"skill new {first} --description 'short answers' = Answer in one word.")
+    ann.does(f"skill new {second} = Look for bugs first.")
+    assert ann.run(f"skill new {first} = again").status != 0
     edited = ann.json(f"skill edit {first}")
     assert edited["line"] == f"/skill edit {first} = Answer in one word."
     assert ann.run("skill activate nothing").status != 0
@@ -322,9 +322,9 @@ def test_active_skills_are_in_the_prompt(
     assert ann.json(f"skill show {shown['id']}")["name"] == f"{first}-now"
     ann.does(f"skill deactivate {first}-now", f"skill deactivate {second}")
     assert "equipped" not in layers(ann)
-    refused = other.run(f"skill delete {second}")
+    refused = other.run(f"skill remove {second}")
     assert f"to change the skill {second}. Ask {ann.name}" in " ".join(refused.err.split())
-    ann.does(f"skill delete {second}")
+    ann.does(f"skill remove {second}")
     assert second not in ann.does("skill list")
 
 
@@ -336,7 +336,7 @@ def test_model_activates_a_skill_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mark = name("calm")
-    ann.does(f"skill add {mark} = Stay calm.", "equip room sshwarma:skill_activate")
+    ann.does(f"skill new {mark} = Stay calm.", "equip room sshwarma:skill_activate")
 
     def answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
         if any(message["role"] == "tool" for message in asked["messages"]):

@@ -309,8 +309,8 @@ reads."""
 MAX_SKILL_BYTES: Final = 32 * KIB
 """Bytes of a skill: a model reads it whole."""
 
-MAX_SKILL_SUMMARY_CHARACTERS: Final = 200
-"""Characters of a skill's summary: it is in every context where the skill is."""
+MAX_SKILL_DESCRIPTION_CHARACTERS: Final = 200
+"""Characters of a skill's description: it is in every context where the skill is."""
 
 MAX_EXPANDED_CHARACTERS: Final = 65_536
 """Characters of a line that a command expands to. It may say a word many times, so that a short

@@ -66,6 +66,7 @@ class Arg:
         words: words that are values besides numbers: `forever`.
         flag_words: words that are typed for the flag of that name: `off` for `--off`.
         also_flag: whether a positional argument can also be typed as `--NAME VALUE`.
+        old_flags: earlier names of its flag, which people may still type.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -78,6 +79,7 @@ class Arg:
     words: tuple[str, ...] = ()
     flag_words: tuple[str, ...] = ()
     also_flag: bool = False
+    old_flags: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

@@ -206,7 +206,12 @@ async def enable_server(caller: Caller, name: ServerName) -> Confirmation:
         name: the server.
     """
     hub = services_of(caller).hub
+    was_enabled = (await hub.find(name)).enabled
     await hub.set_enabled(caller, name, True)
+    if was_enabled:
+        return Confirmation(
+            f"{name} is already enabled.", next_call("{} shows its state.", "mcp show", name=name)
+        )
     return await _connection_of(caller, hub, name, "Enabled")
 
 

@@ -1,4 +1,4 @@
-"""The verbs of `/model`: owners add, change, switch off and remove models."""
+"""The verbs of `/model`: owners add, change, disable and remove models."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from sshwarma.world import agents, names
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.reader import next_call
 
 MODEL_FIELDS: Final = tuple(name for name in ModelSettings.model_fields if name != "name")
@@ -108,10 +108,12 @@ model = group(
     "model",
     section="Models",
     default="list",
+    spellings={"on": "model enable", "off": "model disable"},
     doc="""Add, change and remove models that answer.
 
     A key is never typed: it is in the server's environment or in a 0600 file. Models of
-    sshwarma.toml are changed there. /models shows everybody who answers.
+    sshwarma.toml are changed there. /models shows everybody who answers. /model on and /model off
+    are other spellings of /model enable and /model disable.
     """,
 )
 
@@ -295,41 +297,43 @@ async def remove_model(caller: Caller, name: ChangeableModel) -> Confirmation:
     )
 
 
-@model.verb("on", needs=Right.OWN, tool=False, examples=("/model on qwen",))
-async def turn_on(caller: Caller, name: DisabledModel) -> Confirmation:
-    """Turn a model on again.
+@model.verb("enable", needs=Right.OWN, tool=False, examples=("/model enable qwen",))
+async def enable_model(caller: Caller, name: DisabledModel) -> Confirmation:
+    """Enable a disabled model: it answers again.
 
     Args:
         name: the model, as in @NAME.
     """
-    return await _switch_model(caller, name, on=True)
+    return await _enable_model(caller, name, on=True)
 
 
-@model.verb("off", needs=Right.OWN, tool=False, examples=("/model off qwen",))
-async def turn_off(caller: Caller, name: EnabledModel) -> Confirmation:
-    """Turn a model off, and stop what it is answering.
+@model.verb("disable", needs=Right.OWN, tool=False, examples=("/model disable qwen",))
+async def disable_model(caller: Caller, name: EnabledModel) -> Confirmation:
+    """Disable a model: it does not answer until it is enabled.
+
+    What it is answering is stopped.
 
     Args:
         name: the model, as in @NAME.
     """
-    return await _switch_model(caller, name, on=False)
+    return await _enable_model(caller, name, on=False)
 
 
-async def _switch_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
+async def _enable_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
     _, agent = _find_roster_entry(caller, name)
+    word = "enabled" if on else "disabled"
     if agent.disabled != on:
-        raise Conflict(f"{agent.name} is {'on' if on else 'off'} already.")
+        return Confirmation(f"{agent.name} is already {word}.")
     if not on:
         _stop_turns(caller, agent)  # before the account ends them, without saying who did it
     await caller.change(
-        lambda tx: agents.set_agent_disabled(tx, agent.id, not on),
-        f"turned the model {agent.name} {'on' if on else 'off'}",
+        lambda tx: agents.set_agent_disabled(tx, agent.id, not on), f"{word} the model {agent.name}"
     )
     if on:
-        return Confirmation(f"{agent.name} is on and answers again.")
+        return Confirmation(f"Enabled {agent.name}: it answers again.")
     return Confirmation(
-        f"{agent.name} is off: it does not answer.",
-        next_call("{} turns it on again.", "model on", name=agent.name),
+        f"Disabled {agent.name}: it does not answer.",
+        next_call("{} enables it again.", "model enable", name=agent.name),
     )
 
 

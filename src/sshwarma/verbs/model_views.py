@@ -266,7 +266,7 @@ async def read_model_details(
 
 def _describe_state(entry: RosterEntry, agent: Agent) -> str:
     if agent.disabled:
-        return "off"
+        return "disabled"
     return "could not answer" if entry.backend.is_failing else "answers"
 
 

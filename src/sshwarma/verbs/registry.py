@@ -99,8 +99,9 @@ class VerbGroup:
     `default_takes_words`, a second word that is not an action is the first argument of the default:
     `/history 50` is `/history show 50`.
 
-    `spellings` are second words that people may type for verbs of another group, by name. "" is
-    for the bare word, and for words that are not an action, which are arguments of that verb.
+    `spellings` are other second words that people may type, with the name of the verb of each: of
+    this group or another. "" is for the bare word, and for words that are not an action, which are
+    arguments of that verb.
     """
 
     name: str
@@ -131,7 +132,7 @@ class VerbGroup:
         return self.find(self.default) or self.find_spelled("") if takes else None
 
     def find_spelled(self, word: str) -> Verb | None:
-        """Return the verb of another group that people may type by this word; else None."""
+        """Return the verb that people may type by this other word; else None."""
         name = self.spellings.get(word.lower())
         return find_verb(name) if name is not None else None
 
@@ -200,7 +201,7 @@ def group(
         default_takes_words: whether a second word that is not an action is the default's first
             argument; otherwise it is refused.
         aliases: other first words for it.
-        spellings: second words that people may type for verbs of another group.
+        spellings: other second words that people may type, with the name of the verb of each.
 
     Raises:
         ValueError: if the name is taken or the section does not exist.
@@ -245,14 +246,17 @@ def find_entry(word: str) -> Verb | VerbGroup | None:
 def find_verb(name: str) -> Verb | None:
     """Find a verb by name or alias, with or without its slash, in any case.
 
-    Accepts `look`, `mcp add` and `mcp_add`; the bare word of a group is its default verb.
+    Accepts `look`, `mcp add`, `mcp_add`, and other spellings, such as `model on`; the bare word of
+    a group is its default verb.
     """
     words = name.removeprefix("/").lower().replace("_", " ").split()
     if not words or len(words) > 2:
         return None
     entry = _names.get(words[0])
     if isinstance(entry, VerbGroup):
-        return entry.find(words[1] if len(words) == 2 else entry.default)
+        if len(words) == 1:
+            return entry.find(entry.default)
+        return entry.find(words[1]) or entry.find_spelled(words[1])
     return entry if len(words) == 1 else None
 
 

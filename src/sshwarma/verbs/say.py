@@ -110,7 +110,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     turn_ids = tuple(turn.id for turn in new_turns)
     notes = [reason for reason in reasons.values() if reason]
     silent_models = answering.unavailable_mentions(message, caller.agent)
-    notes += [f"{agent.name} does not answer now: it is off." for agent in silent_models]
+    notes += [_explain_no_answer(agent) for agent in silent_models]
     unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
     slash_line = find_slash_line(message) if caller.door == "ssh" else ""
     if slash_line:
@@ -299,6 +299,12 @@ async def _append_row(caller: Caller, kind: str, text: str) -> Row:
     return await caller.world.change(
         lambda tx: rows.append_row(tx, caller.room_id, kind, message, author_id=caller.agent.id)
     )
+
+
+def _explain_no_answer(model: Agent) -> str:
+    """Say why a model that was mentioned does not answer."""
+    reason = "is disabled" if model.disabled else "was removed"
+    return f"{model.name} does not answer now: it {reason}."
 
 
 def _clean_text(caller: Caller, text: str) -> str:

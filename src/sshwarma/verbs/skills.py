@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection, select
 
-from sshwarma.common.limits import MAX_SKILL_BYTES, MAX_SKILL_SUMMARY_CHARACTERS
-from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.common.limits import MAX_SKILL_BYTES, MAX_SKILL_DESCRIPTION_CHARACTERS
 from sshwarma.verbs.arguments import (
     Arg,
     CompletionRequest,
@@ -28,12 +26,13 @@ from sshwarma.verbs.resolve import (
     require_maker_or_admin,
 )
 from sshwarma.verbs.rights import MAKER_RIGHT, ContextRight, default_context
-from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view, view_for_reader
+from sshwarma.verbs.skill_views import SkillDetails, SkillList, SkillListItem
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world import equipment, skills, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import empty_error, too_long_error
-from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.reader import next_call
 from sshwarma.world.schema import equipped
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -46,81 +45,23 @@ async def complete_skills(request: CompletionRequest) -> list[Option]:
 
 
 SkillName: TypeAlias = Annotated[str, Arg(complete=complete_skills)]
+SkillDescription: TypeAlias = Annotated[str, Arg(old_flags=("about",))]
 NewName: TypeAlias = Annotated[str, Arg(particle="=")]
 """A new name of a thing, with or without `=` before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillListItem:
-    """A skill as /skill list shows it."""
-
-    id: int
-    name: str
-    about: str
-    active: tuple[str, ...]  # room, me, @model: where it is active for the caller
-
-
-@dataclass(frozen=True, slots=True)
-class SkillList:
-    """The skills of this server, and where each is active for the caller."""
-
-    room: str
-    skills: tuple[SkillListItem, ...]
-
-
-@view_for_reader(SkillList)
-def draw_skill_list(result: SkillList, reader: Reader) -> Block:
-    """Draw the skills, and where each is active."""
-    if not result.skills:
-        hint = reader.hint(" {} makes one.", "skill add", name="NAME", text="INSTRUCTIONS")
-        return block(f"No skills yet.{hint}")
-    return block(
-        line(("heading", "Skills:")),
-        *draw_columns(
-            (
-                f"{skill.id}",
-                ("thing", skill.name),
-                ("ok", f"active: {', '.join(skill.active)}") if skill.active else ("dim", ""),
-                skill.about,
-            )
-            for skill in result.skills
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SkillDetails:
-    """All details of one skill."""
-
-    id: int
-    name: str
-    about: str
-    text: str
-    by: str
-    active: tuple[str, ...]
-    activations: int
-
-
-@view(SkillDetails)
-def draw_skill_details(skill: SkillDetails) -> Block:
-    """Draw a skill: where it is active, and its instructions."""
-    active = f"Active: {', '.join(skill.active)}" if skill.active else "Not active here"
-    return block(
-        line(("thing", f"skill:{skill.name}"), ("dim", f"  {skill.id}, by {skill.by}")),
-        line(f"{active}; activated {format_count(skill.activations, 'time')}"),
-        *([line(skill.about)] if skill.about else []),
-        *text_lines(skill.text, indent=2),
-    )
 
 
 skill = group(
     "skill",
     section="Models",
     default="list",
+    spellings={"add": "skill new", "delete": "skill remove"},
     doc="""Instructions for models, activated and deactivated.
 
     A skill that is active in a room is sent to every model that answers there; one that is active
     on an agent is sent to that agent in every room. A change applies from the next answer on.
+
+    /skill add and /skill delete are other spellings of /skill new and /skill remove, --about of
+    --description.
     """,
 )
 
@@ -157,7 +98,7 @@ async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
     return SkillDetails(
         id=int(thing.metadata.get("number", 0)),
         name=thing.name,
-        about=thing.description,
+        description=thing.description,
         text=thing.content or "",
         by=caller.world.agents.name_of(thing.created_by),
         active=on.get(thing.id, ()),
@@ -166,27 +107,29 @@ async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
 
 
 @skill.verb(
-    "add",
+    "new",
     needs=Right.CREATE,
+    tool="skill_add",  # its name before: worlds have it equipped
     examples=(
-        "/skill add reviewer = Look for bugs first, for style last.",
-        "/skill add terse --about 'short answers' = Answer in one sentence.",
+        "/skill new reviewer = Look for bugs first, for style last.",
+        "/skill new terse --description 'short answers' = Answer in one sentence.",
     ),
 )
-async def add_skill(
-    caller: Caller, name: Word, text: TextAfterEquals, *, about: Word = ""
+async def create_skill(
+    caller: Caller, name: Word, text: TextAfterEquals, *, description: SkillDescription = ""
 ) -> Confirmation:
     """Make a skill.
 
     Args:
         name: its name.
         text: its instructions, at most {MAX_SKILL_BYTES}.
-        about: what it is for, at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.
+        description: what it is for, at most {MAX_SKILL_DESCRIPTION_CHARACTERS} characters.
     """
     name = name.lower()
-    instructions, about = _check_skill_text(caller, text), _check_about(about)
+    instructions = _check_skill_text(caller, text)
+    description = _check_description(description)
     thing = await caller.change(
-        lambda tx: skills.create_skill(tx, name, instructions, about, caller.agent.id)
+        lambda tx: skills.create_skill(tx, name, instructions, description, caller.agent.id)
     )
     return Confirmation(
         f"Made skill {name} ({thing.metadata['number']}): {len(instructions)} characters.",
@@ -198,11 +141,11 @@ async def add_skill(
     "edit",
     needs=Right.ENTER,
     also_needs=(MAKER_RIGHT,),
-    needs_one_of=("text", "about"),
+    needs_one_of=("text", "description"),
     scope=TokenScope.BUILD,
     examples=(
         "/skill edit reviewer = Look for bugs first.",
-        "/skill edit reviewer --about 'code review'",
+        "/skill edit reviewer --description 'code review'",
         "/skill edit reviewer",
     ),
 )
@@ -211,7 +154,7 @@ async def edit_skill(
     name: SkillName,
     text: TextAfterEquals | None = None,
     *,
-    about: Word | None = None,
+    description: SkillDescription | None = None,
 ) -> Confirmation | EditDraft:
     """Change the instructions of a skill.
 
@@ -221,21 +164,21 @@ async def edit_skill(
     Args:
         name: the skill, by name or number.
         text: its new instructions, at most {MAX_SKILL_BYTES}.
-        about: what it is for, at most {MAX_SKILL_SUMMARY_CHARACTERS} characters.
+        description: what it is for, at most {MAX_SKILL_DESCRIPTION_CHARACTERS} characters.
     """
     thing = await _find(caller, name)
     await _require_maker(caller, thing)
-    if text is None and about is None:
+    if text is None and description is None:
         present = thing.content or ""
         return make_edit_draft(caller, thing.name, present, f"/skill edit {thing.name} = ")
     instructions = None if text is None else _check_skill_text(caller, text)
-    purpose = None if about is None else _check_about(about)
+    new_description = None if description is None else _check_description(description)
 
     def work(tx: Change) -> None:
         if instructions is not None:
             things.update_thing(tx, thing.id, content=instructions)
-        if purpose is not None:
-            things.update_thing(tx, thing.id, description=purpose or None)
+        if new_description is not None:
+            things.update_thing(tx, thing.id, description=new_description or None)
 
     await caller.change(work)
     return Confirmation(f"Changed skill {thing.name}.")
@@ -262,14 +205,15 @@ async def rename_skill(caller: Caller, name: SkillName, new: NewName) -> Confirm
 
 
 @skill.verb(
-    "delete",
+    "remove",
     needs=Right.ENTER,
     also_needs=(MAKER_RIGHT,),
     scope=TokenScope.BUILD,
-    examples=("/skill delete reviewer",),
+    tool="skill_delete",  # its name before: worlds have it equipped
+    examples=("/skill remove reviewer",),
 )
-async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
-    """Delete a skill.
+async def remove_skill(caller: Caller, name: SkillName) -> Confirmation:
+    """Remove a skill.
 
     Args:
         name: the skill, by name or number.
@@ -277,7 +221,7 @@ async def delete_skill(caller: Caller, name: SkillName) -> Confirmation:
     thing = await _find(caller, name)
     await _require_maker(caller, thing)
     await caller.change(lambda tx: things.delete_thing(tx, thing))
-    return Confirmation(f"Deleted skill {thing.name}.")
+    return Confirmation(f"Removed skill {thing.name}.")
 
 
 @skill.verb(
@@ -386,7 +330,7 @@ async def _require_maker(caller: Caller, skill: Thing) -> None:
 def _check_skill_text(caller: Caller, text: str) -> str:
     instructions = text.strip()
     if not instructions:
-        example = next_call("Use {}.", "skill add", name="NAME", text="TEXT")
+        example = next_call("Use {}.", "skill new", name="NAME", text="TEXT")
         raise empty_error("text", hint=example)
     if (size := len(instructions.encode())) > MAX_SKILL_BYTES:
         raise too_long_error("text", size, MAX_SKILL_BYTES, "bytes")
@@ -394,7 +338,7 @@ def _check_skill_text(caller: Caller, text: str) -> str:
     return instructions
 
 
-def _check_about(about: str) -> str:
-    if len(about) > MAX_SKILL_SUMMARY_CHARACTERS:
-        raise too_long_error("about", len(about), MAX_SKILL_SUMMARY_CHARACTERS)
-    return about
+def _check_description(description: str) -> str:
+    if len(description) > MAX_SKILL_DESCRIPTION_CHARACTERS:
+        raise too_long_error("description", len(description), MAX_SKILL_DESCRIPTION_CHARACTERS)
+    return description

@@ -54,5 +54,8 @@ def _list_near_names(bare: str, reader: Reader) -> list[str]:
         return [
             f"/{near}" for near in ([verb.name] if verb else find_near_names(bare, verb_names()))
         ]
+    renamed = find_verb(bare)  # model_on, as API clients called model_enable
+    if renamed is not None and not renamed.ssh_only and (name := reader.name_verb(renamed.name)):
+        return [name]
     callable_names = (reader.name_verb(verb.name) for verb in every_verb() if not verb.ssh_only)
     return find_near_names(bare, filter(None, callable_names))

@@ -199,13 +199,17 @@ class Verb:
 
     @cached_property
     def typed_flags(self) -> dict[str, Parameter]:
-        """The parameters that can be typed as `--NAME`, and flags that spell other calls."""
+        """The parameters that can be typed as `--NAME`, and flags that spell other calls.
+
+        A flag is there by its earlier names, too.
+        """
         also_flags = {param.option: param for param in self.positional if param.arg.also_flag}
         spelled = {
             word: Parameter(word, Arg(), "", required=False, flag=True, boolean=True)
             for word in self.spellings
         }
-        return {**also_flags, **spelled, **self.flags}
+        old = {name: param for param in self.flags.values() for name in param.arg.old_flags}
+        return {**also_flags, **spelled, **old, **self.flags}
 
     @property
     def text(self) -> Parameter | None:

@@ -115,7 +115,7 @@ def too_long_error(
     "text: must have at most 4000 characters (got 5120)."
 
     Args:
-        what: the argument, or the text: "about", "the piped input".
+        what: the argument, or the text: "description", "the piped input".
         size: its size.
         limit: the greatest size.
         unit: what is counted: "characters", "bytes".

@@ -134,7 +134,7 @@ class Reader:
         return f"{called} {json.dumps(values, ensure_ascii=False)}"
 
     def name_flag(self, parameter: str) -> str:
-        """Return an optional argument as the reader gives it: `--about` or `about`."""
+        """Return an optional argument as the reader gives it: `--kind` or `kind`."""
         return f"--{parameter.replace('_', '-')}" if self.is_person else parameter
 
     def hint(self, sentence: str, name: str, /, **arguments: object) -> str:

@@ -46,7 +46,7 @@ def find_skill(conn: Connection, name: str) -> Thing:
     )
 
 
-def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) -> Thing:
+def create_skill(tx: Change, name: str, text: str, description: str, created_by: str) -> Thing:
     """Create a skill.
 
     Raises:
@@ -68,7 +68,7 @@ def create_skill(tx: Change, name: str, text: str, about: str, created_by: str) 
         "data",
         name,
         qualified_name=SKILL_PREFIX + name,
-        description=about,
+        description=description,
         content=text,
         metadata={"role": SKILL_ROLE, "number": number},
         created_by=created_by,
