@@ -85,3 +85,23 @@ async def test_refused_private_call_of_a_model_is_not_in_the_log(
     await house.says("alice", "@qwen go on")
     assert [row for row in await log_of(house) if row.kind == "tool.error"]
     await assert_secret_is_hidden(house)
+
+
+async def test_model_reads_its_private_messages_only_to_who_exchanged_them(house: House) -> None:
+    seen: list[str] = []
+
+    async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if request.steps:
+            seen.append(str(request.steps))
+            yield TextDelta("done")
+        else:
+            yield ToolCall("1", "sshwarma__history", {"agent": "@bob"})
+
+    await house.says("alice", "/equip room sshwarma:tell sshwarma:history")
+    await run_line(house.caller("qwen"), f"/tell bob {SECRET}")
+    house.backend.script = answer
+    await house.says("alice", "@qwen what did you tell bob?")
+    assert "are not for alice to read" in seen[-1]
+    assert SECRET not in seen[-1]
+    await house.says("bob", "@qwen what did you tell me?")
+    assert SECRET in seen[-1]

@@ -32,7 +32,7 @@ from sshwarma.verbs.views import draw_hint, format_clock, view, view_for_reader
 from sshwarma.world import private_messages, rows, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 from sshwarma.world.statistics import ToolCount
@@ -250,15 +250,23 @@ async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
 
     Raises:
         NotFound: if there are no private messages with that agent.
+        Forbidden: if a model asks for messages that the person whom it answers may not read.
     """
     if agent is None:
         return caller.room_id, (await caller.room()).name
     peer = caller.world.agents.find(agent)
-    log_id = await caller.world.store.read(
-        lambda conn: private_messages.find_private_log(conn, caller.agent.id, peer.id)
-    )
+    readers = sorted({reader.id for reader in caller.readers})
+
+    def read(conn: Connection) -> tuple[str | None, list[str]]:
+        log_id = private_messages.find_private_log(conn, caller.agent.id, peer.id)
+        return log_id, private_messages.read_private_logs(conn, *readers) if readers else []
+
+    log_id, readable = await caller.world.store.read(read)
     if log_id is None:
         raise NotFound(f"You and {peer.name} have not exchanged private messages.")
+    if log_id not in readable:
+        asker = caller.world.agents.name_of(caller.person_id)
+        raise Forbidden(f"Your private messages with {peer.name} are not for {asker} to read.")
     return log_id, peer.name
 
 
