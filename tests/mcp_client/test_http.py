@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gzip
 import json
@@ -21,7 +20,7 @@ import httpx2
 import pytest
 
 from sshwarma.mcp.client.address import BlockedAddress, check_url, refusal_reason, resolve_allowed
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, Unavailable
 from support.driver.installed import NODE, PROGRAMS, from_npm
 from support.http_server import serving
 from support.hub import QUICK, Hubbed
@@ -341,24 +340,21 @@ async def test_server_of_the_newer_protocol_answers_calls(hubbed: Hubbed) -> Non
         assert (await hubbed.call("modern:grown")).text == "grown"
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, probe=600)])  # no probe finds it down
 async def test_killed_server_is_down_at_once_and_reconnects(
     hubbed: Hubbed,
 ) -> None:
-    loop, port = asyncio.get_running_loop(), free_port()
+    port = free_port()
     words = (sys.executable, MODERN, str(port))
     with running(*words, port=port) as process:
         await hubbed.add("modern", url=f"http://127.0.0.1:{port}/mcp", allow_private=True)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        before = loop.time()
-        outcome = await hubbed.call("modern:echo", text="hi")
-        assert outcome.ending == "error"
+        with contextlib.suppress(Unavailable):  # its end may be known already
+            assert (await hubbed.call("modern:echo", text="hi")).ending == "error"
         await hubbed.until(lambda: hubbed.state("modern") != "up")
-        assert loop.time() - before < QUICK.probe / 2  # nobody had to look first
     with running(*words, port=port):
-        before = loop.time()
         await hubbed.until(lambda: hubbed.state("modern") == "up")
-        assert loop.time() - before < QUICK.probe / 2
         assert (await hubbed.call("modern:echo", text="hi")).text == "hi"
 
 

@@ -206,3 +206,13 @@ async def test_moderator_acts_only_on_agents_with_fewer_rights(
     await do(alice, f"/{verb.removeprefix('un')} {guest.name}")
     refusal = await refused(bob, f"/{verb} {guest.name}")
     assert "needs the admin right" in refusal.message, "a sanction is not a lower rank"
+
+
+async def test_name_of_a_private_room_is_taken_and_nothing_else_said(
+    alice: Someone, bob: Someone
+) -> None:
+    await do(alice, "/create vault")
+    assert "Enter it with /join vault." in str(await refused(bob, "/create vault"))
+    await do(alice, "/room private")
+    assert str(await refused(bob, "/create vault")) == "The name vault is taken."
+    assert "A room named vault already exists." in str(await refused(alice, "/create vault"))

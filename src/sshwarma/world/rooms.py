@@ -15,7 +15,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.exits import Exit
-from sshwarma.world.ids import HOME_ID
+from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -190,7 +190,12 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
         Invalid, Conflict: if the name is not valid, or taken.
     """
     names.check_name(name, "room")
-    if find_room_id(conn, name) is not None:
+    room_id = find_room_id(conn, name)
+    if room_id is not None and Right.ENTER not in read_room(conn, room_id).rights_of(
+        owner, now=now_ms()
+    ):
+        raise Conflict(f"The name {name} is taken.")  # a private room is not named as one
+    if room_id is not None:
         raise Conflict(
             f"A room named {name} already exists.",
             hint=next_call("Enter it with {}.", "join", room=name),
