@@ -194,7 +194,8 @@ def test_concurrent_answers_have_separate_progress_lines(
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("sshwarma__look", {}),
     ("sshwarma__note", {"text": "the relay box is behind the door, on the left, under the shelf"}),
-    ("sshwarma__nothing", {"deep": [1, {"a": "b"}], "at": "door"}),
+    ("sshwarma__note", {"deep": [1, {"a": "b"}], "at": "door"}),
+    ("sshwarma__nothing", {"text": "meant for one"}),
 ]
 
 
@@ -213,7 +214,8 @@ def test_tool_calls_are_folded_lines_that_expand(
     for screen in (hers, his):
         screen.wait_for("qwen: Done.")
         assert "⚙ qwen → sshwarma:look\n" in screen.text
-        assert '⚙ qwen → sshwarma__nothing deep=[1, {"a": "b"}] at=door\n' in screen.text
+        assert '⚙ qwen → sshwarma:note deep=[1, {"a": "b"}] at=door\n' in screen.text
+        assert "⚙ qwen → sshwarma__nothing\n" in screen.text
         assert re.search(r"✗ sshwarma__nothing \d\.\ds · Unknown tool", screen.text)
     call = r'→ sshwarma:note text="the relay box is behind the door, on th…" (/expand \d+)$'
     hers.wait_for(re.compile(call, re.M))
