@@ -128,8 +128,8 @@ async def test_nav_off_confines_models_but_not_people(
     for line in ("/go out", "/leave", "/join lobby", "/create x", "/fork lobby y"):
         refusal = await refused(qwen, line)
         assert refusal.message == (
-            "Permission denied: navigation is off in den, so models and agents cannot leave it;"
-            " switching it on needs the build right in den."
+            "Permission denied: navigation is off in den, so models and external agents cannot"
+            " leave it; switching it on needs the build right in den."
         )
     with pytest.raises(Forbidden, match=r"navigation is off.* Ask alice\."):
         await invoke(qwen.caller, "go", {"direction": "out"})

@@ -118,7 +118,7 @@ async def act_and_compare(alice: Someone, line: str) -> None:
             assert ("switched off" in result.note) is not (on >= OWN)
         case "/unload" | "/unequip":
             meant = TOOLS if verb == "/unload" else OWN
-            still_on, _, still_off = result.note.partition("Still switched off")
+            still_on, _, still_off = result.note.partition("These tools stay switched off")
             for label in TOOLS:
                 assert (label in still_on) is (label in on & meant), result.note
                 assert label not in still_off or label not in on, result.note
@@ -285,7 +285,7 @@ async def test_unload_names_the_tools_that_stay_switched_off(alice: Someone) -> 
     await do(alice, "/load git room")
     await do(alice, "/unequip room git:log --off")
     unloaded = render_plain(draw_result(await do(alice, "/unload git room")))
-    assert "Still switched off, each by itself: git:log." in unloaded
+    assert "These tools stay switched off: git:log." in unloaded
     await do(alice, "/load git room")
     assert await callable_tools(alice) == TOOLS - {"git:log"}
     await do(alice, "/equip room git:log")

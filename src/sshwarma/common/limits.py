@@ -518,6 +518,9 @@ never end."""
 MAX_REPORT_ROWS: Final = 200
 """Rows shown of a report; the rest are counted. They are for reading: LIMIT and OFFSET read on."""
 
+MAX_REPORT_VALUE_BYTES: Final = 8 * MIB
+"""Bytes of one value of a report, also of those that lead to it: SQLite holds them in memory."""
+
 MAX_REPORT_CELL_CHARACTERS: Final = 1_000
 """Characters shown of one value: one long text cannot fill a report."""
 

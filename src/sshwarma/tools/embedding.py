@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from typing_extensions import override
 
 from sshwarma.common.limits import DEFAULT_SENTENCE_THRESHOLD
+from sshwarma.common.memory import return_freed_memory
 from sshwarma.tools.word_vectors import read_table, read_vocabulary
 
 MAX_TEXT_CHARACTERS: Final = 2_000
@@ -74,7 +75,7 @@ class Embedder(Vectorizer, Protocol):
 class MiniLM(Embedder):
     """all-MiniLM-L6-v2 with weights of 8 bits.
 
-    Loading takes about a second and 60 MB of memory, so it happens at the first text. Texts are
+    Loading takes about a second and 110 MB of memory, so it happens at the first text. Texts are
     embedded one by one: in a batch, the rounding of one depends on the others.
     """
 
@@ -121,6 +122,7 @@ class MiniLM(Embedder):
         self._model = runtime.InferenceSession(
             str(weights), options, providers=["CPUExecutionProvider"]
         )
+        return_freed_memory()
         self._pieces = read_vocabulary()
         numpy = importlib.import_module("numpy")
         rows = numpy.frombuffer(read_table(ADAPTER_FILE), dtype=numpy.int8)

@@ -92,8 +92,8 @@ async def _navigation_error(caller: Caller) -> Forbidden:
     """Return the refusal to leave a room in which navigation is off."""
     room = await caller.room()
     return permission_denied_error(
-        f"navigation is off in {room.name}, so models and agents cannot leave it; switching it on"
-        f" needs the build right in {room.name}",
+        f"navigation is off in {room.name}, so models and external agents cannot leave it;"
+        f" switching it on needs the build right in {room.name}",
         ask=list_granters(Right.BUILD, caller.world.agents, room.members),
     )
 

@@ -88,8 +88,8 @@ def _describe_match(match: NamespaceMatch) -> str:
 async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
     """Find the namespace of tools for what you want to do.
 
-    Ranks namespaces by the words of their names, keywords, descriptions and tools, and of words
-    similar to those.
+    Ranks namespaces by the words of their names, keywords, descriptions and tools, and by similar
+    words.
 
     For models:
         Find namespaces of tools for a task.

@@ -118,7 +118,7 @@ async def load(
 ) -> LoadResult:
     """Load a namespace, so that its tools can be used.
 
-    Loads it on yourself, for every room, or on this room, for everybody in it. Nobody is moved.
+    Loads it for you in every room, or in this room for everybody. Nobody is moved.
     This is the same as equipping the namespace. Refused if it is switched off there.
 
     For models:
@@ -251,8 +251,8 @@ async def unload(
 ) -> LoadResult:
     """Unload a namespace.
 
-    Removes it from the equipment there. If something else loads it, it stays on. With off it is
-    switched off there until it is loaded again.
+    Removes it from the equipment of the context. If something else loads it, it stays on. With off
+    it is switched off there until it is loaded again.
 
     For models:
         Unload a namespace (room) of tools.
@@ -323,4 +323,4 @@ async def _describe_still_off(caller: Caller, context: Thing, unloaded: Sequence
     off = [caller.reader.name_tool(tool.label) for tool in await caller.world.store.read(read)]
     if not off:
         return ""
-    return f"Still switched off, each by itself: {join_with_rest(off, MAX_NAMED_TOOLS)}."
+    return f"These tools stay switched off: {join_with_rest(off, MAX_NAMED_TOOLS)}."

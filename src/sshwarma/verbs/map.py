@@ -1,4 +1,4 @@
-"""The verb map: the rooms around, drawn by direction, and the exits of each."""
+"""The verb map: the rooms around this room, drawn by direction."""
 
 from __future__ import annotations
 

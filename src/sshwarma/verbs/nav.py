@@ -1,4 +1,4 @@
-"""The verbs `nav`: whether models and agents may leave a room."""
+"""The verbs `nav`: whether models and external agents may leave a room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sshwarma.world.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """Whether models and agents may leave a room."""
+    """Whether models and external agents may leave a room."""
 
     room: str
     on: bool
@@ -56,13 +56,13 @@ async def show_navigation(caller: Caller) -> Navigation:
 
 @nav.verb("on", needs=Right.BUILD, tool=False, examples=("/nav on",))
 async def allow_navigation(caller: Caller) -> Navigation:
-    """Let models and agents leave this room."""
+    """Let models and external agents leave this room."""
     return await _set_navigation(caller, "on")
 
 
 @nav.verb("off", needs=Right.BUILD, tool=False, examples=("/nav off",))
 async def forbid_navigation(caller: Caller) -> Navigation:
-    """Keep models and agents from leaving this room."""
+    """Keep models and external agents from leaving this room."""
     return await _set_navigation(caller, "off")
 
 

@@ -55,7 +55,7 @@ skill = group(
     section="Models",
     default="list",
     spellings={"add": "skill new", "delete": "skill remove"},
-    doc="""Instructions for models, activated and deactivated.
+    doc="""Write and activate instructions for models.
 
     A skill that is active in a room is sent to every model that answers there; one that is active
     on an agent is sent to that agent in every room. A change applies from the next answer on.

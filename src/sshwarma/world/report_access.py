@@ -23,17 +23,15 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sshwarma.common.limits import MAX_REPORT_VALUE_BYTES
 from sshwarma.common.units import MIB
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
 
 MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, instead of for every joined row."""
 
-MAX_VALUE_BYTES: Final = 8 * MIB
-"""Maximum size of one value, also of intermediate values."""
-
 SQLITE_LIMITS: Final = {
-    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_REPORT_VALUE_BYTES,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: MIB,
     sqlite3.SQLITE_LIMIT_COLUMN: 100,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,

@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_REPORT_CHARACTERS,
     MAX_REPORT_MEMORY_BYTES,
     MAX_REPORT_ROWS,
+    MAX_REPORT_VALUE_BYTES,
     MAX_RUNNING_REPORTS,
     MAX_WAITING_REPORTS,
     REPORT_TIMEOUT_SECONDS,
@@ -210,7 +211,7 @@ def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
                 hint=hint,
             )
         case "size":
-            limit = report_access.MAX_VALUE_BYTES // MIB
+            limit = MAX_REPORT_VALUE_BYTES // MIB
             return WorldError(f"A value in the query exceeds {limit} MiB.", hint=hint)
         case "statements":
             return Invalid(
