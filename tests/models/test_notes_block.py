@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
-from sshwarma.models.notes_block import parse_reply, strip_notes_block
+from sshwarma.models.notes_block import parse_reply, strip_notes_block, trim_answer
 
 BLOCK = "---STATE---\nGoal: a\n---END STATE---"
 
@@ -77,3 +77,17 @@ def test_text_without_a_block_is_streamed_unchanged(text: str) -> None:
     assert text.startswith(seen)
     held = text[len(seen) :]
     assert "".join(held.split()).strip("-#STAEstae:") == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "trimmed"),
+    [
+        (" Hello.\n", "Hello."),
+        ("\n\n  Hello.\n\n", "Hello."),
+        ("\n    @tiny run this\n    more\n", "    @tiny run this\n    more"),
+        ("\t@tiny run this", "\t@tiny run this"),
+        ("    ", ""),
+    ],
+)
+def test_code_at_the_beginning_of_an_answer_stays_code(answer: str, trimmed: str) -> None:
+    assert trim_answer(answer) == trimmed

@@ -83,7 +83,7 @@ class LiveAnswer:
 
     def take_text(self) -> str:
         """Return and clear the text, which becomes a row."""
-        text, self.text = (self.text + self._text_joiner.end()).strip(), ""
+        text, self.text = notes_block.trim_answer(self.text + self._text_joiner.end()), ""
         self._draft.end()
         return text
 

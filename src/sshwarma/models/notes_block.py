@@ -36,6 +36,12 @@ _MAY_BEGIN: Final = re.compile(
 )
 
 
+_BLANK_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
+
+CODE_INDENTS: Final = ("    ", "\t")
+"""Beginnings of a line of code in Markdown."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
     """A reply's visible text and the notes it sets, if any.
@@ -55,13 +61,13 @@ def parse_reply(reply: str) -> ParsedReply:
     """Split a whole reply into visible text and notes."""
     text, blocks, _ = _split_blocks(restore_control_tokens(reply))
     if not blocks:
-        return ParsedReply(text.strip())
+        return ParsedReply(trim_answer(text))
     lines = blocks[-1].strip().split("\n")
     state = "\n".join(line for line in lines if not _PLACEHOLDER.fullmatch(line)).strip()
     if not state and any(map(_PLACEHOLDER.fullmatch, lines)):
-        return ParsedReply(text.strip())
+        return ParsedReply(trim_answer(text))
     return ParsedReply(
-        text.strip(), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
+        trim_answer(text), state[:MAX_NOTES_CHARACTERS], max(0, len(state) - MAX_NOTES_CHARACTERS)
     )
 
 
@@ -110,3 +116,12 @@ def _split_blocks(reply: str) -> tuple[str, list[str], bool]:
             continue
         visible_lines.append(line)
     return "\n".join(visible_lines), ["\n".join(block) for block in blocks], end_pattern is not None
+
+
+def trim_answer(text: str) -> str:
+    """Return an answer without the blanks around it.
+
+    Indentation of the first line stays if it makes a block of code, which calls nobody.
+    """
+    text = _BLANK_LINES.sub("", text.rstrip())
+    return text if text.startswith(CODE_INDENTS) else text.lstrip()
