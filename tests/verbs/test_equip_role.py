@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from sshwarma.tools.call import Tools
 from sshwarma.world import agents
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
+from sshwarma.world.questions import Question
 from sshwarma.world.world import World
 from support.people import Someone, do, make, tool_names
 
@@ -105,3 +109,17 @@ async def test_pattern_takes_nothing_from_the_bag_of_another(
     with pytest.raises(NotFound):
         await do(alice, "/equip room bob:*")
     assert (await do(alice, "/equip @bob bob:dice")).unmatched == ()
+
+
+async def test_guest_uses_no_tool_that_a_model_has_equipped_itself_with(
+    world: World, alice: Someone, bob: Someone, guest: Someone, qwen: Someone
+) -> None:
+    await do(alice, "/equip @qwen files:read")
+    tools = Tools(world, {})
+    asked_by_guest = replace(qwen.caller, question=Question(guest.id, 1))
+    with pytest.raises(Forbidden, match=r"to call files[_:]+read, unless the room has equipped it"):
+        await tools.find(asked_by_guest, "files:read")
+    asked_by_member = replace(qwen.caller, question=Question(bob.id, 1))
+    assert (await tools.find(asked_by_member, "files:read")).thing.name == "read"
+    await do(alice, "/equip room files:read")
+    assert (await tools.find(asked_by_guest, "files:read")).source == "room"
