@@ -36,3 +36,11 @@ def test_table_for_other_words_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ValueError, match="other words"):
         WordAverages().embed(["letter"])
     word_averages._read_meanings.cache_clear()
+
+
+def test_words_weigh_by_the_scale_of_their_row() -> None:
+    """A word that says little, such as `the`, hardly turns a text."""
+    averages = WordAverages()
+    letter, with_article, with_word = averages.embed(["letter", "the letter", "weather letter"])
+    [article], [word] = (cosine_similarities(letter, [text]) for text in (with_article, with_word))
+    assert article > 0.95 > word
