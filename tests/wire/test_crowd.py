@@ -98,6 +98,8 @@ async def test_arrivals_are_announced_once_and_counted(
     async with asyncio.timeout(SECONDS):
         _, first, _channel = crowd[0]
         await first.until(lambda seen: f"{PEOPLE} here".encode() in seen)
+        for name in names()[1:]:  # who is here is counted before an arrival is stored
+            await first.until(lambda seen, name=name: f"· {name} arrives".encode() in _plain(seen))
         for name in names()[1:]:
             assert _plain(first.seen).count(f"· {name} arrives\r\n".encode()) == 1
         crowd[-1][2].close()
