@@ -235,6 +235,30 @@ def test_a_damaged_archive_is_refused(made: Path, tmp_path: Path, where: float, 
     assert not (tmp_path / "new" / "world.db").exists()
 
 
+def test_damage_beside_the_database_is_found(made: Path, tmp_path: Path) -> None:
+    """The checksum in the manifest is that of the database alone."""
+    good = gzip.decompress(made.read_bytes())
+    damaged = bytearray(good)
+    damaged[good.index(b"}") + 5] = ord("x")  # padding of the manifest
+    bad = tmp_path / "bad.tar.gz"
+    bad.write_bytes(gzip.compress(bytes(damaged))[:-8] + gzip.compress(good)[-8:])
+    with pytest.raises(InvalidBackupError, match="CRC check failed"):
+        restore_backup(bad, tmp_path / "new")
+    assert not (tmp_path / "new" / "world.db").exists()
+
+
+def test_archive_that_goes_on_after_its_database_is_refused(database: Path, tmp_path: Path) -> None:
+    content = database.read_bytes()
+    bad = write(
+        tmp_path / "bad.tar.gz",
+        ("manifest.json", manifest_of(content)),
+        ("world.db", content),
+        ("more", bytes(100_000)),
+    )
+    with pytest.raises(InvalidBackupError, match="it goes on after its database"):
+        restore_backup(bad, tmp_path / "new")
+
+
 def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"hello", gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
         bad = tmp_path / "bad.tar.gz"

@@ -29,6 +29,8 @@ from sshwarma.world.migrate import read_file_revision
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 64 * KIB
+MAX_PADDING_BYTES: Final = 64 * KIB
+"""Bytes after the database: tar fills its last record, of 10 KiB, with zeros."""
 
 
 class InvalidBackupError(RuntimeError):
@@ -107,7 +109,7 @@ def restore_backup(archive: Path, data_dir: Path, *, force: bool = False) -> dic
 
 
 def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
-    """Read the two known entries; no other part of the file is read or written."""
+    """Read the two known entries and what little follows; write the database."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             manifest = _read_manifest(tar)
@@ -127,6 +129,7 @@ def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
                 raise InvalidBackupError(f"{archive} does not contain a database")
             with copy.open("xb") as file:
                 shutil.copyfileobj(content, file)
+            _check_end(tar)
     except (
         tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
     ) as error:  # fmt: skip
@@ -149,6 +152,19 @@ def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
             if isinstance(manifest, dict):
                 return manifest
     raise ValueError("it does not begin with a manifest")
+
+
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Read the archive to its end, where the checksum of all of it is compared.
+
+    Raises:
+        ValueError: if more than padding follows the database.
+        gzip.BadGzipFile: if the checksum is wrong.
+    """
+    if tar.fileobj is None:
+        raise ValueError("it cannot be read to its end")
+    if len(tar.fileobj.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
+        raise ValueError("it goes on after its database")
 
 
 def _check_integrity(copy: Path) -> str:
