@@ -66,7 +66,7 @@ async def _list_argument_options(caller: Caller, before: str, typed: str) -> lis
     if isinstance(entry, VerbGroup):
         if not arguments:
             return await _list_action_options(caller, entry)
-        action = entry.find(arguments[0]) or entry.find_spelled(arguments[0])
+        action = entry.find_typed(arguments[0])
         arguments = arguments[1:] if action is not None else arguments
         entry = action or entry.default_for(arguments[0])
     return await _list_options_after(caller, entry, arguments, typed) if entry is not None else []

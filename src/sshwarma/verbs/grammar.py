@@ -74,7 +74,7 @@ def split_verb(line: str) -> tuple[Verb, int]:
 
 def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
     match = _WORD.search(line, start)
-    verb = group.find(match[0]) or group.find_spelled(match[0]) if match is not None else None
+    verb = group.find_typed(match[0]) if match is not None else None
     if verb is not None and match is not None:
         return verb, match.end()
     known = [*group.actions, *filter(None, group.spellings)]

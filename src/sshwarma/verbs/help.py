@@ -289,7 +289,7 @@ def _help_of_group(group: VerbGroup) -> HelpGroup:
 
 
 def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
-    group_verb = group.find(words[0]) or group.find_spelled(words[0])
+    group_verb = group.find_typed(words[0])
     if group_verb is None or len(words) > 1:
         near_names = find_near_names(words[0].lower(), group.actions)
         hint = suggest_names([f"/help {group.name} {action}" for action in near_names])

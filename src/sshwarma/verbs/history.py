@@ -255,16 +255,13 @@ async def _resolve_log(caller: Caller, agent: str | None) -> tuple[str, str]:
     if agent is None:
         return caller.room_id, (await caller.room()).name
     peer = caller.world.agents.find(agent)
-    readers = sorted({reader.id for reader in caller.readers})
-
-    def read(conn: Connection) -> tuple[str | None, list[str]]:
-        log_id = private_messages.find_private_log(conn, caller.agent.id, peer.id)
-        return log_id, private_messages.read_private_logs(conn, *readers) if readers else []
-
-    log_id, readable = await caller.world.store.read(read)
+    log_id = await caller.world.store.read(
+        lambda conn: private_messages.find_private_log(conn, caller.agent.id, peer.id)
+    )
     if log_id is None:
         raise NotFound(f"You and {peer.name} have not exchanged private messages.")
-    if log_id not in readable:
+    readers = {reader.id for reader in caller.readers}
+    if not readers or not readers <= {caller.agent.id, peer.id}:
         asker = caller.world.agents.name_of(caller.person_id)
         raise Forbidden(f"Your private messages with {peer.name} are not for {asker} to read.")
     return log_id, peer.name

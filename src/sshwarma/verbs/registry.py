@@ -136,6 +136,10 @@ class VerbGroup:
         name = self.spellings.get(word.lower())
         return find_verb(name) if name is not None else None
 
+    def find_typed(self, word: str) -> Verb | None:
+        """Return the verb of an action or of another word for it; else None."""
+        return self.find(word) or self.find_spelled(word)
+
     def verb(self, action: str, **options: Unpack[VerbOptions]) -> Callable[[F], F]:
         """Declare the verb of one action.
 
@@ -256,7 +260,7 @@ def find_verb(name: str) -> Verb | None:
     if isinstance(entry, VerbGroup):
         if len(words) == 1:
             return entry.find(entry.default)
-        return entry.find(words[1]) or entry.find_spelled(words[1])
+        return entry.find_typed(words[1])
     return entry if len(words) == 1 else None
 
 

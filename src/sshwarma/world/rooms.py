@@ -191,11 +191,10 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
     """
     names.check_name(name, "room")
     room_id = find_room_id(conn, name)
-    if room_id is not None and Right.ENTER not in read_room(conn, room_id).rights_of(
-        owner, now=now_ms()
-    ):
-        raise Conflict(f"The name {name} is taken.")  # a private room is not named as one
     if room_id is not None:
+        rights = read_room(conn, room_id).rights_of(owner, now=now_ms())
+        if Right.ENTER not in rights:
+            raise Conflict(f"The name {name} is taken.")  # a private room is not named as one
         raise Conflict(
             f"A room named {name} already exists.",
             hint=next_call("Enter it with {}.", "join", room=name),

@@ -47,9 +47,8 @@ class MessageStream:
         self._agent_id = agent_id
         self._request_rate = request_rate
         self._open_requests: dict[RequestId, None] = {}
-        self._answered = asyncio.Event()
         self._unsent_bytes = 0
-        self._sent = asyncio.Event()
+        self._sent = asyncio.Event()  # an answer has left, or the stream is closed
         self._is_broken = False
         self._is_closed = False
 
@@ -87,12 +86,11 @@ class MessageStream:
         await self._write(item.message.model_dump_json(by_alias=True, exclude_unset=True))
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
             self._open_requests.pop(item.message.id, None)
-            self._answered.set()
+            self._sent.set()
 
     async def aclose(self) -> None:
         """Close both directions; the channel itself belongs to its owner."""
         self._is_closed = True
-        self._answered.set()
         self._sent.set()
 
     async def __aenter__(self) -> Self:
@@ -145,8 +143,8 @@ class MessageStream:
         try:
             async with asyncio.timeout(RESPONSE_DRAIN_TIMEOUT_SECONDS):
                 while self._open_requests and not self._is_closed:
-                    self._answered.clear()
-                    await self._answered.wait()
+                    self._sent.clear()
+                    await self._sent.wait()
         except TimeoutError:
             self._open_requests.clear()
 

@@ -63,6 +63,7 @@ class ToolListCache:
         self._change_scopes: dict[str, TokenScope] = {}
         self._of_verbs: dict[str, Tool] = {}
         self._builtin_ids: set[str] = set()
+        self._changing_names: set[str] = set()
         for verb in every_verb():
             spec = verb.tool_spec
             if spec is not None and verb.name in BUILTIN_VERBS:
@@ -72,6 +73,8 @@ class ToolListCache:
                 self._scopes[spec.id] = verb.scope
                 self._change_scopes[spec.id] = verb.change_scope
                 self._of_verbs[spec.id] = make_verb_tool(verb, name)
+                if verb.change_scope is not TokenScope.READ:
+                    self._changing_names |= {name, verb.mcp_tool or name}
         self._lists: LRUCache[tuple[str, str, TokenScope], AgentToolList] = LRUCache(
             MAX_CACHED_TOOL_LISTS
         )
@@ -92,6 +95,10 @@ class ToolListCache:
     def changes(self, item: LoadoutItem) -> bool:
         """Return whether a tool can change something."""
         return self._change_scopes.get(item.thing.id) is not TokenScope.READ
+
+    def is_changing_verb(self, name: str) -> bool:
+        """Return whether a name is that of a verb that can change something."""
+        return mcp_tool_name(name) in self._changing_names
 
     def _tools(self, load: Loadout, scope: TokenScope) -> tuple[Tool, ...]:
         tools: dict[str, Tool] = {}

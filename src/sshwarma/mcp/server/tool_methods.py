@@ -33,13 +33,11 @@ from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.registry import every_verb
 from sshwarma.world import access, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import MCP_CLIENT
-from sshwarma.world.tool_names import mcp_tool_name
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +61,6 @@ class ToolMethods:
         self._tool_lists = tool_lists
         self._notify_own_changes = notify_own_changes
         self._builtin_tools = make_builtin_tools(tools)
-        self._ordered_names = _list_ordered_names()
 
     async def list_tools(
         self, ctx: RequestContext, params: PaginatedRequestParams | None
@@ -117,7 +114,7 @@ class ToolMethods:
         name: object = params.name
         if name == USE_TOOL:
             name = (params.arguments or {}).get("name")
-        return isinstance(name, str) and mcp_tool_name(name) in self._ordered_names
+        return isinstance(name, str) and self._tool_lists.is_changing_verb(name)
 
     async def _call(self, caller: Caller, name: str, call: BuiltinCall) -> ToolResult:
         builtin = self._builtin_tools.get(name)
@@ -143,13 +140,3 @@ class ToolMethods:
     def _check_scope(self, caller: Caller, needed: TokenScope) -> None:
         if not caller.scope.allows(needed):
             raise access.missing_scope_error(needed, caller.scope)
-
-
-def _list_ordered_names() -> frozenset[str]:
-    """List the names of the verbs that change something. None of them waits."""
-    names = set()
-    for verb in every_verb():
-        spec = verb.tool_spec
-        if spec is not None and verb.change_scope is not TokenScope.READ:
-            names |= {verb.mcp_tool or "", mcp_tool_name(f"{spec.namespace}:{spec.name}")}
-    return frozenset(names)
