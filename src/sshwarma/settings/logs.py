@@ -16,7 +16,11 @@ def configure_logging(settings: LogSettings) -> None:
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if settings.format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # The default formatter, where rich is installed, shows the values of local variables, which
+        # can be secrets, and takes a second of the event loop to colour them.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     structlog.configure(
         processors=[

@@ -1,0 +1,34 @@
+"""What a log shows of an error: the traceback, and no value of a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from sshwarma.settings import LogSettings
+from sshwarma.settings.logs import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_log_of_an_error_shows_no_local_variables(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogSettings.model_validate({"format": form}))
+    password = "swordfish"
+    try:
+        raise ValueError(f"{len(password)} characters")
+    except ValueError:
+        structlog.get_logger().exception("login.failed")
+    logged = capsys.readouterr().err
+    assert "login.failed" in logged and "ValueError: 9 characters" in logged
+    assert "test_log_of_an_error_shows_no_local_variables" in logged  # the frame is named
+    assert "password =" not in logged and "'swordfish'" not in logged
