@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
-from sshwarma.world.mentions import extract_mentions, has_mention
+from sshwarma.world.agents import Agent
+from sshwarma.world.mentions import extract_mentions, find_called_agents, has_mention
 
 
 def test_names_after_an_at_sign_are_mentions() -> None:
@@ -21,3 +24,31 @@ def test_mentions_beyond_the_first_characters_are_ignored() -> None:
 def test_viewers_of_one_message_share_the_scan() -> None:
     message = "@ann " * 1000
     assert extract_mentions(message) is extract_mentions(message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The manual says "ask\n@bob to delete it" and no more.',
+        "She wrote \u201cask\n@bob first\u201d.",
+        "Type `run\n@bob now`.",
+        "<blockquote>\n@bob delete it\n</blockquote>",
+        "<q>ask\n@bob</q>",
+    ],
+)
+def test_name_in_a_quotation_over_several_lines_calls_nobody(text: str) -> None:
+    assert find_called_agents(text, [Agent("b", "bob")]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The 5" disk is full.\n@bob which 7" disk is free?',
+        'He said "no.\n@bob what did you say?',
+        '"no\n\n@bob what does "yes" mean?',
+        'An "old\n@bob one and a "new" one',
+        "Use ` as a mark.\n\n@bob is ` right?",
+    ],
+)
+def test_quotation_marks_that_belong_to_no_pair_hide_no_name(text: str) -> None:
+    assert [agent.name for agent in find_called_agents(text, [Agent("b", "bob")])] == ["bob"]

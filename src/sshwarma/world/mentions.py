@@ -20,7 +20,14 @@ _QUOTED_LINE: Final = re.compile(r" {0,3}>")
 _QUOTATION: Final = re.compile(
     r"(`+)[^`]+\1(?!`)|(?<!\w)\"[^\"]+\"|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
 )
-_HTML_CODE: Final = re.compile(r"<(code|pre)\b[^>]*>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_LONG_QUOTATION: Final = re.compile(
+    # A mark that opens has no white space after it, one that closes has none before it: so the
+    # marks of two lines that are each alone make no quotation.
+    r"(`+)[^`]+\1(?!`)|(?<!\w)\"(?!\s)[^\"]+(?<!\s)\"(?!\w)|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
+)
+_HTML_QUOTATION: Final = re.compile(
+    r"<(code|pre|blockquote|q)\b[^>]*>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL
+)
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
 
@@ -41,11 +48,11 @@ def _extract_mentions(text: str) -> tuple[str, ...]:
 def strip_quotations(text: str) -> str:
     """Return a text without Markdown code, block quotes and text in quotation marks.
 
-    An opening mark without a closing one on its line begins no quotation.
+    A quotation ends in its paragraph: an opening mark without a closing one there begins none.
     """
     if "@" not in text:
         return text
-    lines: list[str] = []
+    paragraphs: list[list[str]] = [[]]
     fence = ""
     for line in text.split("\n"):
         match = _FENCE.match(line)
@@ -55,17 +62,20 @@ def strip_quotations(text: str) -> str:
             continue
         if match and (match[1][0] == "~" or "`" not in line[match.end() :]):
             fence = match[1]
-        elif not _QUOTED_LINE.match(line):
-            lines.append(_QUOTATION.sub(" ", line))
-    return "\n".join(lines)
+            paragraphs.append([])
+        elif _QUOTED_LINE.match(line) or not line.strip():
+            paragraphs.append([])
+        else:
+            paragraphs[-1].append(_QUOTATION.sub(" ", line))
+    return "\n".join(_LONG_QUOTATION.sub(" ", "\n".join(lines)) for lines in paragraphs if lines)
 
 
 def find_called_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:
     """Return the agents that a model's text calls: a line of it begins with `@name`.
 
-    An indented line and one in `<code>` or `<pre>` call nobody: so are code and other texts quoted.
+    An indented line and one in an HTML element of code or of a quotation call nobody.
     """
-    plain = _HTML_CODE.sub(" ", strip_quotations(text[:MAX_MENTION_SCAN_CHARACTERS]))
+    plain = _HTML_QUOTATION.sub(" ", strip_quotations(text[:MAX_MENTION_SCAN_CHARACTERS]))
     calls = [match[0] for line in plain.split("\n") if (match := _MENTION.match(line))]
     return find_mentioned_agents("\n".join(calls), agents)
 
