@@ -238,7 +238,8 @@ def create_agent(
         if names.confusable_skeleton(agent.name) == skeleton:
             raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
     if things.find_child(tx.conn, "rooms", name, "room") is not None:
-        raise Conflict(f"{name} is the name of a room.", hint="Choose another name.")
+        # Whether a private room has it is not for everyone.
+        raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
     if (namesake := things.find_by_qualified_name(tx.conn, name)) is not None:
         raise Conflict(
             f"{name} is the name of {things.describe_kind(namesake.kind)}.",

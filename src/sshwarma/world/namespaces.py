@@ -282,7 +282,8 @@ def _find_by_path(conn: Connection, path: str) -> Thing | None:
         Conflict: if the name belongs to something else.
     """
     if rooms.find_room_id(conn, path) is not None:
-        raise Conflict(f"{path} is the name of a room, so it cannot be that of a namespace.")
+        # Whether a private room has it is not for everyone.
+        raise Conflict(f"The name {path} is taken.", hint="Choose another name.")
     if things.find_child(conn, "agents", path, "agent") is not None:
         raise Conflict(f"{path} is the name of an agent, so it cannot be that of a namespace.")
     thing = things.find_by_qualified_name(conn, path)
