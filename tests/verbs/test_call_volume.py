@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.services import services_of
-from sshwarma.world.errors import RateLimited
+from sshwarma.world.errors import Conflict, RateLimited
 from support.people import Someone, do, everything
 
 
@@ -21,6 +21,26 @@ async def test_arguments_and_results_of_calls_are_counted(alice: Someone, bob: S
         await tools.call(bob.caller, "sshwarma:note", {"text": long})
     assert await everything(bob.world) == before
     await do(alice, "/say others are not concerned")
+
+
+async def test_refused_copy_of_a_room_is_not_counted(bob: Someone) -> None:
+    bob.limits = bob.limits.model_copy(update={"text_mib_per_hour": 1})
+    await do(bob, "/create den")
+    for number in range(20):
+        await do(bob, f"line {number} " + "x" * 15_000)
+    for _ in range(4):
+        with pytest.raises(Conflict, match="den already exists"):
+            await do(bob, "/clone den den")
+    await do(bob, "/clone den copy")
+
+
+@pytest.mark.parametrize("line", ["/describe {}", "/vibe {}", "/alias long {}"])
+async def test_short_texts_that_are_changed_often_are_counted(bob: Someone, line: str) -> None:
+    bob.limits = bob.limits.model_copy(update={"text_mib_per_hour": 1})
+    await do(bob, "/create den")
+    bob.caller.charge_text_volume(2**20 - 100)
+    with pytest.raises(RateLimited, match="at most 1 MiB of text in an hour"):
+        await do(bob, line.format("x" * 400))
 
 
 async def test_copies_of_a_room_and_skills_are_counted(bob: Someone) -> None:

@@ -91,6 +91,7 @@ async def alias(
     else:
         if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
             raise too_long_error("meaning", len(meaning.strip()), MAX_ALIAS_MEANING_CHARACTERS)
+        caller.charge_text_volume(len(meaning.encode()))
         aliases[short] = meaning.strip()
         answer = f"/{short} now means {aliases[short]}"
     if len(aliases) > MAX_ALIASES:

@@ -11,6 +11,7 @@ from sshwarma.world import clone as clones
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
 
 
 @verb(
@@ -36,9 +37,12 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         new: name of the copy (default: ROOM-2, or the next free number).
     """
     source = await caller.find_room(room)
-    caller.charge_text_volume(
-        await caller.world.store.read(
-            lambda conn: rows.count_bytes(conn, source.id, MAX_CLONED_ROWS)
-        )
+    size = await caller.world.store.read(
+        lambda conn: rows.count_bytes(conn, source.id, MAX_CLONED_ROWS)
     )
-    return await copy_room(caller, room, new, clones.clone_room)
+    caller.charge_text_volume(size)
+    try:
+        return await copy_room(caller, room, new, clones.clone_room)
+    except WorldError:
+        caller.refund_text_volume(size)
+        raise

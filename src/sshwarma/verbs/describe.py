@@ -112,6 +112,7 @@ async def _set_text(
 ) -> RoomText:
     """Set a text of a room by `store`, which gets None for no text; tell the room."""
     new_text = _clean_room_text(text)
+    caller.charge_text_volume(len(new_text.encode()))
     notice = f"set the {what}: {new_text}" if new_text else f"emptied the {what}"
     await caller.change(lambda tx: store(tx, new_text or None), notice)
     return RoomText(room.name, what, new_text, changed=True)

@@ -343,6 +343,10 @@ class Caller:
         count = volume.charge if is_stored else volume.take
         count(self.agent.id, size, self.limits.text_mib_per_hour)
 
+    def refund_text_volume(self, size: int) -> None:
+        """Take back the count of bytes of a change that was refused."""
+        self.world.text_volume.charge(self.agent.id, -size, self.limits.text_mib_per_hour)
+
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 
