@@ -285,7 +285,7 @@ class Verb:
         union: Any = Union[tuple(result_types or kinds)]  # noqa: UP007 - of a list
         return TypeAdapter(union)
 
-    @property
+    @cached_property
     def tool_spec(self) -> BuiltinToolSpec | None:
         """The specification of the verb as a tool; None if only people use it."""
         if self.tool is None:

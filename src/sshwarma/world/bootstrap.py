@@ -231,10 +231,17 @@ def _retire_tools(tx: Change, spec_ids: set[str]) -> None:
     is among them.
     """
     for parent_id, prefix in _TOOL_ID_PREFIXES.items():
-        for tool in things.read_children(tx.conn, parent_id, "tool"):
-            is_builtin = tool.id.startswith(prefix) and tool.created_by is None
-            if not is_builtin or tool.id in spec_ids:
-                continue
+        builtin_ids = tx.conn.scalars(
+            select(things_table.c.id).where(
+                things_table.c.parent_id == parent_id,
+                things_table.c.kind == "tool",
+                things_table.c.id.startswith(prefix, autoescape=True),
+                things_table.c.created_by.is_(None),
+                things_table.c.deleted_at.is_(None),
+            )
+        )
+        for tool_id in sorted(set(builtin_ids) - spec_ids):
+            tool = things.get_live_thing(tx.conn, tool_id)
             things.set_metadata(tx, tool.id, retired=True)
             things.delete_thing(tx, tool)
             tx.conn.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 MESSAGE_OVERHEAD_TOKENS: Final = 4
@@ -37,6 +38,12 @@ to 1.2 of base64 and random letters: tests/wrap/test_tokens.py. Only characters 
 texts, such as Han at random, have up to twice as many. A megabyte takes 0.15 to 0.25 s.
 """
 
+MAX_REMEMBERED_LINES: Final = 2_000
+"""Lines whose estimate is remembered: a few windows of talk."""
+
+MAX_REMEMBERED_CHARACTERS: Final = 4_000
+"""Maximum length of such a line, so that all of them take a few MiB."""
+
 MAX_CHARACTERS_PER_TOKEN: Final = 20
 """Maximum length of a piece of prose: a space, a capital, two syllables and an ending."""
 
@@ -57,10 +64,20 @@ def estimate_tokens(text: str) -> int:
     It is rather too high than too low. The one estimate of the program, for budgets, reports and
     usage that no provider counted.
     """
+    if len(text) <= MAX_REMEMBERED_CHARACTERS:
+        return _estimate_line(text)
+    return _estimate_tokens(text)
+
+
+def _estimate_tokens(text: str) -> int:
     count = len(_PIECES.findall(text))
     if not text.isascii():
         count += sum(found.lastindex or 0 for found in _RARE.finditer(text))
     return count
+
+
+# A context is composed of the same lines for each question and each step.
+_estimate_line = lru_cache(MAX_REMEMBERED_LINES)(_estimate_tokens)
 
 
 def count_fitting_characters(text: str, tokens: int) -> int:
