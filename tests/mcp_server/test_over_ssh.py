@@ -231,7 +231,9 @@ async def test_server_shutdown_ends_connections_and_clients_can_reconnect(
     loop = asyncio.get_running_loop()
     async with (
         over_ssh(ann, "auto") as one,
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=20) as http,
+        httpx2.AsyncClient(
+            verify=False, headers={"Authorization": f"Bearer {token}"}, timeout=20
+        ) as http,
         # In the older era a client always has a stream open.
         Client(
             streamable_http_client(f"http://{server.http}/mcp", http_client=http), mode="legacy"

@@ -72,7 +72,7 @@ async def test_change_is_announced_before_the_result_over_http(served: Served) -
         "Authorization": f"Bearer {token}",
         "Accept": "application/json, text/event-stream",
     }
-    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(verify=False, headers=headers, timeout=20) as http:
 
         async def post(**message: Any) -> list[Any]:
             response = await http.post(served.url, json={"jsonrpc": "2.0", **message})
@@ -108,7 +108,7 @@ async def test_result_waits_until_the_client_has_the_new_list(
         "Authorization": f"Bearer {token}",
         "Accept": "application/json, text/event-stream",
     }
-    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(verify=False, headers=headers, timeout=20) as http:
 
         def message(number: int, method: str, **params: Any) -> dict[str, Any]:
             return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}

@@ -18,7 +18,7 @@ async def test_request_while_the_server_loads_is_a_json_rpc_error(
         raise Unavailable("The MCP server is still starting.")
 
     monkeypatch.setattr(McpServer, "_wait_until_loaded", fail)
-    async with httpx2.AsyncClient(timeout=20) as http:
+    async with httpx2.AsyncClient(verify=False, timeout=20) as http:
         answer = await http.post(served.url, json={})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["error"] == {
@@ -41,7 +41,7 @@ async def test_request_after_the_server_stopped_is_a_json_rpc_error(
     monkeypatch.setattr(McpServer, "_wait_until_loaded", remember)
     headers = {"Authorization": f"Bearer {await served.newcomer('ann')}"}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    async with httpx2.AsyncClient(timeout=20, headers=headers) as http:
+    async with httpx2.AsyncClient(verify=False, timeout=20, headers=headers) as http:
         assert (await http.post(served.url, json=request)).status_code < 500
         await servers[0].stop()
         answer = await http.post(served.url, json=request)

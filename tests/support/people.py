@@ -15,7 +15,6 @@ from sqlalchemy import text
 
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent, AgentKind
 from sshwarma.world.caller import Caller
@@ -129,12 +128,13 @@ async def arrive(
 
 @asynccontextmanager
 async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
-    """The world of a file, closed afterwards; it must leave no task and no thread.
+    """The world of a copy of `newborn`, closed afterwards.
 
-    What tests share may: its tasks run coroutines of the modules `shared`.
+    It must leave no task and no thread. What tests share may: its tasks run
+    coroutines of the modules `shared`.
     """
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
-    made = await World.open(path, tool_specs())
+    made = await World.open(path, ())  # `newborn` has the built-in tools already
     yield made
     await close_services(made)
     await made.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from typing import Any
 
 SECONDS = 30.0
 """The longest any test waits for one thing."""
@@ -16,6 +18,20 @@ async def until(
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(pause)
+
+
+async def longest_block(task: asyncio.Task[Any]) -> float:
+    """Return the longest that the event loop was held while a task ran.
+
+    In seconds of the processor, which do not depend on the load. To look without a pause between
+    would keep a core busy.
+    """
+    longest = 0.0
+    while not task.done():
+        before = time.thread_time()
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.thread_time() - before)
+    return longest
 
 
 class Clock:

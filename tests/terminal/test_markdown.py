@@ -174,7 +174,7 @@ COMMON = ("c", "html", "json", "lua", "python", "rust", "sql", "yaml")
 @pytest.mark.parametrize(
     "language",
     [
-        pytest.param(known, marks=() if known in COMMON else pytest.mark.long)
+        pytest.param(known, marks=() if known in COMMON else pytest.mark.soak)
         for known in sorted(HIGHLIGHTED_LANGUAGES)
     ],
 )
