@@ -188,7 +188,7 @@ def test_imported_packages_are_declared() -> None:
 
 
 @pytest.mark.parametrize("name", ["asyncssh", "httpcore2", "httpx2", "mcp", "mcp-types", "uvicorn"])
-def test_fenced_library_is_pinned_to_a_minor_release(name: str) -> None:
+def test_library_with_private_names_is_pinned_to_a_minor_release(name: str) -> None:
     found = re.fullmatch(r">=(\d+)\.(\d+)(?:\.\d+)?,<(\d+)\.(\d+)", _declared()[name])
     assert found
     assert (int(found[3]), int(found[4])) == (int(found[1]), int(found[2]) + 1)

@@ -15,7 +15,7 @@ from sshwarma.admin import operations
 from sshwarma.cli.agents import invite
 from sshwarma.cli.invocation import ROLES
 from sshwarma.cli.tokens import new
-from sshwarma.verbs.tokens import create_token
+from sshwarma.verbs.token import create_token
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import SERVER_ROLES
 

@@ -276,7 +276,7 @@ async def test_rooms_and_agents_cannot_share_a_name(den: str, bob: Someone) -> N
     for line in ("/create bob", "/fork den bob", "/create alice"):
         assert isinstance(await refused(eve, line), Conflict)
     await do(bob, "/create bob")  # their own
-    with pytest.raises(Conflict, match="name of a room"):
+    with pytest.raises(Conflict, match="The name den is taken"):
         await arrive(bob.world, "den")
 
 

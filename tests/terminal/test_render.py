@@ -71,7 +71,7 @@ def test_plain_output_has_no_escape_and_leaves_the_last_column_free() -> None:
     assert rows(heard, DisplayOptions(20, "dark", True, True)) == ["x" * 19, "x" * 19, "x" * 7]
 
 
-def test_folded_line_is_clipped_to_one_row() -> None:
+def test_folded_line_is_cut_to_one_row() -> None:
     folded = Line((("", "head "), ("", "a text that goes on"), ("", " /expand 7")), hang=2, fold=1)
     assert rows(Block((folded,)), DisplayOptions(40, "mono")) == [
         "head a text that goes on /expand 7"
@@ -119,7 +119,7 @@ def test_last_column_gets_its_own_rows_if_the_screen_is_narrow() -> None:
     ]
 
 
-def test_last_column_is_clipped_if_allowed() -> None:
+def test_last_column_is_cut_if_allowed() -> None:
     cells = [("name", "12 rows", "one two three four five six")]
     cut = block(*draw_columns(cells, cut_last=True))
     assert rows(cut, DisplayOptions(36, "mono")) == ["  name  12 rows  one two three four…"]

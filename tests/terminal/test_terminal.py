@@ -120,7 +120,7 @@ def test_wide_characters_never_straddle_the_edge(sit: Sit) -> None:
     assert len(rows) == 4
 
 
-def test_status_is_below_the_prompt_and_clipped(sit: Sit) -> None:
+def test_status_is_below_the_prompt_and_cut(sit: Sit) -> None:
     alice = sit(columns=20)
     alice.terminal.set_status(line("a status that is much too long"))
     alice.wait()

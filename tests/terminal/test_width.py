@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.width import (
-    clip_text,
     cluster_end,
     cluster_start,
+    cut_to_width,
     snap_to_boundary,
     split_clusters,
     text_width,
@@ -30,8 +30,8 @@ def test_text_width_counts_columns(text: str, columns: int) -> None:
 
 
 @given(TEXT, st.integers(0, 30))
-def test_clipped_text_fits_the_columns(text: str, columns: int) -> None:
-    cut = clip_text(escape_controls(text), columns)
+def test_cut_text_fits_the_columns(text: str, columns: int) -> None:
+    cut = cut_to_width(escape_controls(text), columns)
     assert text_width(cut) <= columns
     assert text_width(escape_controls(text)) > columns or cut == escape_controls(text)
 

@@ -18,8 +18,8 @@ from sshwarma.verbs import (
     help,
     inventory,
     message,
-    namespaces,
-    skills,
+    namespace,
+    skill,
     state,
 )
 from sshwarma.verbs.registry import Parameter, every_verb, tool_specs
@@ -71,15 +71,15 @@ SENSIBLE: dict[Any, list[str]] = {
     help.complete_topics: ["look", "start", "keys", "tool new"],
     complete_settings: ["plain", "start"],
     complete_setting_values: ["on", "off", "20", "x"],
-    namespaces.complete_namespaces: SPACES,
-    namespaces.complete_loaded: SPACES,
-    namespaces.complete_unloaded: SPACES,
-    namespaces.complete_settable: SPACES,
-    namespaces.complete_fields: [*namespaces.FIELD_EXAMPLES, "nothing"],
-    namespaces.complete_field_values: ["on", "off", "-", "git", "SHORT 5", "OMIT"],
+    namespace.complete_namespaces: SPACES,
+    namespace.complete_loaded: SPACES,
+    namespace.complete_unloaded: SPACES,
+    namespace.complete_settable: SPACES,
+    namespace.complete_fields: [*namespace.FIELD_EXAMPLES, "nothing"],
+    namespace.complete_field_values: ["on", "off", "-", "git", "SHORT 5", "OMIT"],
     state.complete_needed_states: STATES,
     state.complete_held_states: STATES,
-    skills.complete_skills: ["a", "1", "skill:a", "b"],
+    skill.complete_skills: ["a", "1", "skill:a", "b"],
     message.complete_turns: TURNS,
 }
 """Words of the right sort, by what Tab would offer."""

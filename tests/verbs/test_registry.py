@@ -347,13 +347,11 @@ FILES_OF_SEVERAL_VERBS = {
     "journal": {"decide", "idea", "milestone", "note"},
     "load": {"unload"},
     "moderation": {"ban", "kick", "mute", "unban", "unmute"},
-    "namespaces": {"namespace"},
+    "namespace": {"namespaces"},
     "portal": {"unportal"},
     "room_models": {"room"},
     "say": {"me", "reply", "tell"},
-    "skills": {"skill"},
     "sql": {"schema"},
-    "tokens": {"token"},
 }
 """The verbs that stand in a file of another name. A verb that does not belong here gets a file."""
 

@@ -24,7 +24,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import compact_log
 from sshwarma.wrap.tokens import estimate_tokens
-from sshwarma.wrap.transcript import RetentionPolicy, Transcript, clip_text
+from sshwarma.wrap.transcript import RetentionPolicy, Transcript, cut_text
 
 
 class Log:
@@ -208,8 +208,8 @@ def test_retention_policy_of_a_tool_trims_its_results(
 
 
 @given(st.text(max_size=300), st.integers(0, 50))
-def test_clip_text_cuts_between_characters_with_an_expand_hint(text: str, most: int) -> None:
-    cut = clip_text(text, most, 7, TOOL_CALLER)
+def test_text_is_cut_between_characters_with_an_expand_hint(text: str, most: int) -> None:
+    cut = cut_text(text, most, 7, TOOL_CALLER)
     call = json.dumps({"row": 7, "start": most})
     if cut != text:
         kept, _, mark = cut.rpartition("… (")

@@ -11,7 +11,7 @@ from sshwarma.models.offered_tools import make_model_reader
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.world.reader import Reader
 from sshwarma.wrap.tokens import count_fitting_characters, estimate_tokens
-from sshwarma.wrap.transcript import clip_text
+from sshwarma.wrap.transcript import cut_text
 
 CUT_TO_FRACTION: Final = 0.5
 """Fraction of the free tokens that results are cut to. A cut changes what the provider has in its
@@ -123,5 +123,5 @@ def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None, reader: R
 
 def _cut_result(result: CompletedCall, limit: int, reader: Reader) -> CompletedCall:
     characters = count_fitting_characters(result.text, limit - POSITION_TOKENS)
-    text = clip_text(result.text, characters, result.seq, reader, result.length)
+    text = cut_text(result.text, characters, result.seq, reader, result.length)
     return replace(result, text=text)

@@ -14,7 +14,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
-from sshwarma.wrap.transcript import clip_text
+from sshwarma.wrap.transcript import cut_text
 
 
 class StepCalls:
@@ -74,7 +74,7 @@ class StepCalls:
             refusal=refusal,
             place=place,
         )
-        text = clip_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq, caller.reader)
+        text = cut_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq, caller.reader)
         text = write_names_plainly(text, caller.world.agents)
         is_error = outcome.ending != "result"
         return CompletedCall(call, text, is_error, outcome.seq, len(outcome.text))

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.text import Line, line
-from sshwarma.terminal.width import clip_text, snap_to_boundary, text_width
+from sshwarma.terminal.width import cut_to_width, snap_to_boundary, text_width
 
 MAX_MENU_ROWS: Final = 8
 """Rows of the menu; with more candidates it scrolls."""
@@ -130,7 +130,7 @@ class CandidateMenu:
         top = max(0, min(self.index - height // 2, count - height))
         candidates = self.candidates[top : top + height]
         labels = [
-            clip_text(escape_controls(candidate.label), _MAX_DISPLAY_COLUMNS)
+            cut_to_width(escape_controls(candidate.label), _MAX_DISPLAY_COLUMNS)
             for candidate in candidates
         ]
         column = max(map(text_width, labels))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sshwarma.terminal.render import DisplayOptions, clip_spans, escape_text
+from sshwarma.terminal.render import DisplayOptions, cut_spans_to_width, escape_text
 from sshwarma.terminal.screen import MIN_INPUT_COLUMNS, ScreenView
 from sshwarma.terminal.text import Block
 from sshwarma.terminal.width import split_clusters, text_width
@@ -68,7 +68,7 @@ class PlainScreen:
     def _update(self, view: ScreenView) -> bytes:
         """Update the last line so that a screen reader repeats as little as possible."""
         self._stale = False
-        prompt, _ = clip_spans(view.prompt, self.look, self.look.width - MIN_INPUT_COLUMNS)
+        prompt, _ = cut_spans_to_width(view.prompt, self.look, self.look.width - MIN_INPUT_COLUMNS)
         start = [unit for _, text in prompt for unit in split_clusters(text)]
         new_units = start + self._visible_units(view.text)
         at = len(start) + len(self._visible_units(view.text[: view.cursor]))

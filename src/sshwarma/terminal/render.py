@@ -15,7 +15,7 @@ from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.picture import ImageMode, Picture, draw_picture_rows
 from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, Span, Table, line
 from sshwarma.terminal.theme import MONO, RESET_SEQUENCE, style_sequence
-from sshwarma.terminal.width import clip_text, cluster_width, split_clusters, text_width
+from sshwarma.terminal.width import cluster_width, cut_to_width, split_clusters, text_width
 
 MAX_RENDERINGS: Final = 16
 """Renderings cached per block; the oldest is dropped first."""
@@ -120,7 +120,9 @@ def style_spans(spans: Sequence[Span], look: DisplayOptions) -> str:
     return "".join(parts)
 
 
-def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tuple[list[Span], int]:
+def cut_spans_to_width(
+    spans: Sequence[Span], look: DisplayOptions, columns: int
+) -> tuple[list[Span], int]:
     """Escape spans and cut them to `columns`; return them and their width."""
     result: list[Span] = []
     width = 0
@@ -128,7 +130,7 @@ def clip_spans(spans: Sequence[Span], look: DisplayOptions, columns: int) -> tup
         text = escape_text(text, look.utf8)
         size = text_width(text)
         if width + size > columns:
-            text = clip_text(text, columns - width, "…" if look.utf8 else "")
+            text = cut_to_width(text, columns - width, "…" if look.utf8 else "")
             result.append((style, text))
             return result, width + text_width(text)
         result.append((style, text))
@@ -165,13 +167,13 @@ def wrap_line(line: Line, look: DisplayOptions) -> Iterator[str]:
         style, text = spans[line.fold]
         room = look.columns - size + text_width(text)
         width = room if room >= MIN_FOLD_COLUMNS else look.columns // 3
-        spans[line.fold] = (style, clip_text(text, width, "…" if look.utf8 else "..."))
+        spans[line.fold] = (style, cut_to_width(text, width, "…" if look.utf8 else "..."))
         size = _spans_width(spans)
     if size <= look.columns:
         yield style_spans(spans, look)
         return
     most = look.columns // 2
-    edge, indent = clip_spans(_escape_spans(line.edge, look), look, most)
+    edge, indent = cut_spans_to_width(_escape_spans(line.edge, look), look, most)
     pad = style_spans(edge, look) + " " * max(0, min(line.hang, most) - indent)
     indent = max(indent, min(line.hang, most))
     words = _split_words(spans, look.columns - indent if line.breaks_between_spans else 0)

@@ -33,7 +33,7 @@ from sshwarma.terminal.completion import MAX_MENU_ROWS, CandidateMenu
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.terminal.layout import lay_out_input
 from sshwarma.terminal.picture import DELETE_KITTY_IMAGES
-from sshwarma.terminal.render import DisplayOptions, clip_spans, render_block, style_spans
+from sshwarma.terminal.render import DisplayOptions, cut_spans_to_width, render_block, style_spans
 from sshwarma.terminal.text import Block, Line, Span
 from sshwarma.terminal.width import cluster_start as previous
 from sshwarma.terminal.width import text_width
@@ -197,7 +197,8 @@ class Screen:
             lines = view.menu.lines(min(MAX_MENU_ROWS, free_rows - 1))
             free_rows -= len(lines)
             bottom_rows[:0] = [
-                style_spans(clip_spans(line.spans, look, columns)[0], look) for line in lines
+                style_spans(cut_spans_to_width(line.spans, look, columns)[0], look)
+                for line in lines
             ]
         prompt, prompt_width = _render_prompt(tuple(view.prompt), look, columns - MIN_INPUT_COLUMNS)
         layout = lay_out_input(view.text, view.cursor, columns, prompt_width, look.utf8)
@@ -264,7 +265,7 @@ def divide_rows(needs: Sequence[int], height: int) -> list[int]:
 
 @lru_cache(maxsize=512)
 def _render_status(status: Line, look: DisplayOptions, columns: int) -> str:
-    spans, width = clip_spans(
+    spans, width = cut_spans_to_width(
         [(style or "status", text) for style, text in status.spans], look, columns
     )
     return style_spans([*spans, ("status", " " * (columns - width))], look)
@@ -272,12 +273,12 @@ def _render_status(status: Line, look: DisplayOptions, columns: int) -> str:
 
 @lru_cache(maxsize=512)
 def _render_progress(progress: Line, look: DisplayOptions, columns: int) -> bytes:
-    spans, _ = clip_spans(progress.spans, look, columns)
+    spans, _ = cut_spans_to_width(progress.spans, look, columns)
     return style_spans(spans, look).encode()
 
 
 @lru_cache(maxsize=512)
 def _render_prompt(spans: tuple[Span, ...], look: DisplayOptions, columns: int) -> tuple[str, int]:
     """Render the prompt; return it and its width."""
-    prompt, width = clip_spans(spans, look, columns)
+    prompt, width = cut_spans_to_width(spans, look, columns)
     return style_spans(prompt, look), width

@@ -52,7 +52,7 @@ def text_width(text: str) -> int:
     return sum(map(cluster_width, split_clusters(text)))
 
 
-def clip_text(text: str, columns: int, mark: str = "…") -> str:
+def cut_to_width(text: str, columns: int, mark: str = "…") -> str:
     """Cut a text to `columns`, with `mark` at the end if it is cut."""
     if text_width(text) <= columns:
         return text

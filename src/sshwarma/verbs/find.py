@@ -9,8 +9,8 @@ from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.arguments import Text
+from sshwarma.verbs.namespace import all_listed
 from sshwarma.verbs.namespace_views import NamespaceSummary
-from sshwarma.verbs.namespaces import all_listed
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, view_for_reader
 from sshwarma.world.access import Right

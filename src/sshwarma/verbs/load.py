@@ -15,12 +15,12 @@ from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.call_checks import suggest_load_again
 from sshwarma.verbs.arguments import Context, Flag
 from sshwarma.verbs.equipment_changes import check_equip_role, notify_room
-from sshwarma.verbs.namespace_views import NamespaceSummary
-from sshwarma.verbs.namespaces import (
+from sshwarma.verbs.namespace import (
     LoadedNamespace,
     UnloadedNamespace,
     all_listed,
 )
+from sshwarma.verbs.namespace_views import NamespaceSummary
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     describe_context,

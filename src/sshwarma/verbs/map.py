@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sshwarma.common.limits import DEFAULT_MAP_DEPTH, MAX_MAP_DEPTH, MAX_MAP_ROOMS
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.terminal.width import clip_text, text_width
+from sshwarma.terminal.width import cut_to_width, text_width
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.look import RoomExit
 from sshwarma.verbs.registry import verb
@@ -132,7 +132,7 @@ def _draw_cell(room: MapRoom | None, has_way_left: bool, has_way_right: bool) ->
     if room is None:
         return [("", " " * CELL_COLUMNS)]
     mark = "*" if room.steps == 0 else ""
-    name = clip_text(f"{mark}{room.name}", CELL_COLUMNS - 2)
+    name = cut_to_width(f"{mark}{room.name}", CELL_COLUMNS - 2)
     space = CELL_COLUMNS - 2 - text_width(name)
     left = ("-" if has_way_left else " ") * (space // 2)
     right = ("-" if has_way_right else " ") * (space - space // 2)

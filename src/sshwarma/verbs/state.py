@@ -15,7 +15,7 @@ from sshwarma.verbs.arguments import (
     Option,
     Word,
 )
-from sshwarma.verbs.namespaces import all_listed
+from sshwarma.verbs.namespace import all_listed
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world import namespace_fields, namespaces, things

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sshwarma.tools.names import NameTable, check_tool_name
-from sshwarma.verbs.namespaces import check_may_create
+from sshwarma.verbs.namespace import check_may_create
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
 from sshwarma.world import namespaces, things

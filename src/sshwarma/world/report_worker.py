@@ -55,9 +55,7 @@ class QueryRunner:
         cursor = database.execute(sql)
         if cursor.description is None:
             return {"failure": "empty"}
-        columns = [
-            _truncate_text(column[0], MAX_HEADING_CHARACTERS) for column in cursor.description
-        ]
+        columns = [_cut_text(column[0], MAX_HEADING_CHARACTERS) for column in cursor.description]
         rows: list[list[Any]] = []
         size = extra_rows = 0
         uncounted = full = False
@@ -97,7 +95,7 @@ class QueryRunner:
             value = str(value)
         if isinstance(value, str) and len(value) > self._max_cell_characters:
             self._cut_cells += 1
-            return _truncate_text(value, self._max_cell_characters)
+            return _cut_text(value, self._max_cell_characters)
         return value
 
 
@@ -152,7 +150,7 @@ def _find_similar_names(scope: RestrictedDatabase, text: str) -> Iterator[str]:
     yield from find_near_names(match[2], names)
 
 
-def _truncate_text(text: str, limit: int) -> str:
+def _cut_text(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

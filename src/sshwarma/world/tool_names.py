@@ -19,23 +19,23 @@ _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
 def model_tool_name(canonical: str) -> str:
     """Return the name for models: `git.branch:create` as `git_branch__create`.
 
-    A longer one is clipped, with a hash.
+    A longer one is cut, with a hash.
     """
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
-    return _clip_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
+    return _cut_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
 
 
 def mcp_tool_name(canonical: str) -> str:
     """Return the name for MCP: `git.branch:create` as `git.branch.create`.
 
-    It has no spaces; a longer one is clipped too.
+    It has no spaces; a longer one is cut too.
     """
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
-    return _clip_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
+    return _cut_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
 
 
-def _clip_name(name: str, canonical: str, length: int) -> str:
+def _cut_name(name: str, canonical: str, length: int) -> str:
     if len(name) <= length:
         return name
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:8]

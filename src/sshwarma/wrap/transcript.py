@@ -183,7 +183,7 @@ class Transcript:
         elif policy.mode == "PARAMS_ONLY" and result.kind == "tool.result":
             text = f"{len(result.content)} characters: row {result.seq}"
         else:
-            text = write_names_plainly(self._clip_result(result, policy), self.agents)
+            text = write_names_plainly(self._cut_result(result, policy), self.agents)
         is_error = result is None or result.kind != "tool.result"
         name = model_tool_name(_tool_of(row))
         return ContextCall(
@@ -209,15 +209,15 @@ class Transcript:
             case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
             case "tool.call":
-                head, text = f"[{name} called {tool}] ", self._clip_result(row, RetentionPolicy())
+                head, text = f"[{name} called {tool}] ", self._cut_result(row, RetentionPolicy())
             case "tool.result" if policy.mode == "PARAMS_ONLY":
                 head = f"[{tool} returned to {name}] "
                 text = f"{len(row.content)} characters: row {row.seq}"
             case "tool.result":
-                head, text = f"[{tool} returned to {name}] ", self._clip_result(row, policy)
+                head, text = f"[{tool} returned to {name}] ", self._cut_result(row, policy)
             case "tool.error" | "tool.timeout":
                 head = f"[{tool} failed for {name}] "
-                text = self._clip_result(row, RetentionPolicy())
+                text = self._cut_result(row, RetentionPolicy())
             case kind:
                 label = kind.removeprefix("journal.")
                 head, text = f"[{name} added the {label}] ", self._text(row)
@@ -228,12 +228,12 @@ class Transcript:
 
     def _text(self, row: Row) -> str:
         text = write_names_plainly(
-            clip_text(row.content, self.max_text_characters, row.seq, self.reader), self.agents
+            cut_text(row.content, self.max_text_characters, row.seq, self.reader), self.agents
         )
         return f"{text} … [cut off here]" if row.meta.get("cut") else text
 
-    def _clip_result(self, row: Row, policy: RetentionPolicy) -> str:
-        return clip_text(
+    def _cut_result(self, row: Row, policy: RetentionPolicy) -> str:
+        return cut_text(
             row.content,
             min(policy.max_characters, self.max_result_characters),
             row.seq,
@@ -289,7 +289,7 @@ def parse_rows(text: str) -> list[tuple[str, str]]:
     return parsed
 
 
-def clip_text(text: str, characters: int, seq: int, reader: Reader, length: int = 0) -> str:
+def cut_text(text: str, characters: int, seq: int, reader: Reader, length: int = 0) -> str:
     """Return the start of a text that is too long, with the call that reads on.
 
     Never cut within a code point.
@@ -325,7 +325,7 @@ def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
 
 def _cut_argument(value: Any, seq: int, reader: Reader) -> Any:
     if isinstance(value, str):
-        return clip_text(value, MAX_ARGUMENT_CHARACTERS, seq, reader)
+        return cut_text(value, MAX_ARGUMENT_CHARACTERS, seq, reader)
     if isinstance(value, (list, dict)) and len(text := json.dumps(value)) > MAX_ARGUMENT_CHARACTERS:
-        return clip_text(text, MAX_ARGUMENT_CHARACTERS, seq, reader)
+        return cut_text(text, MAX_ARGUMENT_CHARACTERS, seq, reader)
     return value

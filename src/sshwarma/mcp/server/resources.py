@@ -24,10 +24,10 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_RESOURCE_LOG_ROWS, MAX_RESOURCE_URI_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.render import render_plain
-from sshwarma.verbs import namespaces
 from sshwarma.verbs.attachment import read_attachment
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.look import read_room_details
+from sshwarma.verbs.namespace import all_listed, read_namespace_details
 from sshwarma.verbs.namespace_views import NamespaceDetails, NamespaceSummary
 from sshwarma.verbs.views import dump_json, render_for
 from sshwarma.world import rows, things
@@ -136,7 +136,7 @@ async def list_resources(caller: Caller) -> list[Resource]:
             description=space.description or _count_tools(space.tools),
             _meta=_namespace_meta(space),
         )
-        for space in await namespaces.all_listed(caller)
+        for space in await all_listed(caller)
         if space.id not in names
     ]
     room = await caller.room()
@@ -301,7 +301,7 @@ def _thing_text(thing: Thing) -> str:
 async def _find_namespace(caller: Caller, name: str) -> NamespaceDetails:
     """Return a namespace by name; if it does not exist, report a missing room."""
     try:
-        return await namespaces.read_namespace_details(caller, name)
+        return await read_namespace_details(caller, name)
     except NotFound:
         raise unknown_name_error("room", name, hint="See resources/list.") from None
 
