@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import pytest_asyncio
 from sqlalchemy import text
 
 from sshwarma.settings import LimitSettings
@@ -126,6 +128,15 @@ async def arrive(
     return Someone(world, agent.id, link)
 
 
+def come_back(world: World, name: str, *, door: Door = "ssh") -> Someone:
+    """Somebody whom the world knows, standing in the lobby."""
+    agent = world.agents.find_by_name(name)
+    assert agent is not None
+    link = AgentConnection(agent.id, "lobby", door)
+    world.presence.enter(link)
+    return Someone(world, agent.id, link)
+
+
 @asynccontextmanager
 async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
     """The world of a copy of `newborn`, closed afterwards.
@@ -152,6 +163,16 @@ async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[W
 async def world(world_file: Path) -> AsyncIterator[World]:
     """A new world, closed afterwards."""
     async with opened(world_file) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_world(
+    newborn: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[World]:
+    """One world for those tests of a module that change nothing in it."""
+    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("shared") / "world.db")
+    async with opened(Path(path)) as made:
         yield made
 
 

@@ -1,5 +1,5 @@
-"""Fixtures: `world`; `alice` its owner, `bob` a member, `guest`, `qwen` a model."""
+"""Fixtures: worlds; `alice`, an owner, `bob`, a member, `guest`, `qwen`, a model."""
 
-from support.people import alice, bob, guest, qwen, world
+from support.people import alice, bob, guest, qwen, shared_world, world
 
-__all__ = ["alice", "bob", "guest", "qwen", "world"]
+__all__ = ["alice", "bob", "guest", "qwen", "shared_world", "world"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import pytest_asyncio
 
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.registry import every_verb
-from support.people import Someone, refused
+from sshwarma.world.world import World
+from support.people import Someone, arrive, refused
 
 REFUSALS = """
 /run nothing:here
@@ -248,10 +250,17 @@ REFUSALS = """
 """.strip().split("\n")  # fmt: skip # noqa: W291
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def owner(shared_world: World) -> Someone:
+    await arrive(shared_world, "bob")
+    return await arrive(shared_world, "alice", role="owner")
+
+
 @pytest.mark.parametrize("line", REFUSALS)
 @pytest.mark.process
-async def test_refusal_changes_nothing(alice: Someone, bob: Someone, line: str) -> None:
-    refusal = await refused(alice, line.replace("%(long)s", "x" * 4001))
+@pytest.mark.asyncio(loop_scope="module")
+async def test_refusal_changes_nothing(owner: Someone, line: str) -> None:
+    refusal = await refused(owner, line.replace("%(long)s", "x" * 4001))
     assert refusal.message.endswith((".", "?", "!")), refusal.message
     assert refusal.message.isprintable()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import pytest_asyncio
 
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
@@ -111,17 +112,26 @@ REFUSED_IN_A_WORLD_OF_OTHERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", [*NEEDS, *REFUSED_IN_A_WORLD_OF_OTHERS])
-async def test_help_names_the_right_that_a_refusal_names(
-    world: World, alice: Someone, bob: Someone, guest: Someone, qwen: Someone, line: str
-) -> None:
-    """No refusal names a right that /help VERB does not."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def visitor(shared_world: World) -> Someone:
+    """A guest in a world with things of others."""
+    owner = await arrive(shared_world, "alice", role="owner")
+    await arrive(shared_world, "bob")
+    await arrive(shared_world, "qwen", kind="model", door="model")
     for made in ("/skill new rev = Look for bugs.", "/namespace new git", "/put note = x",
                  "/put gone = x", "/drop room gone"):  # fmt: skip
-        await do(alice, made)
-    await make_lua_tool(alice, "dice")
+        await do(owner, made)
+    await make_lua_tool(owner, "dice")
+    guest = await arrive(shared_world, "gast", role="guest")
     await do(guest, "/put me:mine = x")
-    refusal = await refused(guest, line)
+    return guest
+
+
+@pytest.mark.parametrize("line", [*NEEDS, *REFUSED_IN_A_WORLD_OF_OTHERS])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_help_names_the_right_that_a_refusal_names(visitor: Someone, line: str) -> None:
+    """No refusal names a right that /help VERB does not."""
+    refusal = await refused(visitor, line)
     found = re.search(r"needs the (\w+) right", refusal.message)
     right = found[1] if found else "admin"  # of what somebody else made
     assert isinstance(refusal, Forbidden)
@@ -130,11 +140,12 @@ async def test_help_names_the_right_that_a_refusal_names(
 
 
 @pytest.mark.parametrize("line", NEEDS)
+@pytest.mark.asyncio(loop_scope="module")
 async def test_refusal_names_the_missing_right_and_who_grants_it(
-    alice: Someone, bob: Someone, guest: Someone, line: str
+    visitor: Someone, line: str
 ) -> None:
     right, granter = NEEDS[line]
-    refusal = await refused(guest, line)
+    refusal = await refused(visitor, line)
     assert isinstance(refusal, Forbidden)
     assert right in refusal.message
     assert granter in refusal.hint_for(PERSON)
