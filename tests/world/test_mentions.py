@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sshwarma.common.limits import MAX_MENTION_SCAN_CHARACTERS
@@ -48,7 +50,26 @@ def test_name_in_a_quotation_over_several_lines_calls_nobody(text: str) -> None:
         '"no\n\n@bob what does "yes" mean?',
         'An "old\n@bob one and a "new" one',
         "Use ` as a mark.\n\n@bob is ` right?",
+        'Type " and\n@bob hi "x',
+        "\u201copen\n@bob what is \u201cthis\u201d?",
     ],
 )
 def test_quotation_marks_that_belong_to_no_pair_hide_no_name(text: str) -> None:
     assert [agent.name for agent in find_called_agents(text, [Agent("b", "bob")])] == ["bob"]
+
+
+MARKS = (
+    "`", "``` ", "`a", "``a`", '"', '" "', '"\n', "\u201c", "\u201c\n", "\u00ab",
+    "<q", "<q>", "<q ",
+    "<code>", "> ", "~~~", "@a ", "@", "@bob\n", "\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=ascii)
+def test_marks_are_read_in_linear_time(mark: str) -> None:
+    """VULNERABILITY: a line of backticks held the server for three seconds."""
+    text = "@bob " + mark * (MAX_MENTION_SCAN_CHARACTERS // len(mark))
+    began = time.thread_time()
+    find_called_agents(text, [Agent("b", "bob")])
+    # A millisecond or two; what takes more than linear time takes a second.
+    assert time.thread_time() - began < 0.15

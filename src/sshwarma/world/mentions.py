@@ -17,16 +17,18 @@ from sshwarma.world.agents import Agent, AgentDirectory
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _QUOTED_LINE: Final = re.compile(r" {0,3}>")
-_QUOTATION: Final = re.compile(
-    r"(`+)[^`]+\1(?!`)|(?<!\w)\"[^\"]+\"|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
+# No search for a closing mark goes beyond the next opening one, so that each is linear in the text.
+_SPANS: Final = (
+    r"(?<!`)(`++)[^`]++\1(?!`)|\u201c[^\u201c\u201d]++\u201d|\u00ab[^\u00ab\u00bb]++\u00bb"
 )
+_QUOTATION: Final = re.compile(rf'{_SPANS}|(?<!\w)"[^"]++"')
 _LONG_QUOTATION: Final = re.compile(
     # A mark that opens has no white space after it, one that closes has none before it: so the
     # marks of two lines that are each alone make no quotation.
-    r"(`+)[^`]+\1(?!`)|(?<!\w)\"(?!\s)[^\"]+(?<!\s)\"(?!\w)|\u201c[^\u201d]+\u201d|\u00ab[^\u00bb]+\u00bb"
+    rf'{_SPANS}|(?<!\w)"(?!\s)[^"]++(?<!\s)"(?!\w)'
 )
 _HTML_QUOTATION: Final = re.compile(
-    r"<(code|pre|blockquote|q)\b[^>]*>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL
+    r"<(code|pre|blockquote|q)\b[^<>]*+>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL
 )
 _MENTION: Final = re.compile(r"(?<![\w.@-])@([a-z][a-z0-9_-]*)", re.IGNORECASE)
 
