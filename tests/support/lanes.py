@@ -35,7 +35,7 @@ WITHOUT_PROCESSES = "not process and not soak and not long"
 """The marks that `make test-fast` selects by."""
 
 STARTS = frozenset({"os.fork", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
-"""Audit events of Python that tell of a start."""
+"""Audit events of Python at the start of a process or a server."""
 
 _started: list[str] = []
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.terminal.render import MAX_RENDERINGS, DisplayOptions, render_block, render_plain
-from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, block, line
+from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
+from sshwarma.terminal.text import MAX_RENDERINGS, PLAIN_ONLY_STYLE, Block, Line, block, line
 from sshwarma.terminal.width import text_width
 from sshwarma.verbs.views import draw_columns, split_usage
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.common.limits import DEFAULT_WORD_THRESHOLD
+from sshwarma.common.limits import DEFAULT_FIND_THRESHOLD
 from sshwarma.tools import search
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.search import NamespaceSearch, SearchMatch, cosine_similarities
@@ -52,7 +52,6 @@ class Counting:
 
     name = "letters"
     dimensions = 26
-    threshold = 0.1
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -71,7 +70,6 @@ class Counting:
 class Broken:
     name = "broken"
     dimensions = 3
-    threshold = 0.5
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         raise ImportError("no torch today")
@@ -199,7 +197,7 @@ async def test_failing_embedder_is_replaced_and_logged(
         "push my code to the server"
     )
     assert finder.embedder is None
-    assert finder.threshold == DEFAULT_WORD_THRESHOLD
+    assert finder.threshold == DEFAULT_FIND_THRESHOLD
     assert "the sentence model failed" in capsys.readouterr().out
 
 

@@ -263,7 +263,7 @@ async def test_only_an_agent_itself_names_a_room_after_it(alice: Someone, bob: S
     )
     await do(bob, "/create bob")
     why = await refused(alice, "/namespace new alice")
-    assert why.message == "alice is the name of an agent, so it cannot be that of a namespace."
+    assert why.message == "The name alice is taken."
     await do(bob, "/room private")
     why = await refused(alice, "/namespace new bob")
     assert why.message == "The name bob is taken."  # not that a private room has it

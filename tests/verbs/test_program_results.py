@@ -5,7 +5,6 @@ Refusals are checked too.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 from collections.abc import Iterator
@@ -72,7 +71,8 @@ async def _furnish(alice: Someone) -> None:
                  "/skill new tidy = x", "/namespace new git Version control", "/portal north home",
                  ):  # fmt: skip
         await do(alice, line)
-    await asyncio.gather(*(do(alice, f"line {n} relay box") for n in range(30)))
+    for n in range(30):
+        await do(alice, f"line {n} relay box")
     await do(alice, "/run sshwarma:who")
     await do(alice, "x" * 9_000)
 

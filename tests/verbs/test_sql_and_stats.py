@@ -186,9 +186,9 @@ async def test_stats_are_summed_by_model(world: World, alice: Someone, qwen: Som
     ]  # fmt: skip
     big, small = found.spent
     assert (big.prompt_tokens, big.completion_tokens, big.estimated) == (110, 22, 1)
-    assert (big.cost, big.priced, small.undone) == (0.5, 1, 1)
+    assert (big.cost, big.priced, small.dropped) == (0.5, 1, 1)
     total = found.total
-    assert (total.answers, total.total_tokens, total.cost, total.undone) == (3, 134, 0.75, 1)
+    assert (total.answers, total.total_tokens, total.cost, total.dropped) == (3, 134, 0.75, 1)
     assert [(one.tool, one.calls, one.errors) for one in found.tools] == [("a:b", 3, 3)]
     assert (found.calls, found.errors) == (3, 3)
     assert found.since is not None and found.since <= found.until

@@ -10,6 +10,8 @@ import pytest
 
 from support.driver import Person, Server
 from support.driver.covers import covers
+from support.driver.person import CLEAN
+from support.driver.screen import Screen
 
 
 def test_plain_mode_and_dumb_terminals_get_no_escape_sequences(
@@ -35,6 +37,17 @@ def test_plain_mode_and_dumb_terminals_get_no_escape_sequences(
         assert screen.wait_for_end() == 0
         assert b"\x1b" not in screen.raw
         assert screen.terminal_is_clean() == []
+
+
+def test_command_at_a_terminal_is_wrapped_between_words(alice: Person) -> None:
+    words = alice.ssh("-t")
+    narrow = Screen([*words, "help", "mcp"], 40, 60, env={**CLEAN, "TERM": "xterm"})
+    assert narrow.wait_for_end() == 0
+    rows = [row for row in narrow.raw.decode().split("\r\n") if row.strip()]
+    narrow.close()
+    assert len(rows) > 20
+    assert max(len(row) for row in rows) < 40
+    assert alice.run("help mcp").out.count("\n") < len(rows), "a pipe gets whole lines"
 
 
 def test_plain_mode_is_switched_at_once(alice: Person) -> None:

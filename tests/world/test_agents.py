@@ -14,7 +14,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
 from sshwarma.world.events import AgentEvicted, AgentsChanged, Event, KeyRemoved
 from sshwarma.world.world import World
-from support.people import Someone
+from support.people import Someone, arrive, do
 
 F1, F2 = "SHA256:aaaa1", "SHA256:aaab2"
 
@@ -36,6 +36,17 @@ async def test_name_similar_to_another_is_refused(world: World, first: str, seco
     with pytest.raises(Conflict, match=f"{second} looks too much like {first}"):
         await add(world, second)
     assert world.agents.find_by_name(second) is None
+
+
+async def test_name_of_a_room_is_refused_as_that_of_an_agent_is(world: World, bob: Someone) -> None:
+    """Else a newcomer would find out the names of private rooms."""
+    await do(bob, "/create den")
+    refusals = []
+    for name in ("bob", "den"):
+        with pytest.raises(Conflict) as caught:
+            await arrive(world, name)
+        refusals.append((caught.value.message.replace(name, "NAME"), str(caught.value.hints)))
+    assert refusals[0] == refusals[1]
 
 
 async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:

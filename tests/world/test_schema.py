@@ -285,6 +285,16 @@ async def test_tools_without_a_verb_are_retired_and_restored_with_it(world: Worl
                 tx, "internal", "tool", "mine", qualified_name="sshwarma:mine", created_by="alice"
             ),
             things.create_thing(tx, "global", "tool", "theirs", qualified_name="global:theirs"),
+            # Made by somebody, with an id as of a built-in tool.
+            things.create_thing(
+                tx,
+                "internal",
+                "tool",
+                "his",
+                id="tool_his",
+                qualified_name="sshwarma:his",
+                created_by="alice",
+            ),
             things.create_thing(tx, "global", "data", "global_text"),
         ]
     )

@@ -9,8 +9,13 @@ from typing import Any, Final
 
 import pytest
 
+from sshwarma.wrap import tokens as estimates
 from sshwarma.wrap.layers import ContextMessage, Layer, fit_layers
-from sshwarma.wrap.tokens import count_fitting_characters, estimate_tokens
+from sshwarma.wrap.tokens import (
+    MAX_REMEMBERED_CHARACTERS,
+    count_fitting_characters,
+    estimate_tokens,
+)
 
 SAMPLES: Final[list[dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "token_samples.json").read_text()
@@ -58,3 +63,11 @@ def test_cut_layer_fits_with_the_mark_of_a_long_name() -> None:
     ]
     for tokens in (100, 200, 1_000):
         assert sum(layer.tokens for layer in fit_layers(layers, tokens)) <= tokens
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """A result of megabytes would be kept for its estimate."""
+    estimates._estimate_line.cache_clear()
+    for length in (MAX_REMEMBERED_CHARACTERS, MAX_REMEMBERED_CHARACTERS + 1):
+        estimate_tokens("x" * length)
+    assert estimates._estimate_line.cache_info().currsize == 1

@@ -438,13 +438,9 @@ MAX_FOUND_NAMESPACES: Final = 10
 """Namespaces that a search shows: models pay for every line, and a better query finds the
 others."""
 
-DEFAULT_WORD_THRESHOLD: Final = 0.15
-"""Score by words below which a namespace counts as unrelated: one common word gives a low score to
-many."""
-
-DEFAULT_SENTENCE_THRESHOLD: Final = 0.15
-"""Score by a sentence model below which a namespace counts as unrelated, because any two sentences
-are a little alike."""
+DEFAULT_FIND_THRESHOLD: Final = 0.15
+"""Score below which a namespace counts as unrelated: one common word gives a low score to many, and
+any two sentences are a little alike."""
 
 MAX_ROOM_STATES: Final = 50
 """States set by hand in one room: all are in the row of the room, which each change writes

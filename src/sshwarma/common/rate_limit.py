@@ -92,7 +92,7 @@ class TokenBucket:
         return max(0.0, (tokens - self._left) / self._rate)
 
     def try_take(self, tokens: float = 1.0) -> bool:
-        """Take tokens if there are enough; whether there were."""
+        """Take tokens if there are enough; return whether there were."""
         self._refill()
         if self._left < tokens:
             return False

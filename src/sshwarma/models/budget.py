@@ -31,7 +31,7 @@ fit of the results is cut."""
 class BudgetExceeded(Exception):
     """A limit was reached.
 
-    `reason` says which limit, and to people who can change it.
+    `reason` names the limit; for people, it also says who can change it.
     """
 
     def __init__(self, reason: EndReason) -> None:

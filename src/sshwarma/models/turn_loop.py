@@ -392,6 +392,6 @@ class RunningTurn:
             self._follower.start_follow_ups(self, row, follow_ups)
 
     def _take_back(self, follow_ups: list[tuple[Turn, Agent]]) -> None:
-        """Forget turns that were not stored: their models may still be asked."""
+        """Forget turns that were not stored, so that their models can be asked again."""
         self.asked.take_back(agent.id for _, agent in follow_ups)
         follow_ups.clear()

@@ -128,10 +128,10 @@ class ModelSettings(SettingsSection):
     )
     profile: ProfileName | None = Field(
         None,
-        description="How much it is sent: full or small. small: short rules, examples and few"
-        " tools. Default: small for kind local and, on a server of yours, for a name with at most"
-        f" {MAX_SMALL_BILLIONS:g}b or a context up to {MAX_SMALL_CONTEXT_TOKENS:,} tokens;"
-        " otherwise full.",
+        description="Size of the context that it is sent: full or small. small: short rules,"
+        " examples and few tools. Default: small for kind local and, on a server of yours, for a"
+        f" name with at most {MAX_SMALL_BILLIONS:g}b or a context up to"
+        f" {MAX_SMALL_CONTEXT_TOKENS:,} tokens; otherwise full.",
     )
     tools: OfferedTools | None = Field(
         None,
@@ -182,7 +182,7 @@ class ModelSettings(SettingsSection):
         gt=0,
         le=MAX_MODEL_TIMEOUT_SECONDS,
         description="Timeout between two parts of the provider's answer, in seconds; then the"
-        " request fails. Whatever it is, a turn ends after"
+        " request fails. With any value, a turn ends after"
         f" {BACKEND_SILENCE_SECONDS:.0f} s of silence.",
     )
     turn_steps: int = Field(

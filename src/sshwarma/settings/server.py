@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from sshwarma.common.limits import (
     DEFAULT_BAG_THINGS,
+    DEFAULT_FIND_THRESHOLD,
     DEFAULT_KEEPALIVE_SECONDS,
     DEFAULT_LINE_BYTES,
     DEFAULT_LINES_PER_WINDOW,
@@ -16,7 +17,6 @@ from sshwarma.common.limits import (
     DEFAULT_PENDING_LOGINS,
     DEFAULT_PENDING_LOGINS_PER_ADDRESS,
     DEFAULT_REQUESTS_PER_WINDOW,
-    DEFAULT_SENTENCE_THRESHOLD,
     DEFAULT_SSH_CONNECTIONS,
     DEFAULT_SSH_CONNECTIONS_PER_ADDRESS,
     DEFAULT_SSH_CONNECTIONS_PER_KEY,
@@ -24,7 +24,6 @@ from sshwarma.common.limits import (
     DEFAULT_TEXT_MIB,
     DEFAULT_THING_BYTES,
     DEFAULT_TURNS_PER_QUESTION,
-    DEFAULT_WORD_THRESHOLD,
     MAX_KEEPALIVE_MISSES,
     MAX_KEEPALIVE_SECONDS,
     MAX_LINE_BYTES,
@@ -179,8 +178,7 @@ class SearchSettings(SettingsSection):
         None,
         ge=0,
         le=1,
-        description=f"Minimum score that /find shows (default: {DEFAULT_WORD_THRESHOLD};"
-        f" {DEFAULT_SENTENCE_THRESHOLD} with a sentence model).",
+        description=f"Minimum score that /find shows (default: {DEFAULT_FIND_THRESHOLD}).",
     )
 
 

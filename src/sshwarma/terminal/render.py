@@ -17,9 +17,6 @@ from sshwarma.terminal.text import PLAIN_ONLY_STYLE, Block, Line, Span, Table, l
 from sshwarma.terminal.theme import MONO, RESET_SEQUENCE, style_sequence
 from sshwarma.terminal.width import cluster_width, cut_to_width, split_clusters, text_width
 
-MAX_RENDERINGS: Final = 16
-"""Renderings cached per block; the oldest is dropped first."""
-
 MIN_FOLD_COLUMNS: Final = 8
 """Minimum width of a folded text; with less room it gets a third of a row and its line wraps."""
 
@@ -81,8 +78,6 @@ def render_block(block: Block, look: DisplayOptions) -> bytes:
     if rendering is None:
         rows = [row for item in block.lines for row in _render_item(item, look)]
         rendering = "".join(row + "\r\n" for row in rows).encode()
-        if len(memo) >= MAX_RENDERINGS:
-            del memo[next(iter(memo))]
         memo[look] = rendering
     return rendering
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from cachetools import LRUCache
+
 from sshwarma.terminal.picture import Picture
 
 Style: TypeAlias = str
@@ -39,6 +41,10 @@ _COMMENT: Final = re.compile(r" +(?:--|#) ")
 
 _CODE_HANG_COLUMNS: Final = 4
 """Columns by which the rest of an indented line without a second column is indented further."""
+
+
+MAX_RENDERINGS: Final = 16
+"""Renderings cached for one block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +115,13 @@ class Block:
     Only the renderer uses `renderings`, its cache.
 
     Attributes:
-        has_picture: whether a picture is among the lines; each viewer's output asks.
+        has_picture: whether one of the lines is a picture.
     """
 
     lines: tuple[Line | Table | Picture, ...] = ()
-    renderings: dict[object, bytes] = field(default_factory=dict, repr=False)
+    renderings: LRUCache[object, bytes] = field(
+        default_factory=lambda: LRUCache(MAX_RENDERINGS), repr=False
+    )
     has_picture: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

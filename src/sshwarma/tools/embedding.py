@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
-from sshwarma.common.limits import DEFAULT_SENTENCE_THRESHOLD
 from sshwarma.common.memory import return_freed_memory
 from sshwarma.tools.word_vectors import read_table, read_vocabulary
 
@@ -64,15 +63,7 @@ class Vectorizer(Protocol):
         """Return the vector of a query, to be compared with vectors of texts."""
 
 
-class Embedder(Vectorizer, Protocol):
-    """A sentence model: scores with its cosines have a threshold of their own."""
-
-    @property
-    def threshold(self) -> float:
-        """Score, from 0 to 1, below which a namespace counts as unrelated to a query."""
-
-
-class MiniLM(Embedder):
+class MiniLM(Vectorizer):
     """all-MiniLM-L6-v2 with weights of 8 bits.
 
     Loading takes about a second and 110 MB of memory, so it happens at the first text. Texts are
@@ -81,7 +72,6 @@ class MiniLM(Embedder):
 
     name: Final = "all-minilm-l6-v2"
     dimensions: Final = 384
-    threshold: Final = DEFAULT_SENTENCE_THRESHOLD
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -179,6 +169,6 @@ def _split_word(word: str, known: dict[str, int]) -> list[str]:
     return pieces or ["[UNK]"]
 
 
-def choose_embedder() -> Embedder | None:
+def choose_embedder() -> Vectorizer | None:
     """Return the sentence model if it is installed."""
     return MiniLM() if MiniLM.is_installed() else None

@@ -19,8 +19,8 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 
-from sshwarma.common.limits import DEFAULT_WORD_THRESHOLD, MAX_TOOL_QUERY_CHARACTERS
-from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Embedder, Vectorizer
+from sshwarma.common.limits import DEFAULT_FIND_THRESHOLD, MAX_TOOL_QUERY_CHARACTERS
+from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Vectorizer
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import KeywordHit, match_keywords
 from sshwarma.tools.stemming import extract_words
@@ -96,7 +96,7 @@ class NamespaceSearch:
     Only a namespace whose text changes is embedded again.
     """
 
-    def __init__(self, embedder: Embedder | None = None, threshold: float | None = None) -> None:
+    def __init__(self, embedder: Vectorizer | None = None, threshold: float | None = None) -> None:
         """Set the sentence model, if any, and the minimum score of a match, 0 to 1."""
         self._embedder = embedder
         self._averages = WordAverages()
@@ -110,16 +110,14 @@ class NamespaceSearch:
         """Queries compared by similarity (all but exact names)."""
 
     @property
-    def embedder(self) -> Embedder | None:
+    def embedder(self) -> Vectorizer | None:
         """The sentence model; none if it is not installed or has failed."""
         return self._embedder
 
     @property
     def threshold(self) -> float:
         """The least score of a match."""
-        if self._threshold is not None:
-            return self._threshold
-        return self._embedder.threshold if self._embedder else DEFAULT_WORD_THRESHOLD
+        return DEFAULT_FIND_THRESHOLD if self._threshold is None else self._threshold
 
     async def prepare(self, spaces: Sequence[IndexedNamespace]) -> None:
         """Compute the index and missing vectors, so that no search has to wait for them."""

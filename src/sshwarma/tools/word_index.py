@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
+from cachetools import LRUCache
+
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.stemming import STOP_WORDS, extract_words, split_camel_case, stem
 from sshwarma.tools.word_vectors import (
@@ -77,7 +79,9 @@ class WordIndex:
             for root, entries in self._postings.items()
         }
         self._forms = _choose_forms([forms for _, forms in documents])
-        self._expansions: dict[str, tuple[tuple[str, float], ...]] = {}
+        self._expansions: LRUCache[str, tuple[tuple[str, float], ...]] = LRUCache(
+            MAX_CACHED_EXPANSIONS
+        )
 
     def score(self, words: Sequence[str], *, by_similarity: bool) -> list[float]:
         """Return the BM25 of each namespace for the words of a query.
@@ -136,8 +140,6 @@ class WordIndex:
                 if signature is None
                 else self._find_similar(signature)
             )
-            if len(self._expansions) >= MAX_CACHED_EXPANSIONS:
-                self._expansions.clear()
             self._expansions[word] = expansion
         return expansion
 

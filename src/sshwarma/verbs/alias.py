@@ -91,11 +91,11 @@ async def alias(
     else:
         if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
             raise too_long_error("meaning", len(meaning.strip()), MAX_ALIAS_MEANING_CHARACTERS)
-        caller.charge_text_volume(len(meaning.encode()))
         aliases[short] = meaning.strip()
         answer = f"/{short} now means {aliases[short]}"
     if len(aliases) > MAX_ALIASES:
         raise Conflict(f"You can have at most {MAX_ALIASES} aliases.")
+    caller.charge_text_volume(len(aliases.get(short, "").encode()))
     await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=aliases))
     return Confirmation(answer)
 

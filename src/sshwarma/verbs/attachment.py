@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import RowNumber
+from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.run import MAX_SEARCHED_CALLS
 from sshwarma.verbs.views import view_for_reader
@@ -103,7 +104,7 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
         if row is None:
             raise NotFound("No tool result here has an attachment.")
         if result_row is None:
-            raise NotFound(f"Unknown row {row}.")
+            raise unknown_row_error(row)
         raise NotFound(f"Row {row} has no attachment.")
     total = len(result_row.meta["attachments"])
     if attached_file is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import Offset, RowNumber
+from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import rows
@@ -71,7 +72,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         )
     )
     if not log_rows or (row is not None and log_rows[0].seq != row):
-        raise NotFound(f"Unknown row {row}." if row else "No tool was called here yet.")
+        raise unknown_row_error(row) if row else NotFound("No tool was called here yet.")
     log_row = log_rows[0]
     if start and start >= len(log_row.content):
         length = len(log_row.content)

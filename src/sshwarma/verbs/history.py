@@ -24,6 +24,7 @@ from sshwarma.verbs.log_rows import (
     cut_long_text,
     draw_remainder,
     is_by_model,
+    unknown_row_error,
 )
 from sshwarma.verbs.registry import Spelling, group
 from sshwarma.verbs.set import read_user_setting
@@ -186,7 +187,7 @@ async def show_history(
             lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
         )
         if not log_rows or log_rows[0].seq != row:
-            raise NotFound(f"Unknown row {row}.")
+            raise unknown_row_error(row)
         return replace(await _history_of(caller, name, log_rows, None), whole=True)
     requested = before
     if at is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, PackagedModelMissing, find_model_file
 from sshwarma.models.packaged_model import DOWNLOAD_TEXT
 from sshwarma.services import services_of
-from sshwarma.settings import ModelSettings
+from sshwarma.settings import ModelKind, ModelSettings
 from sshwarma.verbs.model_settings import place_of
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world.agents import Agent
@@ -19,13 +20,15 @@ from sshwarma.world.reader import TextByReader, next_call
 
 
 def default_model_of(caller: Caller, kind: str) -> str:
-    """Return the model id of a kind where none was given.
+    """Return the model id of a kind where none was given; "" for an unknown kind.
 
     Raises:
         Invalid: if the kind has no default.
     """
     if kind == "local":
         return PACKAGED_MODEL
+    if kind not in get_args(ModelKind):
+        return ""  # refused with the kind
     raise Invalid(
         f"A model of kind {shorten_name(kind)} needs a model id.",
         hint=TextByReader(

@@ -20,7 +20,8 @@ from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.reader import PERSON, Reader
+from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import PERSON, Reader, next_call
 from sshwarma.world.row import Row
 
 MAX_FOLDED_CHARACTERS: Final = 100
@@ -347,3 +348,8 @@ def _format_size(text: str) -> str:
     amount = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"
     count = text.count("\n") + 1
     return amount if count == 1 else f"{count} lines, {amount}"
+
+
+def unknown_row_error(row: int) -> NotFound:
+    """Return the refusal of a row that the log of the room does not have."""
+    return NotFound(f"Unknown row {row}.", hint=next_call("{} lists rows.", "history show"))

@@ -134,7 +134,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
 ) -> Confirmation:
     """Add an MCP server and connect to it.
 
-    Only owners may, because a command that is started here can do what this program can. The tools
+    Only owners may add one, because its command can do what this program can. The tools
     that the server lists when it is added are approved.
 
     Args:

@@ -60,7 +60,7 @@ skill = group(
     A skill that is active in a room is sent to every model that answers there; one that is active
     on an agent is sent to that agent in every room. A change applies from the next answer on.
 
-    /skill add and /skill delete are other spellings of /skill new and /skill remove, --about of
+    /skill add is another spelling of /skill new, /skill delete of /skill remove, and --about of
     --description.
     """,
 )

@@ -108,7 +108,7 @@ def _usage_lines(uses: list[_NamedUsage]) -> list[Line]:
         lines.append(row)
         notes = [
             f"{count} {label}"
-            for count, label in ((use.estimated, "estimated"), (use.undone, "dropped"))
+            for count, label in ((use.estimated, "estimated"), (use.dropped, "dropped"))
             if count
         ]
         if notes:

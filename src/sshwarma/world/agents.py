@@ -234,11 +234,11 @@ def create_agent(
     skeleton = names.confusable_skeleton(name)
     for agent in things.read_children(tx.conn, "agents", "agent"):
         if agent.name == name:
-            raise Conflict(f"The name {name} is taken.")
+            raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
         if names.confusable_skeleton(agent.name) == skeleton:
             raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
     if things.find_child(tx.conn, "rooms", name, "room") is not None:
-        # Whether a private room has it is not for everyone.
+        # The same as for an agent's name: a private room is not named as one.
         raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
     if (namesake := things.find_by_qualified_name(tx.conn, name)) is not None:
         raise Conflict(

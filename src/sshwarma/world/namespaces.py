@@ -281,11 +281,10 @@ def _find_by_path(conn: Connection, path: str) -> Thing | None:
     Raises:
         Conflict: if the name belongs to something else.
     """
-    if rooms.find_room_id(conn, path) is not None:
-        # Whether a private room has it is not for everyone.
+    is_agent = things.find_child(conn, "agents", path, "agent") is not None
+    if is_agent or rooms.find_room_id(conn, path) is not None:
+        # The same for both: a private room is not named as one.
         raise Conflict(f"The name {path} is taken.", hint="Choose another name.")
-    if things.find_child(conn, "agents", path, "agent") is not None:
-        raise Conflict(f"{path} is the name of an agent, so it cannot be that of a namespace.")
     thing = things.find_by_qualified_name(conn, path)
     if thing is not None and thing.kind not in NAMESPACE_KINDS:
         raise Conflict(f"{path} is the name of {things.describe_kind(thing.kind)}.")

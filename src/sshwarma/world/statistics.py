@@ -25,7 +25,7 @@ class UsageTotals:
     estimated: int = 0
     cost: float | None = None
     priced: int = 0
-    undone: int = 0  # answers of undone turns: their tokens are spent all the same
+    dropped: int = 0  # answers of dropped turns; their tokens count in the sums, too
 
 
 @dataclass(frozen=True, slots=True)

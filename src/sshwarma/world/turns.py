@@ -86,8 +86,8 @@ class Turn:
         return self.root_turn_id or self.id
 
     @property
-    def is_answered(self) -> bool:
-        """Whether it has its whole answer, or may still get it."""
+    def counts_in_window(self) -> bool:
+        """Whether it takes a place: its answer is whole, or may still become so."""
         return self.status in ("open", "completed")
 
 

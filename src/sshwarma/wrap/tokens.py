@@ -41,8 +41,8 @@ texts, such as Han at random, have up to twice as many. A megabyte takes 0.15 to
 MAX_REMEMBERED_LINES: Final = 2_000
 """Lines whose estimate is remembered: a few windows of talk."""
 
-MAX_REMEMBERED_CHARACTERS: Final = 4_000
-"""Maximum length of such a line, so that all of them take a few MiB."""
+MAX_REMEMBERED_CHARACTERS: Final = 2_000
+"""Maximum length of such a line, so that all of them take at most 4 MB of ASCII."""
 
 MAX_CHARACTERS_PER_TOKEN: Final = 20
 """Maximum length of a piece of prose: a space, a capital, two syllables and an ending."""

@@ -79,7 +79,7 @@ def read_window(
     """
     count = DEFAULT_WINDOW_TURNS if size is None else size
     path, last_seqs = _read_path(conn, room_id, count, before)
-    questions = list(dict.fromkeys(turn.question_id for turn in path if turn.is_answered))
+    questions = list(dict.fromkeys(turn.question_id for turn in path if turn.counts_in_window))
     kept_count = min(len(questions), count) if count else len(questions)
     if size is None and since in questions:
         since_count = len(questions) - questions.index(since)

@@ -37,7 +37,9 @@ from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, 
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel
+from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.text import block
+from sshwarma.terminal.theme import MONO
 from sshwarma.verbs import commands
 from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.bags import EditDraft
@@ -304,6 +306,10 @@ class ExecHandler(TaskHandler):
 
     def _plain_text(self, result: object) -> bytes:
         """Draw a result; call it in a thread, because a text of megabytes takes seconds."""
+        if self._channel.has_pty:  # a person's screen, which would wrap inside of words
+            columns, _ = self._channel.size
+            look = DisplayOptions(columns, MONO, self._utf8, plain=True)
+            return render_block(draw_result(result), look)
         return encode_plain_block(draw_result(result), utf8=self._utf8, newline=self._newline)
 
     async def _print_json(self, value: Any) -> None:

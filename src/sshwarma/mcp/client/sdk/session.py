@@ -179,7 +179,7 @@ class McpSession(ServerLink):
         return ToolResult(f"The server refused: {text}", is_error=True)
 
     async def _listen(self) -> None:
-        """Follow changes of the listing; after each broken stream, have it read again.
+        """Follow changes of the listing; read it again after each broken stream.
 
         A new stream does not replay the events that were missed.
         """
