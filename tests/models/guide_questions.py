@@ -487,4 +487,10 @@ NEXT: Final = (
     ("get the log as markdown", "export"),
     ("what is this place", "start"),
     ("I'm new here", "start"),
+    ("how do I leave this place", "leave"),
+    ("what's a thing?", "things"),
+    ("what does nav mean", "nav"),
+    ("how do I stop the bot from answering", "stop"),
+    ("how do I make somebody admin", "roles"),
+    ("what is mcp", "mcp"),
 )
