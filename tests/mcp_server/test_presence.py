@@ -205,9 +205,13 @@ async def test_cursor_beyond_the_log_is_refused(served: Served, mode: str) -> No
             assert words(refused) == (
                 f"The cursor {cursor} is beyond the end of the world's log, which is at {newest}."
                 " Pass the cursor of an earlier result, or omit it to get what happened since your"
-                " last call."
+                " last call of any tool."
             )
         assert (await events(client, str(newest), 0))["cursor"] == str(newest)
+        as_number = await client.call_tool("wait_events", {"cursor": newest, "timeout": 0})
+        assert as_number.structured_content["cursor"] == str(newest)
+        wrong = await client.call_tool("inventory_equip", {"patterns": 7})
+        assert words(wrong).startswith("inventory_equip: patterns: must be text")
 
 
 async def test_event_cursor_survives_reconnect_and_skips_private_messages(

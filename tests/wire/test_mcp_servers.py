@@ -251,21 +251,22 @@ def test_elicitation_is_answered_in_the_terminal_of_the_caller(
     hers.enter("/run evil:ask")
     hers.wait_for("evil asks: About [1mthe weather.")
     hers.wait_for("city (Where):")
-    hers.enter("/help answer")  # not after the run
-    hers.wait_for("/answer [--decline]")
-    hers.enter("/answer Oslo")
-    hers.wait_for("days: a whole number")
-    hers.enter("/answer 5")
-    hers.wait_for("unit: C, F")
-    hers.enter("/answer --decline")
-    hers.wait_for('{"action": "decline"}')
+    for typed, shown in (
+        ("swordfish", "A tool waits for your answer."),  # else said when the run has ended
+        ("/help answer", "/answer [--decline]"),  # not after the run
+        ("/answer Oslo", "days: a whole number"),
+        ("/answer 5", "unit: C, F"),
+        ("/answer --decline", '{"action": "decline"}'),
+    ):
+        hers.enter(typed)
+        hers.wait_for(shown)
+    assert "not sent: swordfish" in hers.text
     his.wait_for("→ evil:ask")
-    assert "asks:" not in his.text
+    assert "asks:" not in his.text and "swordfish" not in his.text
     other.hang_up()
     # A person without a terminal is asked in lines, and answers while the call runs.
     plain = other.pipe()
-    assert plain.stdin
-    assert plain.stdout
+    assert plain.stdin and plain.stdout
     plain.stdin.write(f"/join {room}\n".encode())
     for typed, awaited in (
         ("/run evil:ask", "city (Where):"),
@@ -279,8 +280,7 @@ def test_elicitation_is_answered_in_the_terminal_of_the_caller(
     # What ssh carries out for somebody without a terminal has nobody to ask.
     other.hang_up()
     assert "decline" in other.does("run evil:ask")
-    nothing = owner.run("answer me")
-    assert "No question is waiting for your answer" in nothing.err
+    assert "No question is waiting for your answer" in owner.run("answer me").err
 
 
 @covers("mcp disable", "mcp enable", "mcp log")

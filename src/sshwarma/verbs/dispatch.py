@@ -80,10 +80,11 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     if verb is None:
         raise unknown_verb_error(name, caller.reader)
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
+    called = {"web": name, "mcp": verb.mcp_tool or ""}.get(caller.door, "")
     return await _run_verb(
         caller,
         verb,
-        validate_arguments(verb, arguments, called=name if caller.door == "web" else ""),
+        validate_arguments(verb, arguments, called=called),
         line or f"/{verb.name}",
     )
 

@@ -37,6 +37,10 @@ class Elicitation:
         self._waiting: dict[str, deque[asyncio.Future[str | None]]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
+    def is_waiting_for(self, agent_id: str) -> bool:
+        """Return whether a question waits for an answer of an agent."""
+        return bool(self._waiting.get(agent_id))
+
     def answer(self, agent_id: str, text: str | None) -> None:
         """Answer the person's current question; None declines it.
 

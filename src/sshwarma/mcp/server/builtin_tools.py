@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from mcp_types import Tool
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
 from sshwarma.common.validation_text import describe_validation_error
@@ -78,14 +78,20 @@ class UseToolArguments(BaseModel):
     arguments: dict[str, Any] = Field({}, description="Arguments of the tool, by name.")
 
 
+def _read_cursor(value: object) -> object:
+    """Return a cursor that was passed as a number as text: models do that."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class WaitEventsArguments(BaseModel):
     """The arguments of `wait_events`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    cursor: str | None = Field(
+    cursor: Annotated[str | None, BeforeValidator(_read_cursor)] = Field(
         None,
-        description="Cursor of an earlier result; omit it for what happened since your last call.",
+        description="Cursor of its last result; omit it for what happened since your last call of"
+        " any tool.",
     )
     timeout: float = Field(
         DEFAULT_WAIT_SECONDS,

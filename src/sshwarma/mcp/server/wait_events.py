@@ -32,7 +32,8 @@ from sshwarma.world.schema import rows as rows_table
 WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
 
 CURSOR_HINT: Final = (
-    "Pass the cursor of an earlier result, or omit it to get what happened since your last call."
+    "Pass the cursor of an earlier result, or omit it to get what happened since your last call of"
+    " any tool."
 )
 
 MOVE_TIMEOUT_SECONDS: Final = 5.0

@@ -37,6 +37,7 @@ from sshwarma.ssh.door.context import (
 )
 from sshwarma.ssh.door.plain_output import PlainOutput
 from sshwarma.ssh.door.task_handler import TaskHandler
+from sshwarma.ssh.door.typed_ahead import check_submitted
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.dispatch import run_line
@@ -134,7 +135,11 @@ class LineShellHandler(TaskHandler):
         self._count += 1
         try:
             typed = NumberedLine(self._count, self._decode_line(raw))
-        except Invalid as error:
+            elicitation = self._context.services.hub.elicitation
+            check_submitted(
+                typed.text, waiting=0, has_question=elicitation.is_waiting_for(self._agent_id)
+            )
+        except WorldError as error:
             start = raw[:MAX_SHOWN_TEXT_CHARACTERS].decode("utf-8", "replace")
             self._lines.put_nowait(NumberedLine(self._count, start, error))
             return

@@ -15,14 +15,14 @@ import structlog
 from typing_extensions import override
 
 from sshwarma.common.exit_status import EXIT_OK
-from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
-from sshwarma.common.messages import INTERNAL_ERROR, with_limit
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
+from sshwarma.ssh.door.typed_ahead import check_submitted, is_talk
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
@@ -92,7 +92,7 @@ class ShellHandler(ChannelHandler):
                 on_interrupt=self._on_interrupt,
                 on_eof=self._leave,
                 complete=self._complete,
-                echo=_is_echoed,
+                echo=lambda typed: not is_talk(typed),
             ),
             self._client_terminal.choose_options(context.require_agent(agent_id).prefs),
             columns=columns,
@@ -155,18 +155,11 @@ class ShellHandler(ChannelHandler):
     def _on_submit(self, typed: str) -> None:
         if not typed.strip():
             return
-        if len(self._lines) >= MAX_TYPED_AHEAD_LINES:
-            self._print(
-                block(
-                    line(
-                        (
-                            "error",
-                            f"{with_limit('Too many waiting lines', MAX_TYPED_AHEAD_LINES)}."
-                            " Send the rest later.",
-                        )
-                    )
-                )
-            )
+        has_question = self._context.services.hub.elicitation.is_waiting_for(self._agent_id)
+        try:
+            check_submitted(typed, waiting=len(self._lines), has_question=has_question)
+        except WorldError as error:
+            self._print_unsent(typed, error)
             return
         self._context.remember_input(self._agent_id, typed)
         if self._running and is_concurrent_line(typed):
@@ -265,6 +258,12 @@ class ShellHandler(ChannelHandler):
         except WorldError as error:
             self._print(draw_refusal(error, typed))
 
+    def _print_unsent(self, typed: str, error: WorldError) -> None:
+        """Print why a line was refused; talk is not on the screen and is shown again."""
+        if is_talk(typed):
+            self._print(block(line(("dim", "not sent: "), typed)))
+        self._print(draw_refusal(error, typed))
+
     async def _run_line(self, typed: str) -> None:
         """Run one line and show its result."""
         self._running = True
@@ -272,9 +271,7 @@ class ShellHandler(ChannelHandler):
             self._context.line_rate.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
         except WorldError as error:
-            if not _is_echoed(typed):
-                self._print(block(line(("dim", "not sent: "), typed)))
-            self._print(draw_refusal(error, typed))
+            self._print_unsent(typed, error)
             return
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -392,8 +389,3 @@ class ShellHandler(ChannelHandler):
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
             self.terminal.print(drawn)
-
-
-def _is_echoed(typed: str) -> bool:
-    """Return whether a submitted line stays on screen; talk returns as a row."""
-    return typed.startswith("/") and not typed.startswith("//")
