@@ -210,6 +210,7 @@ async def test_refusal_for_a_missing_state_says_how_to_add_it(
     await do(bob, "/load git")
     assert "git is already loaded on you." in await received(bob, "/load git")
     assert "always loaded" in await received(bob, "/unload global")
+    assert "always loaded" in await received(bob, "/load global")
     await do(alice, "/namespace set git enabled off")
     assert "disabled" in await received(bob, "/namespaces")
     assert "is disabled" in str(await refused(bob, "/load git"))

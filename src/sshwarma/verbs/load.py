@@ -135,6 +135,8 @@ async def load(
     await _check_available(caller, space)
     here, context_thing = await caller.room(), await find_context(caller, context)
     context = name_context(caller, context, context_thing)
+    if space.thing.id == GLOBAL_ID and not await _is_switched_off(caller, context_thing, space):
+        return _keep_global(context, "global is always loaded.")
 
     def work(tx: Change) -> tuple[list[Thing], ToolReasons]:
         targets = _list_targets(tx, space, include_children)
@@ -167,6 +169,10 @@ async def load(
         note=" ".join(notes),
         next=reasons.next,
     )
+
+
+def _keep_global(context: str, note: str) -> LoadResult:
+    return LoadResult(GLOBAL_ID, context, loaded=True, changed=(), tools=(), note=note)
 
 
 async def _check_available(caller: Caller, space: Namespace) -> None:
@@ -265,8 +271,7 @@ async def unload(
     """
     space = await _find_namespace(caller, room)
     if space.thing.id == GLOBAL_ID:
-        note = "global is always loaded; its tools stay."
-        return LoadResult(space.id, context, loaded=True, changed=(), tools=(), note=note)
+        return _keep_global(context, "global is always loaded; its tools stay.")
     context_thing = await find_context(caller, context)
     place = name_context(caller, context, context_thing)
 

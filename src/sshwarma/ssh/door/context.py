@@ -181,13 +181,13 @@ def decode_text(data: bytes | bytearray, subject: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = f"byte {error.start} is 0x{data[error.start]:02x}"
+        problem = f"is not UTF-8 text: byte {error.start} is 0x{data[error.start]:02x}"
     else:
         if "\0" not in text:
             return text
-        problem = f"character {text.index(chr(0))} is NUL"
+        problem = f"is not text: character {text.index(chr(0))} is NUL"
     raise Invalid(
-        f"{subject} is not UTF-8 text: {problem}.",
+        f"{subject} {problem}.",
         hint="Encode a file that is not text, with base64 for example.",
     )
 
