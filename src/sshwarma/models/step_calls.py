@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from sshwarma.common.limits import MAX_CALLS_PER_STEP, MAX_RESULT_CHARACTERS
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.models.backend import CompletedCall, ToolCall
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.turn_deps import TurnDeps
@@ -15,6 +17,12 @@ from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.transcript import cut_text
+
+MAX_CHECKED_CALLS: Final = 10 * MAX_CALLS_PER_STEP
+"""Calls of a step that are looked at to fold those of unknown tools."""
+
+MAX_NAMED_TOOLS: Final = 5
+"""Unknown tools that a refusal names; the others are counted."""
 
 
 class StepCalls:
@@ -32,9 +40,10 @@ class StepCalls:
 
         Calls and results become rows in the order of the model; an early result waits for those
         before it. Of more than MAX_CALLS_PER_STEP calls the first are run, and one more stands for
-        the others, which are refused.
+        the others, which are refused; so does one for several calls of unknown tools.
         """
         self._step += 1
+        calls, unknown_number, unknown_refusal = await self._fold_unknown(caller, calls)
         refused = calls[MAX_CALLS_PER_STEP:]
         calls = calls[: MAX_CALLS_PER_STEP + 1]
         places: list[CallPosition] = []
@@ -42,7 +51,7 @@ class StepCalls:
             places.append(CallPosition(self._step, places[-1] if places else None))
 
         async def run_call(number: int, call: ToolCall) -> CompletedCall:
-            refusal = call.parse_error
+            refusal = unknown_refusal if number == unknown_number else call.parse_error
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
                 if len(refused) > 1:
@@ -58,6 +67,28 @@ class StepCalls:
             if isinstance(outcome, BaseException):  # the model may no longer be or talk here
                 raise outcome
         return tuple(result for result in results if isinstance(result, CompletedCall))
+
+    async def _fold_unknown(
+        self, caller: Caller, calls: list[ToolCall]
+    ) -> tuple[list[ToolCall], int, str]:
+        """Leave out the calls of unknown tools but for the first, if there are several.
+
+        Returns the other calls, and the position and the refusal of the first; -1 if nothing was
+        left out. Of a flood only the first calls are looked at: the others are refused anyway.
+        """
+        current = await caller.as_present()
+        find = self._deps.tools.find_known
+        looked_at = calls[:MAX_CHECKED_CALLS]
+        known = {name: await find(current, name) for name in {call.name for call in looked_at}}
+        unknown = [number for number, call in enumerate(looked_at) if known[call.name] is None]
+        if len(unknown) < 2:  # the refusal of one suggests similar names
+            return calls, -1, ""
+        unknown_names = list(dict.fromkeys(calls[number].name for number in unknown))
+        names = join_with_rest(unknown_names, MAX_NAMED_TOOLS)
+        refusal = f"{len(unknown)} calls of unknown tools were refused: {names}."
+        left_out = set(unknown[1:])
+        kept = [call for number, call in enumerate(calls) if number not in left_out]
+        return kept, unknown[0], refusal
 
     async def _run_call(
         self, caller: Caller, number: int, call: ToolCall, refusal: str, place: CallPosition

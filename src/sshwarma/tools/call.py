@@ -203,13 +203,13 @@ class Tools:
             values = check_arguments(tool, arguments, caller.reader)
             return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
         except WorldError as error:
-            tool = tool or await self._find_known(caller, name)
+            tool = tool or await self.find_known(caller, name)
             if tool is None:  # it may have been meant for a private one
                 return _CheckedCall(name, {}, error)
             is_private = is_private_call(tool, arguments, is_refused=True)
             return _CheckedCall(tool.label, arguments, error, is_private)
 
-    async def _find_known(self, caller: Caller, name: str) -> Thing | None:
+    async def find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""
         load = await self._world.loadout(caller.room_id, caller.agent.id)
         item = NameTable(load.tools).find(name)
