@@ -69,7 +69,10 @@ MARKS = (
 def test_marks_are_read_in_linear_time(mark: str) -> None:
     """VULNERABILITY: a line of backticks held the server for three seconds."""
     text = "@bob " + mark * (MAX_MENTION_SCAN_CHARACTERS // len(mark))
-    began = time.thread_time()
-    find_called_agents(text, [Agent("b", "bob")])
-    # A millisecond or two; what takes more than linear time takes a second.
-    assert time.thread_time() - began < 0.15
+    seconds = []
+    for _ in range(3):  # one of them may collect the garbage of other tests
+        began = time.thread_time()
+        find_called_agents(text, [Agent("b", "bob")])
+        seconds.append(time.thread_time() - began)
+    # Some milliseconds; what takes more than linear time takes 0.2 s to a second.
+    assert min(seconds) < 0.15
