@@ -287,23 +287,29 @@ async def test_calls_over_the_limit_of_a_step_are_refused(house: House) -> None:
     assert "At most 8 tools" in made[-1].content
 
 
-async def test_calls_of_unknown_tools_are_refused_in_one_row(house: House) -> None:
+@pytest.mark.parametrize(("count", "names"), [(30, 7), (500, 7), (500, 500)])
+async def test_calls_of_unknown_tools_are_refused_in_one_row(
+    house: House, count: int, names: int
+) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:
-            yield TextDelta(request.completed_calls[0].text)
+            yield TextDelta(request.completed_calls[1].text)
             return
-        for number in range(30):
-            yield ToolCall(f"u{number}", f"no_tool_{number % 7}", {"n": number})
         yield ToolCall("w", "sshwarma__who", {})
+        for number in range(count):
+            yield ToolCall(f"u{number}", f"no_tool_{number % names}", {"n": number})
+        if names < 80:
+            yield ToolCall("l", "sshwarma__look", {})
 
     house.backend.script = script
     made = await house.says("alice", "@qwen all")
     assert [row.meta["tool"] for row in made if row.kind == "tool.call"] == [
-        "no_tool_0",
         "sshwarma:who",
+        "no_tool_0",
+        *(["sshwarma:look"] if names < 80 else []),
     ]
-    assert [row.kind for row in made].count("tool.result") == 1, "the known one is run"
-    assert made[-1].content.startswith("30 calls of unknown tools were refused: no_tool_0, ")
+    assert [row.kind for row in made].count("tool.error") == 1
+    assert made[-1].content.startswith(f"{count} calls of unknown tools were refused: no_tool_0, ")
 
 
 async def test_notes_block_is_stored_and_not_shown(house: House) -> None:

@@ -18,8 +18,8 @@ from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.transcript import cut_text
 
-MAX_CHECKED_CALLS: Final = 10 * MAX_CALLS_PER_STEP
-"""Calls of a step that are looked at to fold those of unknown tools."""
+MAX_CHECKED_NAMES: Final = 10 * MAX_CALLS_PER_STEP
+"""Names of tools that are looked up in one step: far more than a step calls."""
 
 MAX_NAMED_TOOLS: Final = 5
 """Unknown tools that a refusal names; the others are counted."""
@@ -43,7 +43,7 @@ class StepCalls:
         the others, which are refused; so does one for several calls of unknown tools.
         """
         self._step += 1
-        calls, unknown_number, unknown_refusal = await self._fold_unknown(caller, calls)
+        calls = await self._fold_unknown(caller, calls)
         refused = calls[MAX_CALLS_PER_STEP:]
         calls = calls[: MAX_CALLS_PER_STEP + 1]
         places: list[CallPosition] = []
@@ -51,7 +51,7 @@ class StepCalls:
             places.append(CallPosition(self._step, places[-1] if places else None))
 
         async def run_call(number: int, call: ToolCall) -> CompletedCall:
-            refusal = unknown_refusal if number == unknown_number else call.parse_error
+            refusal = call.parse_error
             if number >= MAX_CALLS_PER_STEP:
                 refusal = f"At most {MAX_CALLS_PER_STEP} tools can be called in one step."
                 if len(refused) > 1:
@@ -68,27 +68,27 @@ class StepCalls:
                 raise outcome
         return tuple(result for result in results if isinstance(result, CompletedCall))
 
-    async def _fold_unknown(
-        self, caller: Caller, calls: list[ToolCall]
-    ) -> tuple[list[ToolCall], int, str]:
-        """Leave out the calls of unknown tools but for the first, if there are several.
+    async def _fold_unknown(self, caller: Caller, calls: list[ToolCall]) -> list[ToolCall]:
+        """Let one refused call stand for all of unknown tools, if there are several.
 
-        Returns the other calls, and the position and the refusal of the first; -1 if nothing was
-        left out. Of a flood only the first calls are looked at: the others are refused anyway.
+        At most MAX_CHECKED_NAMES different names are looked up; calls by others are refused too.
         """
-        current = await caller.as_present()
+        if len(calls) < 2:
+            return calls
+        names = list(dict.fromkeys(call.name for call in calls))
         find = self._deps.tools.find_known
-        looked_at = calls[:MAX_CHECKED_CALLS]
-        known = {name: await find(current, name) for name in {call.name for call in looked_at}}
-        unknown = [number for number, call in enumerate(looked_at) if known[call.name] is None]
+        known = {name for name in names[:MAX_CHECKED_NAMES] if await find(caller, name) is not None}
+        unknown = [call for call in calls if call.name not in known]
         if len(unknown) < 2:  # the refusal of one suggests similar names
-            return calls, -1, ""
-        unknown_names = list(dict.fromkeys(calls[number].name for number in unknown))
-        names = join_with_rest(unknown_names, MAX_NAMED_TOOLS)
-        refusal = f"{len(unknown)} calls of unknown tools were refused: {names}."
-        left_out = set(unknown[1:])
-        kept = [call for number, call in enumerate(calls) if number not in left_out]
-        return kept, unknown[0], refusal
+            return calls
+        unknown_names = [name for name in names if name not in known]
+        refusal = (
+            f"{len(unknown)} calls of unknown tools were refused:"
+            f" {join_with_rest(unknown_names, MAX_NAMED_TOOLS)}."
+        )
+        place = calls.index(unknown[0])
+        rest = [call for call in calls[place:] if call.name in known]
+        return [*calls[:place], replace(unknown[0], parse_error=refusal), *rest]
 
     async def _run_call(
         self, caller: Caller, number: int, call: ToolCall, refusal: str, place: CallPosition
