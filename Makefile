@@ -32,7 +32,7 @@ run: setup
 
 # Two workers more than processors: much of what the tests do is waiting. A file stays with one
 # worker, so that its tests share a server.
-WORKERS = $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) + 2))')
+WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 # Bytecode is written even where the environment forbids it: each worker imports all tests, and to
 # compile them takes longer than to run many of them.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder

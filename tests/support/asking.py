@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,11 +119,9 @@ async def keep_secrets(world: World) -> Asking:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bobs(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asking]:
+async def bobs(shared_world: World) -> Asking:
     """Bob, in a world that all tests of a module only read."""
-    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("asked") / "world.db")
-    async with opened(Path(path)) as world:
-        yield await keep_secrets(world)
+    return await keep_secrets(shared_world)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -123,16 +123,18 @@ async def arrive(
 ) -> Someone:
     """Somebody new, standing in a room."""
     agent = await world.change(lambda tx: agents.create_agent(tx, name, role=role, kind=kind))
-    link = AgentConnection(agent.id, room, door)
-    world.presence.enter(link)
-    return Someone(world, agent.id, link)
+    return _stand(world, agent, room, door)
 
 
 def come_back(world: World, name: str, *, door: Door = "ssh") -> Someone:
     """Somebody whom the world knows, standing in the lobby."""
     agent = world.agents.find_by_name(name)
     assert agent is not None
-    link = AgentConnection(agent.id, "lobby", door)
+    return _stand(world, agent, "lobby", door)
+
+
+def _stand(world: World, agent: Agent, room: str, door: Door) -> Someone:
+    link = AgentConnection(agent.id, room, door)
     world.presence.enter(link)
     return Someone(world, agent.id, link)
 

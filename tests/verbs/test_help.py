@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shutil
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -18,7 +15,8 @@ from sshwarma.verbs.help import load_help_topics
 from sshwarma.verbs.registry import Verb, VerbGroup, every_entry, every_verb
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.reader import PERSON
-from support.people import Someone, arrive, do, opened, refused
+from sshwarma.world.world import World
+from support.people import Someone, arrive, do, refused
 
 in_one_loop = pytest.mark.asyncio(loop_scope="module")
 VERBS = list(every_verb())
@@ -28,11 +26,9 @@ at_widths = pytest.mark.parametrize("columns", [80, 40])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def alice(newborn: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Someone]:
+async def alice(shared_world: World) -> Someone:
     """The owner of a world in which all tests here ask for help."""
-    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("help") / "world.db")
-    async with opened(Path(path)) as world:
-        yield await arrive(world, "alice", role="owner")
+    return await arrive(shared_world, "alice", role="owner")
 
 
 def sentences(docstring: str) -> list[str]:

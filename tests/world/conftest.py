@@ -4,6 +4,6 @@
 """
 
 from support.asking import bobs, own_bobs
-from support.people import alice, bob, guest, qwen, world
+from support.people import alice, bob, guest, qwen, shared_world, world
 
-__all__ = ["alice", "bob", "bobs", "guest", "own_bobs", "qwen", "world"]
+__all__ = ["alice", "bob", "bobs", "guest", "own_bobs", "qwen", "shared_world", "world"]

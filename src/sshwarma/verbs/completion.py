@@ -9,6 +9,7 @@ from sshwarma.common.limits import MAX_COMPLETIONS
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import CompletionRequest, Option, agent_options
+from sshwarma.verbs.grammar import is_talk
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, every_entry, find_entry
 from sshwarma.world.caller import Caller
 
@@ -16,7 +17,7 @@ from sshwarma.world.caller import Caller
 async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate]:
     """List candidates for the word that ends at the cursor, the most likely first."""
     prefix = text[:cursor]
-    is_line = prefix.startswith("/") and not prefix.startswith("//")
+    is_line = not is_talk(prefix)
     separators = " \n," if is_line else " \n"
     start = 1 + max(prefix.rfind(separator) for separator in separators)
     fragment = prefix[start:]

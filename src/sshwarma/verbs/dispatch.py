@@ -8,6 +8,7 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.commands import CustomCommand
 from sshwarma.verbs.grammar import (
     check_one_is_given,
+    is_talk,
     parse_call,
     split_verb,
     validate_arguments,
@@ -32,9 +33,10 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     """
     _check_unicode(line, piped)
     line = _expand_alias(caller, line)
-    if not line.startswith("/") or line.startswith("//"):
-        text = line.removeprefix("/") if line.startswith("//") else line
-        return await invoke(caller, "say", {"text": _join_texts(text, piped)}, line)
+    if is_talk(line):
+        return await invoke(
+            caller, "say", {"text": _join_texts(line.removeprefix("/"), piped)}, line
+        )
     command = await commands.find_typed_command(caller, line)
     if command is not None:
         return await _run_command(caller, *command, piped, line)
@@ -56,9 +58,8 @@ async def _run_command(
         await caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)
     expanded = command.expanded(given)
-    if not expanded.startswith("/") or expanded.startswith("//"):
-        text = expanded.removeprefix("/") if expanded.startswith("//") else expanded
-        return await invoke(command_caller, "say", {"text": text}, line)
+    if is_talk(expanded):
+        return await invoke(command_caller, "say", {"text": expanded.removeprefix("/")}, line)
     try:
         verb, start = split_verb(expanded)
         commands.check_command_verb(command, verb, expanded)

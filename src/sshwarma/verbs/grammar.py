@@ -104,6 +104,11 @@ def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]
     )
 
 
+def is_talk(line: str) -> bool:
+    """Return whether a line is said: it begins with no slash, or with two."""
+    return not line.startswith("/") or line.startswith("//")
+
+
 def find_typed(line: str) -> tuple[Verb, int] | None:
     """Return the same as `split_verb`, or None if the line begins with no verb."""
     try:

@@ -306,11 +306,11 @@ class ExecHandler(TaskHandler):
 
     def _plain_text(self, result: object) -> bytes:
         """Draw a result; call it in a thread, because a text of megabytes takes seconds."""
+        drawn = draw_result(result)
         if self._channel.has_pty:  # a person's screen, which would wrap inside of words
             columns, _ = self._channel.size
-            look = DisplayOptions(columns, MONO, self._utf8, plain=True)
-            return render_block(draw_result(result), look)
-        return encode_plain_block(draw_result(result), utf8=self._utf8, newline=self._newline)
+            return render_block(drawn, DisplayOptions(columns, MONO, self._utf8, plain=True))
+        return encode_plain_block(drawn, utf8=self._utf8, newline=self._newline)
 
     async def _print_json(self, value: Any) -> None:
         # In a thread: a tool result may be megabytes, and every character is checked.

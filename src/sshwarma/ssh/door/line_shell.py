@@ -37,7 +37,7 @@ from sshwarma.ssh.door.context import (
 )
 from sshwarma.ssh.door.plain_output import PlainOutput
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.door.typed_ahead import check_submitted
+from sshwarma.ssh.door.typed_ahead import check_talk
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.dispatch import run_line
@@ -135,10 +135,7 @@ class LineShellHandler(TaskHandler):
         self._count += 1
         try:
             typed = NumberedLine(self._count, self._decode_line(raw))
-            elicitation = self._context.services.hub.elicitation
-            check_submitted(
-                typed.text, waiting=0, has_question=elicitation.is_waiting_for(self._agent_id)
-            )
+            check_talk(self._context, self._agent_id, typed.text)
         except WorldError as error:
             start = raw[:MAX_SHOWN_TEXT_CHARACTERS].decode("utf-8", "replace")
             self._lines.put_nowait(NumberedLine(self._count, start, error))

@@ -22,7 +22,7 @@ from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, i
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
-from sshwarma.ssh.door.typed_ahead import check_submitted, is_talk
+from sshwarma.ssh.door.typed_ahead import check_talk, check_waiting_lines
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
@@ -32,6 +32,7 @@ from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.grammar import is_talk
 from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.look import read_room_details
 from sshwarma.verbs.quit import Goodbye
@@ -155,9 +156,9 @@ class ShellHandler(ChannelHandler):
     def _on_submit(self, typed: str) -> None:
         if not typed.strip():
             return
-        has_question = self._context.services.hub.elicitation.is_waiting_for(self._agent_id)
         try:
-            check_submitted(typed, waiting=len(self._lines), has_question=has_question)
+            check_waiting_lines(len(self._lines))
+            check_talk(self._context, self._agent_id, typed)
         except WorldError as error:
             self._print_unsent(typed, error)
             return
