@@ -14,10 +14,13 @@ from typing import IO
 import asyncssh
 import structlog
 from prometheus_client import CollectorRegistry
+from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes
+from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.operations import run_operation
+from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
@@ -49,6 +52,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
+from sshwarma.world.migrate import damage_error
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -61,9 +65,16 @@ SSH_DRAIN_TIMEOUT_SECONDS = 5.0
 
 
 async def open_world(settings: Settings) -> World:
-    """Open the world of a data directory, created if missing; no door opens."""
+    """Open the world of a data directory, created if missing; no door opens.
+
+    Raises:
+        SchemaError: if the database is damaged, or not at the newest schema.
+    """
     data_dir_modes.make_data_dir_private(settings.data_dir)
-    world = await World.open(settings.database, tool_specs())
+    try:
+        world = await World.open(settings.database, tool_specs())
+    except DatabaseError as error:
+        raise damage_error(settings.database, error) from error
     data_dir_modes.make_database_private(settings.database)
     return world
 
@@ -127,10 +138,21 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
+        check_data_dir_owner(settings.data_dir)
         data_dir_modes.make_data_dir_private(settings.data_dir)
         lock: IO[str] = stack.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
         log.debug("data directory taken", path=lock.name)
+        if not settings.database.exists():
+            log.info("new world", data_dir=str(settings.data_dir))
         self.host_key = load_host_key(settings.data_dir)
+        upgrade = await asyncio.to_thread(upgrade_database, settings.database)
+        if upgrade is not None:
+            log.warning(
+                "world upgraded; delete the copy when this version has proved itself",
+                before=upgrade.before,
+                after=upgrade.after,
+                copy=str(upgrade.copy),
+            )
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
         host, _ = split_address(settings.ssh.listen)

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from sshwarma.admin import backup as archive
 from sshwarma.admin import data_dir_lock
-from sshwarma.admin.backup import InvalidBackupError, restore_backup, write_backup
+from sshwarma.admin.backup import DATABASE_NAME, write_backup
+from sshwarma.admin.restore import InvalidBackupError, restore_backup
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
 from sshwarma.world.world import World
@@ -91,7 +91,8 @@ async def test_backup_during_writes_is_consistent(
     assert [one["rows"] for one in received] == sorted(one["rows"] for one in received)
     for path, one in zip(archives, received, strict=True):
         target = tmp_path / path.name.split(".")[0]
-        assert await asyncio.to_thread(restore_backup, path, target) == one
+        restored = await asyncio.to_thread(restore_backup, path, target)
+        assert restored == {**one, "replaced": None}
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())
@@ -289,4 +290,41 @@ def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path
     )
     with pytest.raises(InvalidBackupError, match="damaged"):
         restore_backup(bad, tmp_path / "new")
-    assert archive.DATABASE_NAME not in [path.name for path in (tmp_path / "new").iterdir()]
+    assert DATABASE_NAME not in [path.name for path in (tmp_path / "new").iterdir()]
+
+
+def test_content_that_is_no_database_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two gigabytes of zeros are a small archive."""
+    content = b"SQLite format 3\0" + bytes(1_000_000)
+    bad = write(
+        tmp_path / "b.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
+    )
+    monkeypatch.setattr(shutil, "copyfileobj", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(InvalidBackupError, match="is no database"):
+        restore_backup(bad, tmp_path / "new")
+
+
+def test_long_header_is_refused_before_it_is_read(made: Path, tmp_path: Path) -> None:
+    """tarfile reads an extended header into memory whole."""
+    bad = tmp_path / "bad.tar.gz"
+    with tarfile.open(bad, "w:gz", pax_headers={"comment": "x" * 10_000_000}) as tar:
+        tar.addfile(tarfile.TarInfo("manifest.json"))
+    assert bad.stat().st_size < 50_000
+    with pytest.raises(InvalidBackupError, match=r"a header has 10\d+ bytes"):
+        restore_backup(bad, tmp_path / "new")
+
+
+def test_backup_on_a_full_disk_leaves_nothing(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "add", fail)
+    target = tmp_path / "out"
+    target.mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        write_backup(database, target / "b.tar.gz")
+    assert not list(target.iterdir())

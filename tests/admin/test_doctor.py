@@ -48,8 +48,10 @@ def of(data: Path, what: str, **flags: object) -> CheckResult:
 def test_healthy_data_dir_has_only_ok_findings(data: Path) -> None:
     findings = doctor.run_checks(settings(data))
     assert all(one.ok and not one.remedy for one in findings), findings
-    assert {"settings", "data directory", "disk", "database", "schema", "host key", "server",
-            "ssh port", "registration", "owners"} == {one.name for one in findings}  # fmt: skip
+    assert {one.name for one in findings} == {
+        "settings", "user", "data directory", "disk", "database", "schema", "host key", "server",
+        "ssh port", "registration", "owners",
+    }  # fmt: skip
 
 
 def test_checks_pass_and_create_nothing_before_the_first_start(tmp_path: Path) -> None:

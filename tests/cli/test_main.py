@@ -31,7 +31,8 @@ COMMANDS = dict(every_command())
 
 def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
-        "serve", "keys add", "keys list", "keys remove", "agents list", "agents role",
+        "serve", "init", "migrate", "keys add", "keys list", "keys remove", "agents list",
+        "agents role",
         "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
         "backup", "restore", "config show", "doctor", "version",
     }  # fmt: skip
@@ -106,8 +107,8 @@ def test_commands_refuse_a_data_dir_without_a_world(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"sshwarma: The directory {empty} does not contain a world. Start one with sshwarma serve,"
-        " or give the --data-dir of another.\n"
+        f"sshwarma: The directory {empty} does not contain a world. Create one with sshwarma serve"
+        " or sshwarma init, or give --data-dir.\n"
     )
     assert not empty.exists()
 

@@ -6,6 +6,8 @@ import fcntl
 from pathlib import Path
 from typing import IO, Final
 
+from sshwarma.admin.data_dir_owner import check_data_dir_owner
+
 LOCK_NAME: Final = "sshwarma.lock"
 
 
@@ -17,8 +19,10 @@ def lock_data_dir(data_dir: Path) -> IO[str]:
     """Lock the data directory for this process until the returned file is closed.
 
     Raises:
+        ForeignDataDirError: if it belongs to another user; then nothing is touched.
         DataDirInUseError: if another process holds it.
     """
+    check_data_dir_owner(data_dir)
     file = (data_dir / LOCK_NAME).open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.admin import control_socket, data_dir_lock
+from sshwarma.admin import control_socket, data_dir_lock, data_dir_owner
 from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
 from sshwarma.models.prices import COST_LIMITS, is_price_known
@@ -56,14 +56,26 @@ def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResu
     """
     return [
         _check_config(config or default_config_file()),
-        *_check_data_dir(settings),
-        *_check_database(settings),
-        *_check_host_key(settings),
-        *_check_ports(settings),
-        *_check_registration(settings),
+        *_check_installation(settings),
         *_check_models(settings, os.environ),
         *_check_mcp_servers(settings),
     ]
+
+
+def _check_installation(settings: Settings) -> Iterator[CheckResult]:
+    """Check the data directory and the server, unless they are another user's."""
+    try:
+        data_dir_owner.check_data_dir_owner(settings.data_dir)
+    except data_dir_owner.ForeignDataDirError as error:
+        yield CheckResult("user", False, str(error), "run doctor as the user of the server")
+        return
+    user = data_dir_owner.name_user(os.geteuid())
+    yield CheckResult("user", True, f"{user} owns the data directory")
+    yield from _check_data_dir(settings)
+    yield from _check_database(settings)
+    yield from _check_host_key(settings)
+    yield from _check_ports(settings)
+    yield from _check_registration(settings)
 
 
 def _check_config(path: Path) -> CheckResult:

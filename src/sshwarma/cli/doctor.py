@@ -16,7 +16,7 @@ def doctor(invocation: Invocation) -> int:
     """Check settings, database, ports and keys; exit with status 1 if one fails."""
     from sshwarma.admin import doctor as checks
 
-    findings = checks.run_checks(invocation.settings(), invocation.config)
+    findings = checks.run_checks(invocation.nearest_settings(), invocation.config)
     if invocation.as_json:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:

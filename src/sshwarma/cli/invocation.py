@@ -59,21 +59,55 @@ class Invocation:
         print("sshwarma: invalid settings:", *lines, sep="\n", file=sys.stderr)
         raise SystemExit(EXIT_USAGE)
 
-    def operate(self, operation: str, **args: Any) -> Any:
-        """Run an operation of `admin.operations` in the server, else on the database.
+    def world_settings(self) -> Settings:
+        """Load the settings of the world that this command acts on.
+
+        That is the data directory of the settings. If they name none and the default one has no
+        world, it is the one whose server is running.
 
         Raises:
-            WorldError: if the operation is refused, or there is no world in the data directory.
+            NotFound: if there is no such world, with those whose servers are running.
+            SystemExit: as `settings`.
         """
-        import asyncio
-
-        from sshwarma.admin import control_socket
+        from sshwarma.admin.running_worlds import find_running_worlds
+        from sshwarma.world.errors import NotFound
 
         settings = self.settings()
         try:
-            return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
-        except (FileNotFoundError, ConnectionRefusedError):
-            return asyncio.run(_operate_offline(settings, operation, args))
+            if settings.database.exists():
+                return settings
+        except PermissionError:  # the lock reports whose directory it is
+            return settings
+        running = find_running_worlds()
+        if is_default_directory(settings) and len(running) == 1:
+            return settings.model_copy(update={"data_dir": running[0]})
+        hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
+        if running:
+            hint = f"Servers are running with: {', '.join(map(str, running))}. Give --data-dir."
+        raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
+
+    def nearest_settings(self) -> Settings:
+        """Load the settings of the world there is, else those that a new one would have."""
+        from sshwarma.world.errors import NotFound
+
+        try:
+            return self.world_settings()
+        except NotFound:
+            return self.settings()
+
+    def operate(self, operation: str, **args: Any) -> Any:
+        """Run an operation that changes nothing.
+
+        Prints on stderr which world it reads, unless the settings name it.
+
+        Raises:
+            WorldError: if the operation is refused, or there is no world.
+        """
+        settings = self.world_settings()
+        result = _run_operation(settings, operation, args)
+        if is_default_directory(settings):
+            _print_world(settings)
+        return result
 
     def change(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes the world; print on stderr which world that is.
@@ -81,8 +115,9 @@ class Invocation:
         Raises:
             WorldError: as `operate`; then nothing is printed.
         """
-        result = self.operate(operation, **args)
-        print(f"World: {self.settings().data_dir}", file=sys.stderr)
+        settings = self.world_settings()
+        result = _run_operation(settings, operation, args)
+        _print_world(settings)
         return result
 
     def show(self, result: Any, *lines: str) -> int:
@@ -95,19 +130,9 @@ class Invocation:
         return EXIT_OK
 
 
-def require_world(settings: Settings) -> None:
-    """Raise unless there is a world in the data directory.
-
-    Raises:
-        WorldError: with the directory.
-    """
-    from sshwarma.world.errors import NotFound
-
-    if not settings.database.exists():
-        raise NotFound(
-            f"The directory {settings.data_dir} does not contain a world.",
-            hint="Start one with sshwarma serve, or give the --data-dir of another.",
-        )
+def is_default_directory(settings: Settings) -> bool:
+    """Return whether neither flag, environment nor file has named the data directory."""
+    return "data_dir" not in settings.model_fields_set
 
 
 def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -120,13 +145,32 @@ def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
+def _print_world(settings: Settings) -> None:
+    print(f"World: {settings.data_dir}", file=sys.stderr)
+
+
+def _run_operation(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
+    """Run an operation of `admin.operations` in the server, else on the database."""
+    import asyncio
+
+    from sshwarma.admin import control_socket
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
+
+    try:
+        return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
+    except (FileNotFoundError, ConnectionRefusedError):
+        return asyncio.run(_operate_offline(settings, operation, args))
+    except PermissionError:
+        check_data_dir_owner(settings.data_dir)
+        raise
+
+
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
     from sshwarma.admin import data_dir_lock
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
 
-    require_world(settings)
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     with data_dir_lock.lock_data_dir(settings.data_dir):
         world = await open_world(settings)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
 import sshwarma
-from sshwarma.cli import agents, backup, config, doctor, keys, serve, tokens
+from sshwarma.cli import agents, backup, config, doctor, init, keys, serve, tokens
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+
+PRIVATE: Final = 0o077
+"""The umask: other users can read nothing that the program creates."""
 
 
 @click.group(
@@ -34,6 +38,8 @@ def version() -> int:
 
 for _command in (
     serve.serve,
+    init.init,
+    init.migrate,
     keys.keys,
     agents.agents,
     agents.invite,
@@ -52,6 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 refused or failed, 2 wrong usage or invalid settings.
     """
+    os.umask(PRIVATE)
     try:
         result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
     except click.ClickException as error:
@@ -82,6 +89,8 @@ def program() -> NoReturn:
 
 def _describe_failure(error: Exception) -> str:
     """Return the message of an error, without the number of a system error."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"The disk is full{f': {error.filename}' if error.filename else ''}."
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     match error:
@@ -104,8 +113,13 @@ def _reported_errors() -> tuple[type[Exception], ...]:
     modules it needs and no others.
     """
     from sshwarma.admin.data_dir_lock import DataDirInUseError
+    from sshwarma.admin.data_dir_owner import ForeignDataDirError
+    from sshwarma.admin.restore import InvalidBackupError
     from sshwarma.ssh.transport.public_key import UnusableKey
     from sshwarma.world.errors import WorldError
-    from sshwarma.world.migrate import UnknownSchemaError
+    from sshwarma.world.migrate import SchemaError
 
-    return (WorldError, DataDirInUseError, UnknownSchemaError, UnusableKey, OSError)
+    return (
+        WorldError, DataDirInUseError, ForeignDataDirError, InvalidBackupError, SchemaError,
+        UnusableKey, OSError,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, is_default_directory, with_invocation
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
@@ -47,10 +47,31 @@ def serve(
         if value is not None
     }
     settings = invocation.settings(**flags)
+    check_second_world(settings)
     configure_logging(settings.log)
     import uvloop
 
     return uvloop.run(_serve_until_signal(settings))
+
+
+def check_second_world(settings: Settings) -> None:
+    """Refuse to make a world in the default directory beside a server that runs.
+
+    Raises:
+        Conflict: with the directory of that server's world.
+    """
+    from sshwarma.admin.running_worlds import find_running_worlds
+    from sshwarma.world.errors import Conflict
+
+    if not is_default_directory(settings) or settings.database.exists():
+        return
+    running = find_running_worlds()
+    if running:
+        raise Conflict(
+            f"A server is running already, with the world in {', '.join(map(str, running))}, and"
+            f" {settings.data_dir} contains none.",
+            hint=f"To make a second world, name its directory: --data-dir {settings.data_dir}",
+        )
 
 
 async def _serve_until_signal(settings: Settings) -> int:

@@ -6,19 +6,33 @@ without its 10 MiB. A new file gets the schema that all migrations together make
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.store import create_sqlite_engine
 
 
-class UnknownSchemaError(Exception):
+class SchemaError(Exception):
+    """A database that this program cannot use as it is."""
+
+
+class UnknownSchemaError(SchemaError):
     """A database at a schema revision that this program does not know."""
+
+
+class OutdatedSchemaError(SchemaError):
+    """A database at an older schema revision; only an upgrade may change that."""
+
+
+class DamagedDatabaseError(SchemaError):
+    """A file that is not a database, or is damaged."""
 
 
 def migrations_dir() -> Path:
@@ -58,6 +72,88 @@ def read_file_revision(database: sqlite3.Connection) -> str:
     return str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 
 
+def prepare_database(path: Path) -> None:
+    """Create a database with the newest schema, or check that of an existing one.
+
+    Raises:
+        SchemaError: if the file is damaged, or its schema is not the newest.
+    """
+    if not path.exists():
+        migrate_database(path)
+        return
+    revision = read_schema(path)
+    if revision != newest_revision():
+        raise OutdatedSchemaError(
+            f"{path} is at schema {revision}, and this version needs {newest_revision()}."
+            " Upgrade it, which keeps a copy: sshwarma migrate"
+            f" --data-dir {shlex.quote(str(path.parent))}"
+        )
+
+
+def read_schema(path: Path) -> str:
+    """Return the schema of a database file that this program can use or upgrade.
+
+    Raises:
+        DamagedDatabaseError: if it is not a database of this program.
+        UnknownSchemaError: if the revision is newer than this program.
+    """
+    if path.stat().st_size == 0:
+        raise DamagedDatabaseError(
+            f"{path} is empty. If a first start was interrupted, delete it; otherwise"
+            f" restore a backup: {restore_command(path)}"
+        )
+    engine = create_sqlite_engine(path, read_only=True)
+    try:
+        with engine.connect() as connection:
+            revision = read_revision(connection)
+    except DatabaseError as error:
+        raise damage_error(path, error) from error
+    finally:
+        engine.dispose()
+    if revision is None:
+        raise DamagedDatabaseError(f"{path} is not a world of sshwarma.")
+    check_known(path, revision)
+    return revision
+
+
+def check_known(path: Path, revision: str) -> None:
+    """Check that this program knows a database's revision.
+
+    Raises:
+        UnknownSchemaError: with the ways back.
+    """
+    if revision in known_revisions():
+        return
+    copy = path.with_name(f"world-before-{revision}.db")
+    way_back = "restore a backup that this version made"
+    if copy.exists():
+        way_back = (
+            "go back to the copy that it kept, without what has changed since:"
+            f" sshwarma restore {shlex.quote(str(copy))} --force"
+            f" --data-dir {shlex.quote(str(path.parent))}"
+        )
+    raise UnknownSchemaError(
+        f"{path} is at schema {revision}, and this version knows {newest_revision()}:"
+        f" a newer sshwarma has used it. Start that version, or {way_back}"
+    )
+
+
+def damage_error(path: Path, error: DatabaseError) -> DamagedDatabaseError:
+    """Describe what SQLite says of a file that cannot be used."""
+    reason = str(error.orig).rstrip(".")
+    if isinstance(error, OperationalError):  # no permission, a lock, a full disk
+        return DamagedDatabaseError(f"{path} cannot be used: {reason}.")
+    return DamagedDatabaseError(
+        f"{path} is damaged: {reason}. Restore a backup: {restore_command(path)}"
+    )
+
+
+def restore_command(path: Path) -> str:
+    """Return the command that replaces a database with a backup."""
+    directory = shlex.quote(str(path.parent))
+    return f"sshwarma restore FILE --force --data-dir {directory}"
+
+
 def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, str]:
     """Migrate the file to a revision, in one transaction.
 
@@ -72,11 +168,8 @@ def migrate_database(path: Path, revision: str = "head") -> tuple[str | None, st
             old_revision = read_revision(connection)
             if revision == "head" and old_revision == newest_revision():
                 return old_revision, old_revision
-            if old_revision is not None and old_revision not in known_revisions():
-                raise UnknownSchemaError(
-                    f"{path} is at schema {old_revision}, which this version does not know:"
-                    " a newer sshwarma has used it."
-                )
+            if old_revision is not None:
+                check_known(path, old_revision)
             connection.rollback()  # of the reading transaction, before one that writes
             if revision == "head" and old_revision is None:
                 _create(connection)

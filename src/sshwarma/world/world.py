@@ -34,7 +34,7 @@ from sshwarma.world.events import (
 )
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.migrate import migrate_database
+from sshwarma.world.migrate import prepare_database
 from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
 from sshwarma.world.reader import next_call
@@ -91,11 +91,12 @@ class World:
 
     @classmethod
     async def open(cls, path: Path, tools: Sequence[BuiltinToolSpec]) -> World:
-        """Open a world's database, creating or migrating it as needed."""
-        loop = asyncio.get_running_loop()
-        old_revision, new_revision = await loop.run_in_executor(None, migrate_database, path)
-        if old_revision != new_revision:
-            log.info("schema migrated", before=old_revision, after=new_revision)
+        """Open a world's database, created if missing.
+
+        Raises:
+            SchemaError: if it is damaged, or not at the newest schema.
+        """
+        await asyncio.get_running_loop().run_in_executor(None, prepare_database, path)
         world = cls()
         world.store = Store(path, world.publish)
         world.reports = Reports(path)

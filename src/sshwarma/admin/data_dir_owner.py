@@ -1,0 +1,78 @@
+"""The owner of a data directory: only that user's processes use its files.
+
+A file that root creates beside a service cannot be opened by the service any more.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import Final
+
+NUMBER_MARK: Final = "\\#"
+"""What sudo wants before the number of a user, as a shell reads it."""
+
+
+class ForeignDataDirError(Exception):
+    """A data directory, or a file in it, belongs to another user."""
+
+
+def check_data_dir_owner(data_dir: Path) -> None:
+    """Check that this user owns a data directory and everything directly in it.
+
+    Nothing is opened or changed. A directory that does not exist is not foreign.
+
+    Raises:
+        ForeignDataDirError: with both users and the way out.
+    """
+    user = os.geteuid()
+    try:
+        owner = data_dir.stat().st_uid
+        if owner != user:
+            raise ForeignDataDirError(_describe_foreign_directory(data_dir, owner))
+        with os.scandir(data_dir) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                owner = entry.stat(follow_symlinks=False).st_uid
+                if owner != user:
+                    raise ForeignDataDirError(_describe_foreign_file(data_dir, entry.name, owner))
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        raise ForeignDataDirError(
+            f"You are {name_user(user)}, who may not open the directory {data_dir}."
+            " Run the command as the user that the server runs as."
+        ) from None
+
+
+def name_user(uid: int) -> str:
+    """Return the name of a user, or `user 1234` if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _describe_foreign_directory(data_dir: Path, owner: int) -> str:
+    facts = f"The directory {data_dir} belongs to {name_user(owner)}, and you are"
+    facts = f"{facts} {name_user(os.geteuid())}."
+    if owner == 0:
+        return f"{facts} Give it to the user that runs the server: chown -R USER {data_dir}"
+    user = _name_or_number(owner, NUMBER_MARK)
+    return f"{facts} Run the command as that user: sudo -u {user} sshwarma ..."
+
+
+def _describe_foreign_file(data_dir: Path, name: str, owner: int) -> str:
+    user = os.geteuid()
+    return (
+        f"{data_dir / name} belongs to {name_user(owner)}, its directory to {name_user(user)}."
+        f" Give it back: chown -R {_name_or_number(user, '')} {data_dir}"
+    )
+
+
+def _name_or_number(uid: int, mark: str) -> str:
+    """Return the name of a user, or its number after a mark, as a command takes it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"{mark}{uid}"

@@ -1,0 +1,49 @@
+"""Copies of a database, consistent also while a server writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+
+def choose_free_name(path: Path) -> Path:
+    """Return the path, with a number before its ending if that file exists already."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def copy_database(database: Path, to: Path) -> None:
+    """Copy a database into a new file, which only this user can read.
+
+    The file gets its name when it is complete.
+
+    Raises:
+        FileExistsError: if `to` exists.
+        OSError: if it cannot be written, with a full disk too; then nothing is left of it.
+    """
+    if to.exists():
+        raise FileExistsError(f"{to} already exists. Choose another.")
+    part = to.with_name(f".{to.name}.part")
+    part.unlink(missing_ok=True)  # left by a copy that was killed
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with (
+            contextlib.closing(
+                sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source,
+            contextlib.closing(sqlite3.connect(part)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+        part.rename(to)
+    except sqlite3.OperationalError as error:
+        part.unlink()
+        raise OSError(f"{database} was not copied to {to}: {error}.") from error
+    except BaseException:
+        part.unlink()
+        raise

@@ -1,0 +1,232 @@
+"""Restore of a world from a backup, or from the copy that an upgrade kept.
+
+Everything is checked before the world that is there is moved: the archive and its checksums, the
+database, and that this program can use its schema.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import IO, Any, Final
+
+from sshwarma.admin import data_dir_lock, data_dir_modes
+from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME
+from sshwarma.admin.database_copy import choose_free_name, copy_database
+from sshwarma.common.units import KIB, MIB
+from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
+
+MAX_MANIFEST_BYTES: Final = 64 * KIB
+MAX_HEADER_BYTES: Final = 64 * KIB
+"""Bytes of an extended header of the archive; those of a backup have about a hundred."""
+
+MAX_PADDING_BYTES: Final = 64 * KIB
+"""Bytes after the database: tar fills its last record, of 10 KiB, with zeros."""
+
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+SQLITE_HEADER_BYTES: Final = 100
+EXTENDED_HEADERS: Final = frozenset(
+    {tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
+)  # fmt: skip
+
+
+class InvalidBackupError(Exception):
+    """The file is not a backup, is damaged, or is of a newer version."""
+
+
+def restore_backup(source: Path, data_dir: Path, *, force: bool = False) -> dict[str, Any]:
+    """Restore a database into a data directory that no server uses.
+
+    Args:
+        source: a backup, or a copy of a database that an upgrade made.
+        data_dir: created if missing.
+        force: replace a world that is there; it is kept beside, renamed.
+
+    Returns:
+        The manifest of the backup; of a copy, its schema. `replaced` is where the world that was
+        there is kept.
+
+    Raises:
+        InvalidBackupError: if it is not a backup, is damaged, or of a newer version.
+        FileExistsError: if a world exists, unless `force`.
+        DataDirInUseError: if a server is running there.
+        ForeignDataDirError: if the directory belongs to another user.
+    """
+    data_dir_modes.make_data_dir_private(data_dir)
+    target = data_dir / DATABASE_NAME
+    with data_dir_lock.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
+        if target.exists() and not force:
+            raise FileExistsError(f"{target} already exists. --force replaces it.")
+        copy = Path(work) / DATABASE_NAME
+        manifest = _unpack(source, copy)
+        manifest["schema"] = _check_database(source, copy)
+        manifest["replaced"] = str(_set_aside(target)) if target.exists() else None
+        copy.rename(target)
+    return manifest
+
+
+def _unpack(source: Path, copy: Path) -> dict[str, Any]:
+    """Write the database of a backup or a copy to a new file; return its manifest."""
+    with source.open("rb") as file:
+        if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
+            return _unpack_database(source, copy)
+    try:
+        copy_database(source, copy)
+    except sqlite3.DatabaseError as error:
+        raise InvalidBackupError(f"{source} is damaged: {error}") from error
+    return {"bytes": copy.stat().st_size}
+
+
+def _set_aside(database: Path) -> Path:
+    """Rename a database that is replaced; return its new name."""
+    now = time.strftime("%Y%m%d-%H%M%S")
+    kept = choose_free_name(database.with_name(f"world-replaced-{now}.db"))
+    with (
+        contextlib.suppress(sqlite3.DatabaseError),  # a damaged one is kept as it is
+        contextlib.closing(sqlite3.connect(database)) as old_database,
+    ):
+        old_database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for suffix in data_dir_modes.DATABASE_SUFFIXES:
+        path = database.with_name(f"{database.name}{suffix}")
+        if path.exists():
+            path.rename(kept.with_name(f"{kept.name}{suffix}"))
+    return kept
+
+
+def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
+    """Read the two known entries and what little follows; write the database."""
+    try:
+        _check_headers(archive)
+        with tarfile.open(archive, "r:gz") as tar:
+            manifest = _read_manifest(tar)
+            second = tar.next()
+            size = manifest.get("bytes")
+            if (
+                second is None
+                or second.name != DATABASE_NAME
+                or not second.isfile()
+                or second.size != size
+            ):
+                raise InvalidBackupError(
+                    f"{archive} does not contain the database its manifest names"
+                )
+            _check_room(archive, copy.parent, second.size)
+            content = tar.extractfile(second)
+            if content is None:
+                raise InvalidBackupError(f"{archive} does not contain a database")
+            _write_database(archive, content, copy, second.size)
+            _check_end(tar)
+    except (
+        tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
+    ) as error:  # fmt: skip
+        raise InvalidBackupError(f"{archive} is not a readable backup: {error}") from error
+    if _hash_file(copy) != manifest.get("sha256"):
+        raise InvalidBackupError(f"{archive} is damaged: the checksum of its database is wrong")
+    return manifest
+
+
+def _check_headers(archive: Path) -> None:
+    """Check the sizes of the headers, which tarfile reads into memory whole.
+
+    Raises:
+        ValueError: if an extended header is too long.
+    """
+    with gzip.open(archive) as file:
+        while True:
+            block = file.read(tarfile.BLOCKSIZE)
+            header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+            if header.name == DATABASE_NAME and header.isfile():
+                return
+            if header.type in EXTENDED_HEADERS and header.size > MAX_HEADER_BYTES:
+                raise ValueError(
+                    f"a header has {header.size} bytes, and the limit is {MAX_HEADER_BYTES}"
+                )
+            if header.type not in EXTENDED_HEADERS and header.size > MAX_MANIFEST_BYTES:
+                raise ValueError("it does not begin with a manifest")
+            file.seek(-(-header.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE, 1)
+
+
+def _check_room(archive: Path, directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if needed > free:
+        raise InvalidBackupError(
+            f"The database in {archive} needs {needed // MIB + 1} MiB, and {free // MIB} MiB are"
+            f" free in {directory.parent}"
+        )
+
+
+def _write_database(archive: Path, content: IO[bytes], copy: Path, size: int) -> None:
+    """Write the database to a file, if its header names its size.
+
+    Raises:
+        InvalidBackupError: if it does not begin as a database of that size does.
+    """
+    header = content.read(SQLITE_HEADER_BYTES)
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    if not header.startswith(SQLITE_MAGIC) or (65536 if page == 1 else page) * pages != size:
+        raise InvalidBackupError(f"{archive} is damaged: what it contains is no database")
+    with copy.open("xb") as file:
+        file.write(header)
+        shutil.copyfileobj(content, file)
+
+
+def _read_manifest(tar: tarfile.TarFile) -> dict[str, Any]:
+    member = tar.next()
+    if member is not None and member.name == MANIFEST_NAME and member.isfile():
+        content = tar.extractfile(member)
+        if content is not None and member.size <= MAX_MANIFEST_BYTES:
+            manifest = json.loads(content.read())
+            if isinstance(manifest, dict):
+                return manifest
+    raise ValueError("it does not begin with a manifest")
+
+
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Read the archive to its end, where the checksum of all of it is compared.
+
+    Raises:
+        ValueError: if more than padding follows the database.
+        gzip.BadGzipFile: if the checksum is wrong.
+    """
+    if tar.fileobj is None:
+        raise ValueError("it cannot be read to its end")
+    if len(tar.fileobj.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
+        raise ValueError("it goes on after its database")
+
+
+def _check_database(source: Path, copy: Path) -> str:
+    """Return the schema of an unpacked database that this program can use.
+
+    Raises:
+        InvalidBackupError: if it is damaged, or of a newer version.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(copy)) as database:
+            revision = read_file_revision(database)
+            verdict = str(database.execute("PRAGMA integrity_check").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise InvalidBackupError(f"The database in {source} is damaged: {error}") from error
+    if verdict != "ok":
+        raise InvalidBackupError(f"The database in {source} is damaged: {verdict}")
+    if revision not in known_revisions():
+        raise InvalidBackupError(
+            f"{source} is of a newer version: its schema is {revision}, and this version knows"
+            f" {newest_revision()}. Install that version to restore it. Nothing was changed."
+        )
+    return revision
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,35 @@
+"""The worlds whose servers run on this machine, found by their control sockets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from sshwarma.admin.control_socket import SOCKET_NAME
+
+SOCKETS: Final = Path("/proc/net/unix")
+"""The kernel's table of Unix sockets; its last column is the name of a bound one."""
+
+PATH_COLUMN: Final = 7
+
+
+def find_running_worlds() -> list[Path]:
+    """Return the data directories of servers that this user may operate.
+
+    Servers of other users, of containers, and those whose directory has over 90 bytes are not
+    found; on systems without /proc, none is.
+    """
+    try:
+        table = os.fsdecode(SOCKETS.read_bytes())
+    except OSError:
+        return []
+    found = set()
+    for line in table.splitlines()[1:]:
+        columns = line.split(maxsplit=PATH_COLUMN)
+        if len(columns) <= PATH_COLUMN:
+            continue
+        path = Path(columns[PATH_COLUMN])
+        if path.name == SOCKET_NAME and path.is_absolute() and os.access(path, os.W_OK):
+            found.add(path.parent)
+    return sorted(found)

@@ -1,0 +1,65 @@
+"""Upgrade of a world to the schema of this program, after a copy of its database.
+
+Only `sshwarma serve` and `sshwarma migrate` upgrade.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from sshwarma.admin.database_copy import choose_free_name, copy_database
+from sshwarma.common.units import MIB
+from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgrade did: the schemas before and after, and the copy from before."""
+
+    before: str
+    after: str
+    copy: Path
+
+
+def upgrade_database(database: Path) -> Upgrade | None:
+    """Upgrade a database to the newest schema; None if there is nothing to do.
+
+    Its copy stays beside it, named for the new schema. Delete it when the new version has proved
+    itself; until then it is the way back.
+
+    Raises:
+        SchemaError: if the file is damaged, or a newer program has used it.
+        OSError: if the disk has no room for the copy; then nothing has changed.
+    """
+    if not database.exists():
+        return None
+    before = read_schema(database)
+    after = newest_revision()
+    if before == after:
+        return None
+    _check_room(database)
+    # An earlier copy, of an upgrade that was undone, is kept.
+    copy = choose_free_name(database.with_name(f"world-before-{after}.db"))
+    copy_database(database, copy)
+    migrate_database(database)
+    return Upgrade(before, after, copy)
+
+
+def _check_room(database: Path) -> None:
+    """Check that the disk has room for a copy.
+
+    Raises:
+        OSError: if it has not, with both sizes.
+    """
+    needed = database.stat().st_size
+    with contextlib.suppress(FileNotFoundError):
+        needed += database.with_name(f"{database.name}-wal").stat().st_size
+    free = shutil.disk_usage(database.parent).free
+    if needed > free:
+        raise OSError(
+            f"The copy of {database} before its upgrade needs {needed // MIB + 1} MiB, and"
+            f" {free // MIB} MiB are free. Nothing was changed."
+        )

@@ -1,0 +1,95 @@
+"""`sshwarma init` and `sshwarma migrate`: make a world, and upgrade one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sshwarma.cli.invocation import Invocation, with_invocation
+
+if TYPE_CHECKING:
+    from sshwarma.settings import Settings
+
+
+@click.command()
+@click.option("--owner", metavar="NAME", help="Name of the owner; needs --key.")
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Public key file of the owner.",
+)
+@with_invocation
+def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
+    """Make a new world without starting a server.
+
+    Run it as the user that the server will run as.
+    """
+    import asyncio
+
+    if (owner is None) != (key is None):
+        raise click.UsageError("--owner and --key belong together.")
+    settings = invocation.settings()
+    text = key.read_text(encoding="utf-8", errors="replace") if key is not None else ""
+    result = asyncio.run(_create_world(settings, owner, text))
+    lines = [f"Created a world in {settings.data_dir}"]
+    if owner is not None:
+        lines.append(f"{owner} is its owner, with {result['fingerprint']}")
+    else:
+        lines.append("Add its owner: sshwarma keys add NAME FILE --role owner")
+    return invocation.show(result, *lines)
+
+
+async def _create_world(settings: Settings, owner: str | None, key: str) -> dict[str, str | None]:
+    """Create the world, with its owner if one is named."""
+    from sshwarma.admin import data_dir_lock, data_dir_modes
+    from sshwarma.admin.operations import run_operation
+    from sshwarma.app import open_world
+    from sshwarma.settings.logs import configure_logging
+    from sshwarma.ssh.transport.public_key import parse_public_key
+
+    configure_logging(settings.log.model_copy(update={"level": "warning"}))
+    if owner is not None:
+        parse_public_key(key)  # refused before anything is made
+    if settings.database.exists():
+        raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
+    data_dir_modes.make_data_dir_private(settings.data_dir)
+    fingerprint = None
+    with data_dir_lock.lock_data_dir(settings.data_dir):
+        world = await open_world(settings)
+        try:
+            if owner is not None:
+                arguments = {"name": owner, "public_key": key, "role": "owner"}
+                added = await run_operation(world, "keys_add", arguments)
+                fingerprint = added["fingerprint"]
+        finally:
+            await world.close()
+    return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
+
+
+@click.command()
+@with_invocation
+def migrate(invocation: Invocation) -> int:
+    """Upgrade the world to the schema of this version.
+
+    The database is copied beside first, to world-before-NNNN.db. Delete the copy when the new
+    version has proved itself. sshwarma serve does the same at its start.
+    """
+    from sshwarma.admin.data_dir_lock import lock_data_dir
+    from sshwarma.admin.upgrade import upgrade_database
+    from sshwarma.world.migrate import newest_revision
+
+    settings = invocation.world_settings()
+    with lock_data_dir(settings.data_dir):
+        upgrade = upgrade_database(settings.database)
+    if upgrade is None:
+        record = {"before": newest_revision(), "after": newest_revision(), "copy": None}
+        return invocation.show(record, f"{settings.database} is at schema {newest_revision()}.")
+    record = {"before": upgrade.before, "after": upgrade.after, "copy": str(upgrade.copy)}
+    return invocation.show(
+        record,
+        f"Upgraded {settings.database} from schema {upgrade.before} to {upgrade.after}.",
+        f"The copy from before is {upgrade.copy}. Delete it when this version has proved itself.",
+    )

@@ -1,0 +1,182 @@
+"""Upgrades: from the world of the first version to today's, and back by the copy."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sqlite3
+from collections import namedtuple
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sshwarma.admin.restore import InvalidBackupError, restore_backup
+from sshwarma.admin.upgrade import upgrade_database
+from sshwarma.cli.main import main
+from sshwarma.settings import logs
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world.migrate import (
+    DamagedDatabaseError,
+    OutdatedSchemaError,
+    UnknownSchemaError,
+    newest_revision,
+    read_schema,
+)
+from sshwarma.world.world import World
+
+OLDEST = Path(__file__).with_name("oldest_world.db.gz")
+"""The database of a server of the first commit, after a few lines of two people."""
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory with the oldest world."""
+    monkeypatch.setattr(logs, "configure_logging", lambda settings: None)
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o700)
+    (directory / "world.db").write_bytes(gzip.decompress(OLDEST.read_bytes()))
+    return directory / "world.db"
+
+
+def words_said(database: Path) -> list[str]:
+    with closing(sqlite3.connect(database)) as opened:
+        rows = opened.execute("SELECT content FROM rows ORDER BY created_at, seq")
+        return [content for [content] in rows]
+
+
+async def test_oldest_world_is_upgraded_and_opens(old: Path) -> None:
+    before = words_said(old)
+    done = upgrade_database(old)
+    assert done is not None
+    assert (done.before, done.after) == ("0002", newest_revision())
+    assert "hello from the first day" in before
+    assert words_said(old) == before
+    world = await World.open(old, tool_specs())
+    try:
+        people = {agent.name: agent.role for agent in world.agents if agent.kind == "person"}
+        assert people == {"root": "owner", "bob": "member"}
+        assert len(world.agents.keys_of(next(a.id for a in world.agents if a.name == "bob"))) == 1
+    finally:
+        await world.close()
+
+
+def test_the_way_back_is_the_copy(old: Path) -> None:
+    original = words_said(old)
+    done = upgrade_database(old)
+    assert done is not None
+    assert done.copy == old.with_name(f"world-before-{newest_revision()}.db")
+    assert done.copy.stat().st_mode & 0o777 == 0o600
+    assert read_schema(done.copy) == "0002"
+    manifest = restore_backup(done.copy, old.parent, force=True)
+    assert manifest["schema"] == "0002"
+    assert (read_schema(old), words_said(old)) == ("0002", original)
+    assert read_schema(Path(manifest["replaced"])) == newest_revision()
+    again = upgrade_database(old)
+    assert again is not None and again.copy != done.copy, "the first copy is kept"
+
+
+@pytest.mark.parametrize("words", [
+    ["keys", "list"], ["agents", "list"], ["invite"], ["token", "new", "bob", "--label", "a"],
+])  # fmt: skip
+def test_no_other_command_upgrades(
+    old: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = old.read_bytes()
+    assert main([*words, "--data-dir", str(old.parent)]) == 1
+    error = capsys.readouterr().err
+    assert error == (
+        f"sshwarma: {old} is at schema 0002, and this version needs {newest_revision()}. Upgrade"
+        f" it, which keeps a copy: sshwarma migrate --data-dir {old.parent}\n"
+    )
+    assert old.read_bytes() == before
+    assert not list(old.parent.glob("world-before*"))
+
+
+def test_migrate_upgrades_once_and_names_the_copy(
+    old: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["migrate", "--data-dir", str(old.parent)]) == 0
+    shown = capsys.readouterr().out
+    assert f"Upgraded {old} from schema 0002 to {newest_revision()}." in shown
+    assert f"world-before-{newest_revision()}.db" in shown
+    assert main(["migrate", "--data-dir", str(old.parent)]) == 0
+    assert capsys.readouterr().out == f"{old} is at schema {newest_revision()}.\n"
+    assert main(["agents", "list", "--data-dir", str(old.parent)]) == 0
+    assert "bob" in capsys.readouterr().out
+
+
+async def test_opening_an_old_world_changes_nothing(old: Path) -> None:
+    before = old.read_bytes()
+    with pytest.raises(OutdatedSchemaError, match="sshwarma migrate"):
+        await World.open(old, tool_specs())
+    assert old.read_bytes() == before
+
+
+def test_world_of_a_newer_version_names_the_copy_that_it_kept(old: Path) -> None:
+    upgrade_database(old)
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9998'")
+        database.commit()
+    with pytest.raises(UnknownSchemaError, match="restore a backup that this version made"):
+        upgrade_database(old)
+    kept = shutil.copyfile(
+        old.with_name(f"world-before-{newest_revision()}.db"),
+        old.with_name("world-before-9998.db"),
+    )
+    with pytest.raises(UnknownSchemaError, match=rf"sshwarma restore {kept} --force"):
+        upgrade_database(old)
+
+
+def test_restore_refuses_a_newer_schema_before_anything_is_moved(old: Path) -> None:
+    newer = old.with_name("newer.db")
+    shutil.copyfile(old, newer)
+    with closing(sqlite3.connect(newer)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '0099'")
+        database.commit()
+    before = old.read_bytes()
+    with pytest.raises(InvalidBackupError, match="its schema is 0099, and this version knows"):
+        restore_backup(newer, old.parent, force=True)
+    assert old.read_bytes() == before
+    assert not list(old.parent.glob("world-replaced*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"no database at all, but some bytes" * 100, "file is not a database"),
+        (None, "malformed"),
+    ],
+)
+def test_damaged_database_is_a_sentence_with_the_remedy(
+    old: Path, content: bytes | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = old.read_bytes()
+    old.write_bytes(good[:4096] + os.urandom(8192) if content is None else content)
+    assert main(["migrate", "--data-dir", str(old.parent)]) == 1
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert f"sshwarma restore FILE --force --data-dir {old.parent}" in error
+    with pytest.raises(DamagedDatabaseError):
+        upgrade_database(old)
+
+
+def test_upgrade_without_room_for_the_copy_changes_nothing(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 10, 1000))
+    before = old.read_bytes()
+    with pytest.raises(OSError, match="needs 1 MiB, and 0 MiB are free"):
+        upgrade_database(old)
+    assert old.read_bytes() == before
+
+
+def test_copy_that_was_killed_is_not_taken_for_one(old: Path) -> None:
+    part = old.with_name(f".world-before-{newest_revision()}.db.part")
+    part.write_bytes(b"half a copy")
+    done = upgrade_database(old)
+    assert done is not None and read_schema(done.copy) == "0002"
+    assert not part.exists()

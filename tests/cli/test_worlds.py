@@ -1,0 +1,197 @@
+"""Which world a command acts on, and whose: none is made or touched by silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sshwarma.admin import running_worlds
+from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_owner
+from sshwarma.cli.main import main
+from sshwarma.settings import logs
+from support.driver import Server
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPPvUwEYNBgMX0DV6HMSvqGuhr7rfUG5tVRV4GwrtDo\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, so that the default data directory is there."""
+    monkeypatch.setattr(logs, "configure_logging", lambda settings: None)
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def default_dir(home: Path) -> Path:
+    return home / ".local" / "share" / "sshwarma"
+
+
+@pytest.fixture
+def key(home: Path) -> str:
+    path = home / "id.pub"
+    path.write_text(KEY)
+    return str(path)
+
+
+def put_world(newborn: Path, directory: Path) -> Path:
+    directory.mkdir(mode=0o700, parents=True)
+    shutil.copyfile(newborn, directory / "world.db")
+    return directory
+
+
+def name_running(home: Path, *directories: Path) -> None:
+    """Write the kernel's table of sockets as if servers ran with these worlds."""
+    lines = ["Num       RefCount Protocol Flags    Type St Inode Path"]
+    for directory in directories:
+        (directory / "control.sock").touch()
+        lines.append(f"0: 00000002 00000000 00010000 0001 01 4711 {directory}/control.sock")
+    (home / "no-servers").write_text("\n".join([*lines, "1: 2 0 0 1 1 5", "2: 2 0 0 1 1 6 @x", ""]))
+
+
+def test_init_makes_a_world_with_its_owner(
+    default_dir: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--owner", "alice", "--key", key]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Created a world in {default_dir}\nalice is its owner, with SHA256:")
+    assert {path.name: path.stat().st_mode & 0o777 for path in default_dir.iterdir()} == {
+        "world.db": 0o600, "sshwarma.lock": 0o600,
+    }  # fmt: skip
+    assert default_dir.stat().st_mode & 0o777 == 0o700
+    assert main(["agents", "list"]) == 0
+    assert "alice" in capsys.readouterr().out
+    assert main(["init"]) == 1
+    assert "already contains a world" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--owner", "alice"], ["--key", "id.pub"]])
+def test_init_needs_name_and_key_together(
+    words: list[str], default_dir: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *words]) == 2
+    assert "--owner and --key belong together" in capsys.readouterr().err
+    assert not default_dir.exists()
+
+
+def test_init_with_a_bad_key_makes_nothing(default_dir: Path, home: Path) -> None:
+    (home / "id.pub").write_text("nonsense\n")
+    assert main(["init", "--owner", "alice", "--key", "id.pub"]) == 1
+    assert not default_dir.exists()
+
+
+def test_command_uses_the_only_running_world_and_says_so(
+    home: Path, default_dir: Path, newborn: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = put_world(newborn, home / "srv")
+    name_running(home, service)
+    assert running_worlds.find_running_worlds() == [service]
+    assert main(["backup", str(home / "b.tar.gz")]) == 0
+    assert f"Wrote {home / 'b.tar.gz'}: the world in {service}, " in capsys.readouterr().out
+    assert not default_dir.exists()
+
+
+def test_command_names_the_running_worlds_if_it_cannot_choose(
+    home: Path, default_dir: Path, newborn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = (put_world(newborn, home / name) for name in ("one", "two"))
+    name_running(home, one, two)
+    assert main(["keys", "list"]) == 1
+    error = capsys.readouterr().err
+    assert f"The directory {default_dir} does not contain a world." in error
+    assert f"Servers are running with: {one}, {two}. Give --data-dir." in error
+    assert main(["keys", "list", "--data-dir", str(home / "three")]) == 1, "it is named: no other"
+    assert not (home / "three").exists() and not default_dir.exists()
+
+
+def test_world_of_the_settings_goes_before_a_running_one(
+    home: Path, default_dir: Path, newborn: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = put_world(newborn, home / "srv")
+    put_world(newborn, default_dir)
+    name_running(home, service)
+    assert main(["keys", "add", "ann", key]) == 0
+    assert capsys.readouterr().err == f"World: {default_dir}\n"
+    assert main(["keys", "list"]) == 0
+    listed = capsys.readouterr()
+    assert "ann" in listed.out and listed.err == f"World: {default_dir}\n"
+
+
+def test_serve_makes_no_second_world_beside_a_running_server(
+    home: Path, default_dir: Path, newborn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = put_world(newborn, home / "srv")
+    name_running(home, service)
+    assert main(["serve", "--listen", "127.0.0.1:0", "--http", "off"]) == 1
+    error = capsys.readouterr().err
+    assert f"with the world in {service}" in error
+    assert f"--data-dir {default_dir}" in error
+    assert not default_dir.exists()
+
+
+@pytest.mark.process
+def test_running_server_is_found_by_its_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.undo()
+    server = Server(tmp_path / "server")
+    try:
+        assert server.data_dir in running_worlds.find_running_worlds()
+    finally:
+        server.stop()
+    assert server.data_dir not in running_worlds.find_running_worlds()
+
+
+@pytest.mark.parametrize("words", [
+    ["keys", "list"], ["keys", "add", "ann", "id.pub"], ["backup", "b.tar.gz"], ["migrate"],
+    ["serve", "--listen", "127.0.0.1:0", "--http", "off"],
+])  # fmt: skip
+def test_other_users_directory_is_refused_before_anything_is_touched(
+    words: list[str],
+    home: Path,
+    key: str,
+    newborn: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Root beside a service user left files that the service could not open."""
+    service = put_world(newborn, home / "srv")
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in service.iterdir())
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert main([*words, "--data-dir", str(service)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"sshwarma: The directory {service} belongs to ")
+    assert "and you are user 4321." in error and error.count("\n") == 1
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in service.iterdir()) == before
+    assert not (home / "b.tar.gz").exists()
+
+
+def test_doctor_of_another_user_says_only_that(
+    home: Path, newborn: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = put_world(newborn, home / "srv")
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert main(["doctor", "--data-dir", str(service)]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL  user: The directory" in shown
+    assert "database" not in shown
+    assert [path.name for path in service.iterdir()] == ["world.db"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_file_of_root_in_the_directory_of_a_service_is_named(home: Path, newborn: Path) -> None:
+    service = put_world(newborn, home / "srv")
+    check_data_dir_owner(service)
+    os.chown(service / "world.db", 4321, 4321)
+    with pytest.raises(ForeignDataDirError, match=r"world.db belongs to user 4321.*chown -R root"):
+        check_data_dir_owner(service)
+    os.chown(service, 4321, 4321)
+    with pytest.raises(ForeignDataDirError, match=r"sudo -u \\#4321 sshwarma"):
+        check_data_dir_owner(service)
+    check_data_dir_owner(home / "nothing here")
