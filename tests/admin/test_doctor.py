@@ -123,7 +123,7 @@ def test_no_owner_with_a_key_fails(data: Path) -> None:
         database.execute("UPDATE agent_keys SET deleted_at = 1")
         database.commit()
     found = of(data, "owners")
-    assert not found.ok and "keys add NAME FILE --role owner" in found.remedy
+    assert not found.ok and "sshwarma recover NAME FILE" in found.remedy
 
 
 def test_open_registration_is_reported(data: Path) -> None:

@@ -194,6 +194,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("agents_role", {"name": "alice", "role": "admin"}, Conflict),
     ("agents_disable", {"name": "alice"}, Conflict),
     ("agents_enable", {"name": "nobody"}, NotFound),
+    ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
+    ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),
     ("invite", {"role": "king"}, Invalid),
     ("nothing", {}, NotFound),
 ]
@@ -234,9 +236,11 @@ async def test_running_server_executes_operations(
         "alice",
         "carol",
     ]
-    with pytest.raises(WorldError, match="needs an owner, and this is the only one") as caught:
+    with pytest.raises(
+        WorldError, match="needs an owner with a key, and this is the only one"
+    ) as caught:
         await send_request(data_dir, "agents_disable", {"name": "alice"})
-    assert caught.value.hint_for(PERSON) == "Make another agent owner first."
+    assert caught.value.hint_for(PERSON) == "Make another person owner first."
     with pytest.raises(WorldError, match="Unknown operation"):
         await send_request(data_dir, "nothing", {})
 

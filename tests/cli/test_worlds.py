@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_ow
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
 from support.driver import Server
+from support.driver.server import PROGRAM
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPPvUwEYNBgMX0DV6HMSvqGuhr7rfUG5tVRV4GwrtDo\n"
 
@@ -61,14 +63,20 @@ def test_init_makes_a_world_with_its_owner(
     assert main(["init", "--owner", "alice", "--key", key]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Created a world in {default_dir}\nalice is its owner, with SHA256:")
-    assert {path.name: path.stat().st_mode & 0o777 for path in default_dir.iterdir()} == {
-        "world.db": 0o600, "sshwarma.lock": 0o600,
-    }  # fmt: skip
+    assert (default_dir / "world.db").stat().st_mode & 0o777 == 0o600
     assert default_dir.stat().st_mode & 0o777 == 0o700
     assert main(["agents", "list"]) == 0
     assert "alice" in capsys.readouterr().out
     assert main(["init"]) == 1
     assert "already contains a world" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_everything_the_program_makes_is_private(home: Path, key: str) -> None:
+    words = [str(PROGRAM), "init", "--owner", "alice", "--key", key, "--data-dir", str(home / "d")]
+    subprocess.run(words, check=True, capture_output=True, umask=0o022)
+    found = {path.name: path.stat().st_mode & 0o077 for path in (home / "d").iterdir()}
+    assert found == {"world.db": 0, "sshwarma.lock": 0}
 
 
 @pytest.mark.parametrize("words", [["--owner", "alice"], ["--key", "id.pub"]])

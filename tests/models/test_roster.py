@@ -19,7 +19,7 @@ from sshwarma.models.roster import Roster, check_price
 from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import agents
+from sshwarma.world import agents, owners
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.world import World
 
@@ -115,7 +115,7 @@ async def test_removed_model_stops_answering_and_can_be_added_again(
     await world.change(lambda tx: roster.remove(tx, qwen))
     assert names(world, roster) == ["guide"]
     assert world.agents.name_of(qwen) == "qwen"
-    await world.change(lambda tx: agents.set_agent_disabled(tx, qwen, True))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, qwen, True))
     assert await add(world, roster, settings(model="other")) == qwen
     assert roster[qwen].model == "other"
     assert not world.agents.find("qwen").disabled

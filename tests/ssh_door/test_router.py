@@ -15,7 +15,7 @@ from sshwarma.ssh.door.router import SessionRouter
 from sshwarma.ssh.transport.interfaces import Rejected
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import agents
+from sshwarma.world import agents, owners
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
@@ -42,7 +42,7 @@ async def test_an_agent_disabled_after_its_login_gets_no_channel(
     world: World, has_pty: bool
 ) -> None:
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
-    await world.change(lambda tx: agents.set_agent_disabled(tx, carol.id, True))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, carol.id, True))
     gate: Any = None
     clock = FrameClock(asyncio.get_running_loop())
     house = SshContext(
@@ -81,7 +81,7 @@ async def test_a_removed_key_ends_the_connections_made_with_it_and_no_others(wor
     for link in links:
         assert router.subsystem(link, channel, "none") is None
         router._check_access(carol.id, link)
-    await world.change(lambda tx: agents.remove_key(tx, carol.id, "SHA256:first"))
+    await world.change(lambda tx: owners.remove_key(tx, carol.id, "SHA256:first"))
     await until(lambda: first.closed)
     assert (first.closed, second.closed) == (["The key of this connection was removed."], [])
     router._check_access(carol.id, links[1])

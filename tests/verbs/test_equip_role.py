@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sshwarma.tools.call import Tools
-from sshwarma.world import agents
+from sshwarma.world import owners
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.questions import Question
 from sshwarma.world.world import World
@@ -58,7 +58,7 @@ async def test_member_equips_itself_and_loses_the_tools_with_the_role(
 ) -> None:
     await do(bob, "/equip me files:read")
     assert "files:read" in await tool_names(world, bob.room_id, bob.id)
-    await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "guest"))
+    await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "guest"))
     assert "files:read" not in await tool_names(world, bob.room_id, bob.id)
 
 

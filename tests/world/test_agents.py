@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.world import agents, input_history, invites, private_messages
+from sshwarma.world import agents, input_history, invites, owners, private_messages
 from sshwarma.world import world as world_module
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
@@ -16,7 +16,7 @@ from sshwarma.world.events import AgentEvicted, AgentsChanged, Event, KeyRemoved
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do
 
-F1, F2 = "SHA256:aaaa1", "SHA256:aaab2"
+F1, F2 = "SHA256:aaaa1first", "SHA256:aaab2second"
 
 
 async def add(world: World, name: str, **values: Any) -> Agent:
@@ -55,7 +55,7 @@ async def test_a_taken_name_is_refused(world: World, bob: Someone) -> None:
 
 
 async def test_change_of_an_agent_is_visible_at_once(world: World, bob: Someone) -> None:
-    await world.change(lambda tx: agents.set_agent_role(tx, bob.id, "admin"))
+    await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "admin"))
     assert world.agents.find_by_name("bob").role == "admin"
     await world.change(lambda tx: agents.update_agent(tx, bob.id, prefs={"bell": "off"}))
     assert bob.agent.prefs == {"bell": "off"}
@@ -69,8 +69,8 @@ async def test_agent_directory_equals_the_database(world: World, alice: Someone)
     bob = await add(world, "bob")
     for agent, fingerprint in ((alice, F1), (bob, F2)):
         await give_key(world, agent, fingerprint)
-    await world.change(lambda tx: agents.remove_key(tx, bob.id, F2))
-    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    await world.change(lambda tx: owners.remove_key(tx, bob.id, F2))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, bob.id, True))
     found, keys = await world.store.read(agents.read_agents)
     assert sorted(world.agents, key=lambda a: a.id) == sorted(found, key=lambda a: a.id)
     assert world.agents.keys_of(alice.id) == keys
@@ -79,18 +79,18 @@ async def test_agent_directory_equals_the_database(world: World, alice: Someone)
 
 async def test_last_owner_cannot_be_demoted_or_disabled(world: World, alice: Someone) -> None:
     for work in (
-        lambda tx: agents.set_agent_role(tx, alice.id, "admin"),
-        lambda tx: agents.set_agent_disabled(tx, alice.id, True),
+        lambda tx: owners.set_agent_role(tx, alice.id, "admin"),
+        lambda tx: owners.set_agent_disabled(tx, alice.id, True),
     ):
-        with pytest.raises(Conflict, match="needs an owner, and this is the only one"):
+        with pytest.raises(Conflict, match="needs an owner with a key, and this is the only one"):
             await world.change(work)
     assert (alice.agent.role, alice.agent.disabled) == ("owner", False)
     other = await add(world, "zoe", role="owner")
-    await world.change(lambda tx: agents.set_agent_disabled(tx, alice.id, True))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, alice.id, True))
     with pytest.raises(
-        Conflict, match="needs an owner, and this is the only one"
+        Conflict, match="needs an owner with a key, and this is the only one"
     ):  # a disabled owner does not count
-        await world.change(lambda tx: agents.set_agent_role(tx, other.id, "member"))
+        await world.change(lambda tx: owners.set_agent_role(tx, other.id, "member"))
 
 
 async def test_key_belongs_to_one_agent(world: World, alice: Someone, bob: Someone) -> None:
@@ -99,7 +99,7 @@ async def test_key_belongs_to_one_agent(world: World, alice: Someone, bob: Someo
     assert world.agents.find_by_key(F1) == world.agents.find_by_key(F2) == alice.agent
     with pytest.raises(Conflict, match="already belongs to alice"):
         await give_key(world, bob, F1)
-    await world.change(lambda tx: agents.remove_key(tx, alice.id, F1))
+    await world.change(lambda tx: owners.remove_key(tx, alice.id, F1))
     assert world.agents.find_by_key(F1) is None
     await give_key(world, bob, F1)
     assert world.agents.find_by_key(F1) == bob.agent
@@ -116,14 +116,14 @@ async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
     for wanted, count in (
         ("aaa", "2 keys of alice start with it"),
         ("zzz", "Unknown key SHA256:zzz of alice"),
-        ("aaaa1 ", "Unknown key"),
+        ("aaaa1first ", "Unknown key"),
     ):
         with pytest.raises(NotFound, match=count):
-            await world.change(lambda tx, wanted=wanted: agents.remove_key(tx, alice.id, wanted))
+            await world.change(lambda tx, wanted=wanted: owners.remove_key(tx, alice.id, wanted))
     with pytest.raises(NotFound):
-        await world.change(lambda tx: agents.remove_key(tx, bob.id, F1))
+        await world.change(lambda tx: owners.remove_key(tx, bob.id, F1))
     assert not received
-    assert await world.change(lambda tx: agents.remove_key(tx, alice.id, "aaaa")) == F1
+    assert await world.change(lambda tx: owners.remove_key(tx, alice.id, "aaaa1fir")) == F1
     assert [event for event in received if not isinstance(event, AgentsChanged)] == [
         KeyRemoved(alice.id, F1)
     ]
@@ -132,10 +132,10 @@ async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
 async def test_disabling_an_agent_ends_its_connections(world: World, bob: Someone) -> None:
     received: list[Event] = []
     world.bus.on_agent(bob.id, received.append)
-    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, bob.id, True))
     assert [e.room_id for e in received if isinstance(e, AgentEvicted)] == [None]
     assert bob.agent.disabled
-    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, False))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, bob.id, False))
     assert not bob.agent.disabled
 
 
@@ -253,7 +253,7 @@ async def test_changed_agent_is_read_again_after_a_failed_read(
         changed.set()
 
     world.bus.on_event(AgentsChanged, on_event)
-    await world.change(lambda tx: agents.set_agent_disabled(tx, bob.id, True))
+    await world.change(lambda tx: owners.set_agent_disabled(tx, bob.id, True))
     await asyncio.wait_for(changed.wait(), 30)
     assert bob.agent.disabled
     assert published == [AgentsChanged(bob.id)]

@@ -34,6 +34,7 @@ from sshwarma.world.agents import read_agents
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
 from sshwarma.world.names import check_name
+from sshwarma.world.owners import count_usable_owners
 
 MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
@@ -209,13 +210,12 @@ def _check_registration(settings: Settings) -> Iterator[CheckResult]:
         f"{owners} with a key",
         ""
         if owners
-        else "sshwarma keys add NAME FILE --role owner"
-        f" --data-dir {shlex.quote(str(settings.data_dir))}",
+        else f"sshwarma recover NAME FILE --data-dir {shlex.quote(str(settings.data_dir))}",
     )
 
 
 def _count_owners_with_key(database: Path) -> int:
-    """Count the enabled owners that can log in. Opens the database for reading only."""
+    """Count the owners that can log in. Opens the database for reading only."""
     path = f"{database.absolute().as_uri()}?mode=ro"
     engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
     try:
@@ -223,8 +223,7 @@ def _count_owners_with_key(database: Path) -> int:
             agents, keys = read_agents(conn)
     finally:
         engine.dispose()
-    with_key = {key.agent_id for key in keys}
-    return sum(a.role == "owner" and not a.disabled and a.id in with_key for a in agents)
+    return count_usable_owners(agents, keys)
 
 
 def _check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:

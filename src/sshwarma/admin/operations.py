@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS
 from sshwarma.settings import Settings
 from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
-from sshwarma.world import agents, invites, movement, tokens
+from sshwarma.world import agents, invites, movement, owners, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
@@ -74,20 +74,32 @@ async def keys_add(world: World, /, name: str, public_key: str, role: str | None
     `public_key` is a line as in an OpenSSH .pub file. `role` is the role of a new agent (member if
     None) and changes that of an existing one if given.
     """
-    try:
-        fingerprint, key, comment = parse_public_key(public_key)
-    except UnusableKey as error:
-        raise Invalid(f"Invalid key: {error}.") from error
+    fingerprint, key, comment = _parse_key(public_key)
 
     def work(tx: Change) -> Agent:
         agent = _find_agent(world, name) or agents.create_agent(tx, name, role=role or "member")
         agents.add_key(tx, agent.id, fingerprint, key, comment)
         if role is not None and role != agent.role:
-            agents.set_agent_role(tx, agent.id, role)
+            owners.set_agent_role(tx, agent.id, role)
         return agent
 
     agent = await _audited_change(world, f"keys add {name} {fingerprint}", work)
     return {"agent": agent.name, "role": role or agent.role, "fingerprint": fingerprint}
+
+
+@register_operation
+async def recover(world: World, /, name: str, public_key: str) -> Json:
+    """Make a person an enabled owner with a key, whatever they were before.
+
+    `public_key` is a line as in an OpenSSH .pub file. `done` of the result is what was changed.
+    """
+    fingerprint, key, comment = _parse_key(public_key)
+    done = await _audited_change(
+        world,
+        f"recover {name} {fingerprint}",
+        lambda tx: owners.recover_owner(tx, name, fingerprint, key, comment),
+    )
+    return {"agent": name, "fingerprint": fingerprint, "done": done}
 
 
 @register_operation
@@ -112,7 +124,7 @@ async def keys_remove(world: World, /, name: str, fingerprint: str) -> Json:
     key_fingerprint = await _audited_change(
         world,
         f"keys remove {name} {fingerprint}",
-        lambda tx: agents.remove_key(tx, agent.id, fingerprint),
+        lambda tx: owners.remove_key(tx, agent.id, fingerprint),
     )
     return {"agent": agent.name, "fingerprint": key_fingerprint}
 
@@ -139,7 +151,7 @@ async def agents_role(world: World, /, name: str, role: str) -> Json:
     """Give an agent a server role."""
     agent = _require_agent(world, name)
     await _audited_change(
-        world, f"agents role {name} {role}", lambda tx: agents.set_agent_role(tx, agent.id, role)
+        world, f"agents role {name} {role}", lambda tx: owners.set_agent_role(tx, agent.id, role)
     )
     for room_id in movement.rooms_with(world, agent.id):
         await movement.evict_if_closed(world, agent.id, room_id)
@@ -246,11 +258,23 @@ async def token_revoke(world: World, /, token_id: str) -> Json:
     return {"agent": world.agents.name_of(token.agent_id), "id": token.id}
 
 
+def _parse_key(public_key: str) -> tuple[str, str, str]:
+    """Return the fingerprint, the key and the comment of a public key.
+
+    Raises:
+        Invalid: if it cannot be used, with the reason.
+    """
+    try:
+        return parse_public_key(public_key)
+    except UnusableKey as error:
+        raise Invalid(f"Invalid key: {error}.") from error
+
+
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
     agent = _require_agent(world, name)
     word = "disable" if disabled else "enable"
     await _audited_change(
-        world, f"agents {word} {name}", lambda tx: agents.set_agent_disabled(tx, agent.id, disabled)
+        world, f"agents {word} {name}", lambda tx: owners.set_agent_disabled(tx, agent.id, disabled)
     )
     return {"name": agent.name, "disabled": disabled}
 

@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -176,7 +177,7 @@ def _write_database(archive: Path, content: IO[bytes], copy: Path, size: int) ->
     pages = int.from_bytes(header[28:32], "big")
     if not header.startswith(SQLITE_MAGIC) or (65536 if page == 1 else page) * pages != size:
         raise InvalidBackupError(f"{archive} is damaged: what it contains is no database")
-    with copy.open("xb") as file:
+    with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(header)
         shutil.copyfileobj(content, file)
 

@@ -56,7 +56,25 @@ def list_keys(invocation: Invocation, name: str | None) -> int:
 def remove(invocation: Invocation, name: str, fingerprint: str) -> int:
     """Remove a key of agent NAME and end the connections made with it.
 
-    FINGERPRINT is SHA256:... or the start of it.
+    FINGERPRINT is SHA256:... or the start of it, of at least 8 characters.
     """
     key = invocation.change("keys_remove", name=name, fingerprint=fingerprint)
     return invocation.show(key, f"Removed key {key['fingerprint']} of {key['agent']}.")
+
+
+@click.command()
+@click.argument("name")
+@click.argument("file")
+@with_invocation
+def recover(invocation: Invocation, name: str, file: str) -> int:
+    """Make NAME an owner who can log in with a public key.
+
+    For a world that nobody can administer any more: NAME is created, enabled and made owner as
+    needed, and the key in FILE is added. FILE is a public key file, or - for standard input.
+    """
+    text = sys.stdin.read() if file == "-" else _read_text(file)
+    record = invocation.change("recover", name=name, public_key=text)
+    done = ", ".join(record["done"]) or "nothing to change"
+    return invocation.show(
+        record, f"{name} is an owner and may log in with {record['fingerprint']}: {done}"
+    )

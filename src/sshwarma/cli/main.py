@@ -41,6 +41,7 @@ for _command in (
     init.init,
     init.migrate,
     keys.keys,
+    keys.recover,
     agents.agents,
     agents.invite,
     tokens.token,
@@ -58,7 +59,6 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 refused or failed, 2 wrong usage or invalid settings.
     """
-    os.umask(PRIVATE)
     try:
         result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
     except click.ClickException as error:
@@ -80,6 +80,7 @@ def program() -> NoReturn:
     Everything has been closed by then. What is left are threads and destructors of native
     libraries, such as that of the sentence model, some of which wait for each other.
     """
+    os.umask(PRIVATE)
     status = main()
     with contextlib.suppress(OSError):  # the reader of a pipe is gone
         sys.stdout.flush()

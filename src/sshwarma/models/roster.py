@@ -27,7 +27,7 @@ from sshwarma.models.how_to import HowTo
 from sshwarma.models.model_downloads import ModelDownloads
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
-from sshwarma.world import agents, things
+from sshwarma.world import agents, owners, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.events import AgentsChanged
@@ -182,7 +182,7 @@ class Roster(Mapping[str, Backend]):
             self._check_name_free(agent)
         _store_settings(tx, agent.id, settings)
         if agent.disabled:
-            agents.set_agent_disabled(tx, agent.id, False)
+            owners.set_agent_disabled(tx, agent.id, False)
         return agent
 
     def change(

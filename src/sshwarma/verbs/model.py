@@ -44,7 +44,7 @@ from sshwarma.verbs.model_views import (
 )
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import agents, names
+from sshwarma.world import names, owners
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -327,7 +327,7 @@ async def _enable_model(caller: Caller, name: str, *, on: bool) -> Confirmation:
     if not on:
         _stop_turns(caller, agent)  # before the account ends them, without saying who did it
     await caller.change(
-        lambda tx: agents.set_agent_disabled(tx, agent.id, not on), f"{word} the model {agent.name}"
+        lambda tx: owners.set_agent_disabled(tx, agent.id, not on), f"{word} the model {agent.name}"
     )
     if on:
         return Confirmation(f"Enabled {agent.name}: it answers again.")

@@ -13,17 +13,15 @@ from typing import Any, Final, Literal, get_args
 from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS
-from sshwarma.common.shorten import shorten_name
 from sshwarma.world import names, things
 from sshwarma.world.errors import (
     Conflict,
     Forbidden,
     Invalid,
     NotFound,
-    empty_error,
     unknown_name_error,
 )
-from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
+from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.schema import agent_keys
@@ -292,64 +290,6 @@ def add_key(
     tx.publish_on_commit(AgentsChanged(agent_id))
 
 
-def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
-    """Remove a key, by its fingerprint or the start of it, and end its connections.
-
-    Raises:
-        Invalid: if the fingerprint is empty.
-        NotFound: if no key of the agent matches, or several do.
-    """
-    _, keys = read_agent(tx.conn, agent_id)
-    name = things.get_live_thing(tx.conn, agent_id).name
-    lists = f"sshwarma keys list {name} lists them."
-    start = fingerprint.removeprefix("SHA256:")
-    if not start:
-        raise empty_error("fingerprint", hint=lists)
-    matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
-    if not matches:
-        raise NotFound(f"Unknown key SHA256:{shorten_name(start)} of {name}.", hint=lists)
-    if len(matches) > 1:
-        raise NotFound(
-            f"SHA256:{shorten_name(start)} is ambiguous: {len(matches)} keys of {name} start with"
-            " it.",
-            hint=lists,
-        )
-    tx.conn.execute(
-        update(agent_keys)
-        .where(agent_keys.c.fingerprint == matches[0].fingerprint)
-        .values(deleted_at=tx.now)
-    )
-    tx.publish_on_commit(AgentsChanged(agent_id))
-    tx.publish_on_commit(KeyRemoved(agent_id, matches[0].fingerprint))
-    return matches[0].fingerprint
-
-
-def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
-    """Give an agent a server role.
-
-    Raises:
-        Conflict: if the world would lose its only owner.
-    """
-    check_server_role(role)
-    if role != "owner":
-        _check_owner_remains(tx.conn, agent_id)
-    things.set_metadata(tx, agent_id, role=role)
-    tx.publish_on_commit(AgentsChanged(agent_id))
-
-
-def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
-    """Disable an agent and end its connections, or enable it again.
-
-    Raises:
-        Conflict: if the world would lose its only owner.
-    """
-    if disabled:
-        _check_owner_remains(tx.conn, agent_id)
-        tx.publish_on_commit(AgentEvicted(agent_id, "Your account was disabled by an admin."))
-    things.set_metadata(tx, agent_id, disabled=disabled or None)
-    tx.publish_on_commit(AgentsChanged(agent_id))
-
-
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
     """Set an agent's `prefs`, `aliases` or `room_id`; of a model also its own fields."""
     things.set_metadata(tx, agent_id, structural=False, **values)
@@ -361,16 +301,6 @@ def register_agent(tx: Change, name: str, role: str, fingerprint: str, public_ke
     agent = create_agent(tx, name, role=role)
     add_key(tx, agent.id, fingerprint, public_key, created_by=agent.id)
     return agent
-
-
-def _check_owner_remains(conn: Connection, agent_id: str) -> None:
-    agents, _ = read_agents(conn)
-    owners = [agent.id for agent in agents if agent.role == "owner" and not agent.disabled]
-    if owners == [agent_id]:
-        raise Conflict(
-            "The world needs an owner, and this is the only one.",
-            hint="Make another agent owner first.",
-        )
 
 
 def check_server_role(role: str) -> ServerRole:

@@ -1,0 +1,164 @@
+"""Changes of roles, accounts and keys, which leave every world an owner.
+
+Each is one transaction, and transactions run one after another: two at once cannot do together what
+neither may do alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy import Connection, update
+
+from sshwarma.common.shorten import shorten_name
+from sshwarma.world import agents, things
+from sshwarma.world.agents import Agent, AgentKey
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
+from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
+from sshwarma.world.schema import agent_keys
+from sshwarma.world.store import Change
+
+MIN_FINGERPRINT_CHARACTERS: Final = 8
+"""Characters after `SHA256:` that name a key, of 43."""
+
+
+def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
+    """Give a person a server role.
+
+    Raises:
+        Invalid: if there is no such role, or the agent is a model.
+        Conflict: if the world would lose its last owner.
+    """
+    agents.check_server_role(role)
+    thing = things.get_live_thing(tx.conn, agent_id)
+    if Agent.from_thing(thing).kind != "person":
+        raise Invalid(
+            f"{thing.name} is a model, and models have no role.",
+            hint="What a model may do follows from who asks it.",
+        )
+    with keeping_an_owner(tx):
+        things.set_metadata(tx, agent_id, role=role)
+    tx.publish_on_commit(AgentsChanged(agent_id))
+
+
+def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
+    """Disable an agent and end its connections, or enable it again.
+
+    Raises:
+        Conflict: if the world would lose its last owner.
+    """
+    with keeping_an_owner(tx):
+        things.set_metadata(tx, agent_id, disabled=disabled or None)
+    if disabled:
+        tx.publish_on_commit(AgentEvicted(agent_id, "Your account was disabled by an admin."))
+    tx.publish_on_commit(AgentsChanged(agent_id))
+
+
+def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
+    """Remove a key and end its connections; return its fingerprint.
+
+    Args:
+        tx: the change.
+        agent_id: whose key.
+        fingerprint: all of it, or a start of at least MIN_FINGERPRINT_CHARACTERS characters.
+
+    Raises:
+        Invalid: if the fingerprint is empty or too short.
+        NotFound: if no key of the agent matches, or several do.
+        Conflict: if it is the last key of the last owner.
+    """
+    _, keys = agents.read_agent(tx.conn, agent_id)
+    key = _find_key(keys, things.get_live_thing(tx.conn, agent_id).name, fingerprint)
+    with keeping_an_owner(tx):
+        tx.conn.execute(
+            update(agent_keys)
+            .where(agent_keys.c.fingerprint == key.fingerprint)
+            .values(deleted_at=tx.now)
+        )
+    tx.publish_on_commit(AgentsChanged(agent_id))
+    tx.publish_on_commit(KeyRemoved(agent_id, key.fingerprint))
+    return key.fingerprint
+
+
+def recover_owner(
+    tx: Change, name: str, fingerprint: str, public_key: str, comment: str = ""
+) -> list[str]:
+    """Make a person an enabled owner with a key; return what was changed, in words.
+
+    Raises:
+        Invalid: if the name is that of a model, or not allowed.
+        Conflict: if the key belongs to somebody else.
+    """
+    done = []
+    agent = next((one for one in agents.read_agents(tx.conn)[0] if one.name == name), None)
+    if agent is None:
+        agent = agents.create_agent(tx, name, role="owner")
+        done.append("created")
+    if agent.disabled:
+        set_agent_disabled(tx, agent.id, False)
+        done.append("enabled")
+    if agent.role != "owner":
+        set_agent_role(tx, agent.id, "owner")
+        done.append(f"owner (was {agent.role})")
+    _, keys = agents.read_agent(tx.conn, agent.id)
+    if fingerprint not in {key.fingerprint for key in keys}:
+        agents.add_key(tx, agent.id, fingerprint, public_key, comment)
+        done.append("key added")
+    return done
+
+
+def count_usable_owners(all_agents: list[Agent], keys: list[AgentKey]) -> int:
+    """Count the people who are enabled owners and have a key to log in with."""
+    with_key = {key.agent_id for key in keys}
+    return sum(_is_owner(agent) and agent.id in with_key for agent in all_agents)
+
+
+@contextmanager
+def keeping_an_owner(tx: Change) -> Iterator[None]:
+    """Refuse what is done inside if it takes the last owner, or the last with a key.
+
+    Raises:
+        Conflict: then the transaction is rolled back.
+    """
+    before = _count_owners(tx.conn)
+    yield
+    after = _count_owners(tx.conn)
+    if any(now == 0 < earlier for now, earlier in zip(after, before, strict=True)):
+        raise Conflict(
+            "The world needs an owner with a key, and this is the only one.",
+            hint="Make another person owner first.",
+        )
+
+
+def _count_owners(conn: Connection) -> tuple[int, int]:
+    """Count enabled owners, and those of them that have a key."""
+    all_agents, keys = agents.read_agents(conn)
+    return sum(map(_is_owner, all_agents)), count_usable_owners(all_agents, keys)
+
+
+def _is_owner(agent: Agent) -> bool:
+    return agent.kind == "person" and agent.role == "owner" and not agent.disabled
+
+
+def _find_key(keys: list[AgentKey], name: str, fingerprint: str) -> AgentKey:
+    lists = f"sshwarma keys list {name} lists them."
+    start = fingerprint.removeprefix("SHA256:")
+    if not start:
+        raise empty_error("fingerprint", hint=lists)
+    matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
+    if not matches:
+        raise NotFound(f"Unknown key SHA256:{shorten_name(start)} of {name}.", hint=lists)
+    if len(matches) > 1:
+        raise NotFound(
+            f"SHA256:{shorten_name(start)} is ambiguous: {len(matches)} keys of {name} start with"
+            " it.",
+            hint=lists,
+        )
+    if len(start) < MIN_FINGERPRINT_CHARACTERS and matches[0].fingerprint != f"SHA256:{start}":
+        raise Invalid(
+            f"SHA256:{start} is too short to name a key.",
+            hint=f"Give at least {MIN_FINGERPRINT_CHARACTERS} characters after SHA256:. {lists}",
+        )
+    return matches[0]
