@@ -28,7 +28,13 @@ from asyncssh.connection import SSHServerConnectionOptions
 from sshwarma.ssh.transport import server as door
 from sshwarma.ssh.transport.admission import AdmissionLimits
 from sshwarma.ssh.transport.connection import LeanConnection
-from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink, Peer
+from sshwarma.ssh.transport.interfaces import (
+    Channel,
+    ChannelHandler,
+    ClientLink,
+    FailedLogin,
+    Peer,
+)
 
 VARIANTS = ("stock", "lean", "door")
 GCM = ["aes128-gcm@openssh.com"]
@@ -82,6 +88,12 @@ class EchoWorld:
 
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return True
+
+    def left(self, peer: Peer, identity: object, seconds: float) -> None:
+        pass
+
+    def failed(self, failure: FailedLogin) -> None:
+        pass
 
     async def enter(self, peer: Peer) -> object:
         return peer.fingerprint

@@ -13,7 +13,7 @@ CREATE TABLE audit (
 	door TEXT NOT NULL,
 	verb TEXT NOT NULL,
 	what TEXT NOT NULL
-);
+, address TEXT, fingerprint TEXT, os_user TEXT);
 
 CREATE INDEX ix_audit_at ON audit (at);
 
@@ -459,7 +459,7 @@ CREATE TABLE attachments (
 
 CREATE INDEX ix_attachments_room ON attachments (room_id, id);
 
-INSERT INTO "alembic_version" VALUES('0010');
+INSERT INTO "alembic_version" VALUES('0011');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

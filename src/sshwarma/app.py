@@ -212,6 +212,7 @@ class App:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
         settings, stack, services = self.settings, self._parts, self.services
         authenticator = WorldAuthenticator(self.world, settings.registration)
+        stack.push_async_callback(authenticator.audit.close)
         clock = FrameClock(asyncio.get_running_loop(), time.perf_counter)
         line_rate = LineRateLimiter(settings.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(

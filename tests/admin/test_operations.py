@@ -194,6 +194,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("agents_role", {"name": "alice", "role": "admin"}, Conflict),
     ("agents_disable", {"name": "alice"}, Conflict),
     ("agents_enable", {"name": "nobody"}, NotFound),
+    ("audit_list", {"name": "nobody"}, NotFound),
     ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
     ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),
     ("invite", {"role": "king"}, Invalid),

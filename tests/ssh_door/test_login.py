@@ -8,8 +8,11 @@ from sqlalchemy import text
 
 from sshwarma.settings import RegistrationSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
-from sshwarma.ssh.transport.interfaces import Peer
-from sshwarma.world import invites
+from sshwarma.ssh.door.login_audit import MAX_FAILURES_PER_ADDRESS, LoginAudit
+from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
+from sshwarma.world import agents, invites
+from sshwarma.world.audit import FAILED_LOGIN, LOGIN, AuditFilter, Origin
+from sshwarma.world.audit import read_audit as read_entries
 from sshwarma.world.world import World
 from support.people import Someone, alice, world
 
@@ -35,3 +38,36 @@ async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice
     gate = WorldAuthenticator(world, RegistrationSettings(mode="invite"))
     carol = await gate.redeem_invite(PEER, "carol", invite.code)
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]
+
+
+async def test_failed_logins_are_recorded_up_to_a_limit(world: World) -> None:
+    """Strangers cannot fill the disk with their failures."""
+    audit = LoginAudit(world)
+    for number in range(30):
+        audit.record_failure(FailedLogin("192.0.2.7", "SHA256:k", number % 2 + 1, "no key"))
+    audit.record_failure(FailedLogin("192.0.2.8", "", 0, "no key"))
+    await audit.close()
+    found = await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 100)
+    )
+    addresses = [entry.origin.address for entry in found]
+    assert addresses == ["192.0.2.7"] * MAX_FAILURES_PER_ADDRESS + ["192.0.2.8"]
+    assert [entry.request for entry in found[:2]] == ["no key; 1 key tried", "no key; 2 keys tried"]
+
+
+async def test_registration_has_address_and_key(world: World) -> None:
+    user = await WorldAuthenticator(world, RegistrationSettings(mode="open")).enter(PEER)
+    assert isinstance(user, RegisteredUser)
+    [entry] = await world.store.read(lambda conn: read_entries(conn, AuditFilter(), 10))
+    assert entry.origin == Origin(PEER.address, PEER.fingerprint)
+
+
+async def test_login_is_recorded_with_the_client(world: World, alice: Someone) -> None:
+    authenticator = WorldAuthenticator(world, RegistrationSettings(mode="open"))
+    await world.change(lambda tx: agents.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key))
+    await authenticator.enter(PEER)
+    await authenticator.audit.close()
+    [login] = await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_id=alice.id), 10)
+    )
+    assert login.request == PEER.client

@@ -14,7 +14,14 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport.admission import AdmissionLimits
-from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink, Peer, Rejected
+from sshwarma.ssh.transport.interfaces import (
+    Channel,
+    ChannelHandler,
+    ClientLink,
+    FailedLogin,
+    Peer,
+    Rejected,
+)
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 from support.waiting import SECONDS
 
@@ -74,10 +81,18 @@ class World:
     refusal: str = ""
     admit: asyncio.Event | None = None
     entered: list[Peer] = field(default_factory=list)
+    ended: list[Peer] = field(default_factory=list)
+    failures: list[FailedLogin] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
 
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
         return self.known is None or fingerprint in self.known
+
+    def left(self, peer: Peer, identity: object, seconds: float) -> None:
+        self.ended.append(peer)
+
+    def failed(self, failure: FailedLogin) -> None:
+        self.failures.append(failure)
 
     async def enter(self, peer: Peer) -> object:
         if self.admit:

@@ -20,6 +20,14 @@ async def until(
             await asyncio.sleep(pause)
 
 
+def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait as `until`, in a test without an event loop."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become so"
+        time.sleep(0.02)
+
+
 async def longest_block(task: asyncio.Task[Any]) -> float:
     """Return the longest that the event loop was held while a task ran.
 

@@ -34,7 +34,7 @@ OFFERED = [verb for verb in every_verb() if not verb.ssh_only]
 CONNECTING = ("mcp add", "mcp login", "model test")
 """Verbs that connect to other programs; only their refusals are looked at."""
 
-ABOUT_LINES = {"set", "alias"}
+ABOUT_LINES = {"audit", "set", "alias"}
 """Verbs whose subject is what a person types: settings of a terminal, and lines of the caller."""
 
 NOTHING_THERE = {

@@ -18,6 +18,7 @@ REFUSALS = """
 /expand nine
 /attachment
 /attachment 9
+/audit --agent zzz
 /wrap @nobody
 /wrap
 /context show @nobody

@@ -44,6 +44,7 @@ NEEDS = {
     "/room member bob": ("moderate right in lobby", "Ask alice."),
     "/room remove bob": ("moderate right in lobby", "Ask alice."),
     "/room models none": ("moderate right in lobby", "Ask alice."),
+    "/audit": ("own right on this server", "Ask alice"),
     "/invite": ("admin right on this server", "Ask alice"),
     "/invite --role admin": ("admin right on this server", "Ask alice"),
     "/room delete lobby": ("moderate right in lobby", "Ask alice."),

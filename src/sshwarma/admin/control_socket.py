@@ -11,19 +11,30 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import structlog
 
-from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
+from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.common.limits import (
+    CONTROL_TIMEOUT_SECONDS,
+    MAX_CONTROL_ANSWER_BYTES,
+    MAX_CONTROL_REQUEST_BYTES,
+)
+from sshwarma.world.audit import operator
 from sshwarma.world.errors import Invalid, Unavailable, WorldError
 from sshwarma.world.reader import PERSON
 
 log = structlog.get_logger(__name__)
 
 SOCKET_NAME: Final = "control.sock"
+
+CREDENTIALS: Final = struct.Struct("3i")
+"""SO_PEERCRED: process, user and group."""
 
 OperationHandler: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Runs an operation by name; see `operations.run_operation`."""
@@ -57,7 +68,7 @@ class ControlServer:
     ) -> None:
         try:
             async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
-                answer = await self._answer_request(reader)
+                answer = await self._answer_request(reader, _name_peer(writer))
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (TimeoutError, ConnectionError) as error:
@@ -65,8 +76,9 @@ class ControlServer:
         finally:
             writer.close()
 
-    async def _answer_request(self, reader: asyncio.StreamReader) -> dict[str, Any]:
+    async def _answer_request(self, reader: asyncio.StreamReader, user: str) -> dict[str, Any]:
         try:
+            operator.set(user)
             operation, args = _parse_request(await _read_line(reader))
             return {"result": await self._operate(operation, args)}
         except WorldError as error:
@@ -80,6 +92,14 @@ class ControlServer:
                 "message": "The server could not do this. Its log has the reason.",
                 "hint": "",
             }
+
+
+def _name_peer(writer: asyncio.StreamWriter) -> str:
+    """Return the user of the process at the other end, as the kernel knows it."""
+    link = writer.get_extra_info("socket")
+    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    _, uid, _ = CREDENTIALS.unpack(credentials)
+    return name_user(uid)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
@@ -118,7 +138,7 @@ async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
         WorldError: the server's refusal; Unavailable if it does not answer.
     """
     with _short_socket_path(data_dir / SOCKET_NAME) as path:
-        reader, writer = await asyncio.open_unix_connection(path)
+        reader, writer = await asyncio.open_unix_connection(path, limit=MAX_CONTROL_ANSWER_BYTES)
     try:
         writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
         async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):

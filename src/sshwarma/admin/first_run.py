@@ -12,7 +12,9 @@ from pathlib import Path
 import asyncssh
 import structlog
 
+from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.admin.operations import run_operation
+from sshwarma.world.audit import operator
 from sshwarma.world.errors import WorldError
 from sshwarma.world.names import check_name
 from sshwarma.world.world import World
@@ -48,6 +50,7 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
         identity = data_dir / "operator_ed25519"
         texts = [_create_operator_key(identity)]
     fingerprints: list[str] = []
+    reset = operator.set(name_user(os.geteuid()))
     for text in texts:
         try:
             result = await run_operation(
@@ -57,6 +60,7 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
             log.warning("an operator key was rejected", error=str(error))
             continue
         fingerprints.append(result["fingerprint"])
+    operator.reset(reset)
     return AdmittedOperator(name, tuple(fingerprints), identity)
 
 

@@ -9,13 +9,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from sshwarma.common.limits import DEFAULT_INVITE_HOURS
+from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, DEFAULT_INVITE_HOURS, MAX_AUDIT_ROWS
+from sshwarma.common.times import format_iso
 from sshwarma.settings import Settings
 from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
 from sshwarma.world import agents, invites, movement, owners, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
-from sshwarma.world.audit import record_change
+from sshwarma.world.audit import AuditFilter, Origin, operator, read_audit, record_change
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -270,6 +271,38 @@ def _parse_key(public_key: str) -> tuple[str, str, str]:
         raise Invalid(f"Invalid key: {error}.") from error
 
 
+@register_operation
+async def audit_list(
+    world: World,
+    /,
+    name: str | None = None,
+    verb: str | None = None,
+    since: int | None = None,
+    after: int | None = None,
+    limit: int = DEFAULT_AUDIT_ROWS,
+) -> Json:
+    """The newest audit rows, the oldest first; `since` is in milliseconds since 1970."""
+    agent_id = _require_agent(world, name).id if name else None
+    wanted = AuditFilter(agent_id, verb, since, after)
+    limit = max(1, min(limit, MAX_AUDIT_ROWS))
+    entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
+    return [
+        {
+            "n": entry.n,
+            "at": format_iso(entry.at),
+            "agent": world.agents.name_of(entry.agent_id) if entry.agent_id else None,
+            "os_user": entry.origin.os_user or None,
+            "room_id": entry.room_id,
+            "door": entry.door,
+            "verb": entry.verb,
+            "request": entry.request,
+            "address": entry.origin.address or None,
+            "fingerprint": entry.origin.fingerprint or None,
+        }
+        for entry in entries
+    ]
+
+
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
     agent = _require_agent(world, name)
     word = "disable" if disabled else "enable"
@@ -280,10 +313,12 @@ async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
 
 
 async def _audited_change(world: World, action: str, work: Callable[[Change], T]) -> T:
+    origin = Origin(os_user=operator.get())  # the change runs in another thread
+
     def run_with_audit(tx: Change) -> T:
         result = work(tx)
         verb, _, rest = action.partition(" ")
-        record_change(tx, door="cli", verb=verb, request=rest)
+        record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
         return result
 
     return await world.change(run_with_audit)

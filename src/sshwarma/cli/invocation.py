@@ -6,6 +6,7 @@ Large modules are imported inside functions, so that `sshwarma version` and `--h
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,10 @@ class Invocation:
             _print_world(settings)
         return result
 
+    def operate_quietly(self, operation: str, **args: Any) -> Any:
+        """Run an operation as `operate`, without naming the world."""
+        return _run_operation(self.world_settings(), operation, args)
+
     def change(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes the world; print on stderr which world that is.
 
@@ -167,12 +172,15 @@ def _run_operation(settings: Settings, operation: str, args: dict[str, Any]) -> 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
     from sshwarma.admin import data_dir_lock
+    from sshwarma.admin.data_dir_owner import name_user
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
+    from sshwarma.world.audit import operator
 
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     with data_dir_lock.lock_data_dir(settings.data_dir):
+        operator.set(name_user(os.geteuid()))
         world = await open_world(settings)
         try:
             return await run_operation(world, operation, args, settings=settings)

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 import click
 
 import sshwarma
-from sshwarma.cli import agents, backup, config, doctor, init, keys, serve, tokens
+from sshwarma.cli import agents, audit, backup, config, doctor, init, keys, serve, tokens
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 PRIVATE: Final = 0o077
@@ -45,6 +45,7 @@ for _command in (
     agents.agents,
     agents.invite,
     tokens.token,
+    audit.audit,
     backup.backup,
     backup.restore,
     config.config,

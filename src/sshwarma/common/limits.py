@@ -205,6 +205,10 @@ ignored."""
 MAX_PUBLIC_KEY_CHARACTERS: Final = 16_384
 """Characters of a public key line: RSA of 8192 bits takes 1,400. It bounds what is decoded."""
 
+DEFAULT_AUDIT_ROWS: Final = 50
+MAX_AUDIT_ROWS: Final = 1_000
+MAX_AUDIT_HOURS: Final = 10 * 366 * 24
+MAX_CONTROL_ANSWER_BYTES: Final = 4 * MIB
 DEFAULT_INVITE_HOURS: Final = 72
 """Hours an invite is valid by default: three days, so that a weekend lies between."""
 

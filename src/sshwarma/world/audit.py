@@ -1,10 +1,12 @@
-"""The audit: one row for each change, with its author, place and request."""
+"""The audit: a row for each change, login and failed login, with its origin."""
 
 from __future__ import annotations
 
-from typing import Literal
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert, select
 
 from sshwarma.world.presence import Door
 from sshwarma.world.schema import audit
@@ -12,6 +14,62 @@ from sshwarma.world.store import Change
 
 MAX_REQUEST_CHARACTERS = 1000
 """Characters of a request that its audit row keeps."""
+
+LOGIN: Final = "login"
+FAILED_LOGIN: Final = "login failed"
+"""The verb of the row of a client that tried keys and was not admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request came from; "" where that is unknown or does not apply.
+
+    Attributes:
+        address: of the client.
+        fingerprint: of the key that logged in, or was tried last.
+        os_user: the user of the machine who ran a command.
+    """
+
+    address: str = ""
+    fingerprint: str = ""
+    os_user: str = ""
+
+
+NO_ORIGIN: Final = Origin()
+
+operator: Final[ContextVar[str]] = ContextVar("operator", default="")
+"""The user of the machine whose command runs in this task; "" if none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One row of the audit. `at` is in milliseconds since 1970."""
+
+    n: int
+    at: int
+    agent_id: str | None
+    room_id: str | None
+    door: str
+    verb: str
+    request: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which rows are wanted; None takes all.
+
+    Attributes:
+        agent_id: of this agent.
+        verb: with this verb.
+        since: at or after this time, in milliseconds since 1970.
+        after: with a greater number.
+    """
+
+    agent_id: str | None = None
+    verb: str | None = None
+    since: int | None = None
+    after: int | None = None
 
 
 def record_change(
@@ -22,6 +80,7 @@ def record_change(
     request: str,
     agent_id: str | None = None,
     room_id: str | None = None,
+    origin: Origin = NO_ORIGIN,
 ) -> None:
     """Append the audit row of a change, in the change's own transaction.
 
@@ -32,6 +91,7 @@ def record_change(
         request: the line or the arguments.
         agent_id: who made it; None for an operator at the command line.
         room_id: where they stood; None without a room.
+        origin: where it came from.
     """
     tx.conn.execute(
         insert(audit).values(
@@ -41,5 +101,28 @@ def record_change(
             door=door,
             verb=verb,
             what=request[:MAX_REQUEST_CHARACTERS],
+            address=origin.address or None,
+            fingerprint=origin.fingerprint or None,
+            os_user=origin.os_user or None,
         )
     )
+
+
+def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
+    """Return the newest rows that are wanted, at most `limit`, the oldest first."""
+    query = select(audit).order_by(audit.c.n.desc()).limit(limit)
+    if wanted.agent_id is not None:
+        query = query.where(audit.c.agent_id == wanted.agent_id)
+    if wanted.verb is not None:
+        query = query.where(audit.c.verb == wanted.verb)
+    if wanted.since is not None:
+        query = query.where(audit.c.at >= wanted.since)
+    if wanted.after is not None:
+        query = query.where(audit.c.n > wanted.after)
+    return [
+        AuditEntry(
+            row.n, row.at, row.agent_id, row.room_id, row.door, row.verb, row.what,
+            Origin(row.address or "", row.fingerprint or "", row.os_user or ""),
+        )
+        for row in reversed(conn.execute(query).all())
+    ]  # fmt: skip

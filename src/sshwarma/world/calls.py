@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import insert, update
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
+from sshwarma.common.times import format_iso
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.row import Row
@@ -62,7 +62,7 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
             tool_id=tool,
             args=text,
             status="running",
-            started_at=_to_iso_time(tx.now),
+            started_at=format_iso(tx.now),
         )
     )
     return row
@@ -93,7 +93,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
             status="success" if succeeded else "error",
             result=json.dumps(text if structured is None else structured, ensure_ascii=False),
             error=None if succeeded else text,
-            finished_at=_to_iso_time(tx.now),
+            finished_at=format_iso(tx.now),
         )
     )
     attachments.store_attachments(tx, call.room_id, call.id, kept)
@@ -115,7 +115,3 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         tags=(f"tool:{tool}",),
         origin=origin,
     )
-
-
-def _to_iso_time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

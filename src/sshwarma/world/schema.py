@@ -358,6 +358,9 @@ audit = Table(
     Column("door", Text, nullable=False),
     Column("verb", Text, nullable=False),
     Column("what", Text, nullable=False),
+    Column("address", Text),
+    Column("fingerprint", Text),
+    Column("os_user", Text),  # of the command line
     Index("ix_audit_at", "at"),
     sqlite_autoincrement=True,
 )

@@ -10,10 +10,11 @@ from typing_extensions import override
 from sshwarma.common.limits import REGISTRATION_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import RegistrationSettings
-from sshwarma.ssh.transport.interfaces import Authenticator, Peer, Rejected
+from sshwarma.ssh.door.login_audit import LoginAudit
+from sshwarma.ssh.transport.interfaces import Authenticator, FailedLogin, Peer, Rejected
 from sshwarma.world import agents, invites
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON
-from sshwarma.world.audit import record_change
+from sshwarma.world.audit import Origin, record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -44,6 +45,7 @@ class WorldAuthenticator(Authenticator):
     def __init__(self, world: World, registration: RegistrationSettings) -> None:
         self._world = world
         self._registration = registration
+        self.audit = LoginAudit(world)
         self._registrations = SlidingWindow(
             registration.per_hour_per_address,
             REGISTRATION_WINDOW_SECONDS,
@@ -63,6 +65,7 @@ class WorldAuthenticator(Authenticator):
         if agent is not None:
             if agent.disabled:
                 raise Rejected(f"{ACCOUNT_DISABLED_REASON} Ask an admin.")
+            self.audit.record_login(peer, agent.id)
             return RegisteredUser(agent.id)
         match self._registration.mode:
             case "closed":
@@ -74,6 +77,18 @@ class WorldAuthenticator(Authenticator):
                     return RegisteredUser((await self.register(peer, peer.username)).id)
                 except WorldError as error:
                     return UnregisteredUser(peer, str(error))
+
+    @override
+    def left(self, peer: Peer, identity: object, seconds: float) -> None:
+        agent = self._world.agents.find_by_key(peer.fingerprint)
+        if isinstance(identity, RegisteredUser):
+            self.audit.record_logout(peer, identity.agent_id, seconds)
+        elif agent is not None:  # registered on this connection
+            self.audit.record_logout(peer, agent.id, seconds)
+
+    @override
+    def failed(self, failure: FailedLogin) -> None:
+        self.audit.record_failure(failure)
 
     async def register(self, peer: Peer, name: str) -> agents.Agent:
         """Create an agent for an unregistered peer in `open` mode.
@@ -88,11 +103,11 @@ class WorldAuthenticator(Authenticator):
 
         def register(tx: Change) -> agents.Agent:
             new_agent = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
-            record_change(tx, door="ssh", verb="register", request=name, agent_id=new_agent.id)
+            record_registration(tx, new_agent, peer, "register")
             return new_agent
 
         agent = await self._world.change(register)
-        log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="open")
+        _log_registration(agent, peer, "open")
         return agent
 
     async def redeem_invite(self, peer: Peer, name: str, code: str) -> agents.Agent:
@@ -109,11 +124,11 @@ class WorldAuthenticator(Authenticator):
         def redeem(tx: Change) -> agents.Agent:
             new_agent = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
             # The code is secret, so only the name is recorded.
-            record_change(tx, door="ssh", verb="redeem invite", request=name, agent_id=new_agent.id)
+            record_registration(tx, new_agent, peer, "redeem invite")
             return new_agent
 
         agent = await self._world.change(redeem)
-        log.info("registered", agent=agent.name, fingerprint=peer.fingerprint, by="invite")
+        _log_registration(agent, peer, "invite")
         return agent
 
     @property
@@ -129,3 +144,19 @@ class WorldAuthenticator(Authenticator):
         """
         if self._registrations.hit(address) > 0:
             raise WorldError("Too many registrations from your address.", hint="Retry in an hour.")
+
+
+def record_registration(tx: Change, agent: agents.Agent, peer: Peer, verb: str) -> None:
+    """Append the audit row of a new agent, with its address and key."""
+    origin = Origin(peer.address, peer.fingerprint)
+    record_change(tx, door="ssh", verb=verb, request=agent.name, agent_id=agent.id, origin=origin)
+
+
+def _log_registration(agent: agents.Agent, peer: Peer, by: str) -> None:
+    log.info(
+        "registered",
+        agent=agent.name,
+        address=peer.address,
+        fingerprint=peer.fingerprint,
+        by=by,
+    )

@@ -6,6 +6,7 @@ A public key is the only way to log in. The identity is bound in one place, to t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
 from typing import Any, Protocol, cast
 
@@ -25,7 +26,13 @@ from sshwarma.ssh.transport.admission import (
 )
 from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
-from sshwarma.ssh.transport.interfaces import Authenticator, HandlerFactory, Peer, Rejected
+from sshwarma.ssh.transport.interfaces import (
+    Authenticator,
+    FailedLogin,
+    HandlerFactory,
+    Peer,
+    Rejected,
+)
 from sshwarma.ssh.transport.public_key import is_acceptable_key
 from sshwarma.ssh.transport.session import ChannelSession
 
@@ -71,6 +78,7 @@ class ClientConnection(ConnectionOwner):
         self._running: dict[LeanChannel, None] = {}
         self._peer: Peer | None = None
         self._identity: object = None
+        self._entered_at: float | None = None
         self.entered = False
         self._settled = asyncio.Event()  # entered, or never will
         self._entering: asyncio.Task[None] | None = None
@@ -185,6 +193,9 @@ class ClientConnection(ConnectionOwner):
                 self._identity = await server.authenticator.enter(peer)
         except Rejected as error:
             server.refuse("not_admitted", peer.address)
+            server.authenticator.failed(
+                FailedLogin(peer.address, peer.fingerprint, 1, error.reason)
+            )
             self._conn.close_gracefully(error.reason)
         except TimeoutError:
             server.refuse("admit_timeout", peer.address)
@@ -192,6 +203,7 @@ class ClientConnection(ConnectionOwner):
             self._conn.close_gracefully(f"login timed out after {limit:g} s; try again soon")
         else:
             self.entered = not self.closed
+            self._entered_at = time.monotonic()
             server.counters.authenticated += 1
             self._settled.set()
 
@@ -211,6 +223,9 @@ class ClientConnection(ConnectionOwner):
         garbage = exc is not None and not isinstance(exc, asyncssh.ConnectionLost)
         if self._peer is None and (self._failures or garbage):
             self.server.auth_failed(self, self._failures, self._last_key, exc)
+        if self._peer is not None and self._entered_at is not None:
+            seconds = time.monotonic() - self._entered_at
+            self.server.authenticator.left(self._peer, self._identity, seconds)
         self.server.remove_client(self)
 
     # Channels

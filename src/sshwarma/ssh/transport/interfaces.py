@@ -41,6 +41,19 @@ class Peer:
     client: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailedLogin:
+    """A connection that tried to log in and was not admitted.
+
+    `fingerprint` is that of the last key that was tried; "" if none was.
+    """
+
+    address: str
+    fingerprint: str
+    tries: int
+    reason: str
+
+
 class Authenticator(Protocol):
     """Decides which keys may log in, and as whom."""
 
@@ -63,6 +76,12 @@ class Authenticator(Protocol):
         Raises:
             Rejected: to disconnect the client with that reason.
         """
+
+    def left(self, peer: Peer, identity: object, seconds: float) -> None:
+        """Take note that the connection of an admitted peer has ended."""
+
+    def failed(self, failure: FailedLogin) -> None:
+        """Take note of a connection that tried to log in and was not admitted."""
 
 
 class ClientLink(Protocol):

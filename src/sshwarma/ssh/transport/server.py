@@ -21,7 +21,13 @@ from sshwarma.ssh.transport.admission import (
 )
 from sshwarma.ssh.transport.client_connection import ClientConnection
 from sshwarma.ssh.transport.guard import GuardedConnection
-from sshwarma.ssh.transport.interfaces import Authenticator, ClientLink, HandlerFactory, Peer
+from sshwarma.ssh.transport.interfaces import (
+    Authenticator,
+    ClientLink,
+    FailedLogin,
+    HandlerFactory,
+    Peer,
+)
 
 KEX_ALGORITHMS = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
 """Key exchanges whose costs differ by at most 10 %; finite-field groups cost up to 50 times as
@@ -163,6 +169,10 @@ class SshServer:
         """Count and log a connection that tried to authenticate and failed."""
         self.counters.auth_failed += 1
         self.admission.count_failure(client.ticket)
+        if tries:
+            self.authenticator.failed(
+                FailedLogin(client.address, last_key, tries, "no key was accepted")
+            )
         self._log.note(
             "ssh.auth_failed",
             address=client.address,

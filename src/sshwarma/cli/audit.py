@@ -1,0 +1,93 @@
+"""`sshwarma audit`: who did what, and who logged in."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.common.exit_status import EXIT_OK
+from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
+
+FOLLOW_SECONDS: Final = 1.0
+"""Seconds between two looks for new rows."""
+
+UNIT_SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
+
+
+class Since(click.ParamType[int, str | int]):
+    """A time: so long ago (`30m`, `2h`, `7d`), or a date or time in ISO form."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return milliseconds since 1970."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d{1,6})([mhd])", value)
+        if match:
+            return int((time.time() - int(match[1]) * UNIT_SECONDS[match[2]]) * 1000)
+        try:
+            return int(datetime.fromisoformat(value).timestamp() * 1000)
+        except ValueError:
+            self.fail(f"{value!r} is no time. Give 30m, 2h, 7d or 2026-01-31T12:00.", param, ctx)
+
+
+@click.command()
+@click.option("--agent", metavar="NAME", help="Only rows of this agent.")
+@click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
+@click.option("--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_AUDIT_ROWS),
+    default=DEFAULT_AUDIT_ROWS,
+    show_default=True,
+    help="Maximum number of rows, the newest.",
+)
+@click.option("--follow", is_flag=True, help="Go on and print new rows as they come.")
+@with_invocation
+def audit(
+    invocation: Invocation,
+    agent: str | None,
+    verb: str | None,
+    since: int | None,
+    limit: int,
+    follow: bool,
+) -> int:
+    """Show who changed what, who logged in, and which logins failed.
+
+    With --json each row is one JSON object on a line of its own.
+    """
+    wanted = {"name": agent, "verb": verb, "since": since}
+    rows = invocation.operate("audit_list", **wanted, limit=limit)
+    _print_rows(rows, as_json=invocation.as_json)
+    while follow:
+        after = rows[-1]["n"] if rows else 0
+        wanted["since"] = None
+        time.sleep(FOLLOW_SECONDS)
+        new = invocation.operate_quietly("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)
+        _print_rows(new, as_json=invocation.as_json)
+        rows = new or rows
+    return EXIT_OK
+
+
+def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        lines = [json.dumps(row) for row in rows]
+    else:
+        lines = align_columns([_draw_row(row) for row in rows]) if rows else []
+    for text in lines:
+        print(text, flush=True)
+
+
+def _draw_row(row: dict[str, Any]) -> tuple[str, ...]:
+    who = row["agent"] or (f"({row['os_user']})" if row["os_user"] else "-")
+    origin = " ".join(filter(None, (row["address"], row["fingerprint"])))
+    request = row["request"].replace("\n", " ")
+    return row["at"][:19], row["door"], who, row["verb"], request, origin

@@ -1,0 +1,81 @@
+"""The record of logins: one line of the log and one row of the audit for each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
+from sshwarma.world.audit import FAILED_LOGIN, LOGIN, Origin, record_change
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+MAX_FAILURES_PER_ADDRESS: Final = 10
+MAX_FAILURES: Final = 1_000
+"""Rows of failed logins in FAILURE_WINDOW_SECONDS: strangers cannot fill the disk with them."""
+
+FAILURE_WINDOW_SECONDS: Final = 3600.0
+MAX_COUNTED_ADDRESSES: Final = 10_000
+
+
+class LoginAudit:
+    """Records logins and failed logins, without delaying them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tasks = BackgroundTasks()
+        self._by_address = SlidingWindow(
+            MAX_FAILURES_PER_ADDRESS, FAILURE_WINDOW_SECONDS, max_keys=MAX_COUNTED_ADDRESSES
+        )
+        self._all = SlidingWindow(MAX_FAILURES, FAILURE_WINDOW_SECONDS, max_keys=1)
+
+    def record_login(self, peer: Peer, agent_id: str) -> None:
+        """Record that an agent has logged in."""
+        name = self._world.agents.name_of(agent_id)
+        log.info(
+            "login",
+            agent=name,
+            address=peer.address,
+            fingerprint=peer.fingerprint,
+            client=peer.client,
+        )
+        origin = Origin(peer.address, peer.fingerprint)
+        self._record(LOGIN, peer.client, agent_id, origin)
+
+    def record_logout(self, peer: Peer, agent_id: str, seconds: float) -> None:
+        """Log that a connection of an agent has ended."""
+        name = self._world.agents.name_of(agent_id)
+        log.info("logout", agent=name, address=peer.address, seconds=round(seconds, 1))
+
+    def record_failure(self, failure: FailedLogin) -> None:
+        """Record a client that was not admitted; the log has its own line for it.
+
+        Beyond the limits nothing is recorded. `agent_id` of the row stays empty: a name that a
+        stranger sends proves nothing.
+        """
+        if self._by_address.hit(failure.address) > 0 or self._all.hit("") > 0:
+            return
+        tries = f"{failure.tries} {'key' if failure.tries == 1 else 'keys'} tried"
+        origin = Origin(failure.address, failure.fingerprint)
+        self._record(FAILED_LOGIN, f"{failure.reason}; {tries}", None, origin)
+
+    async def close(self) -> None:
+        """Wait until everything is stored."""
+        await self._tasks.join()
+
+    def _record(self, verb: str, request: str, agent_id: str | None, origin: Origin) -> None:
+        def work(tx: Change) -> None:
+            record_change(
+                tx, door="ssh", verb=verb, request=request, agent_id=agent_id, origin=origin
+            )
+
+        self._tasks.spawn(
+            self._world.store.write(work, may_postpone=True),
+            name="login audit",
+            failed="a login was not recorded in the audit",
+        )

@@ -1,0 +1,119 @@
+"""The audit of logins, failures and changes, as an operator and an owner read it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.admin.data_dir_owner import name_user
+from support.driver import Server
+from support.driver.covers import covers
+from support.driver.server import PROGRAM
+from support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("audit"), log__format="json")
+    yield running
+    running.stop()
+
+
+def rows(server: Server, **wanted: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.operate("audit_list", **wanted)
+    return found
+
+
+def test_login_has_address_and_key_in_audit_and_log(server: Server) -> None:
+    ann = server.person("ann")
+    assert ann.run("look").status == 0
+    wait_until(lambda: rows(server, name="ann", verb="login"))
+    [login] = rows(server, name="ann", verb="login")
+    [key] = server.operate("keys_list", name="ann")
+    assert login["address"] == "127.0.0.1"
+    assert login["fingerprint"] == key["fingerprint"]
+    assert login["door"] == "ssh" and "OpenSSH" in login["request"]
+    ann.hang_up()
+    wait_until(lambda: '"event": "logout"' in server.log())
+    lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
+    [entered] = [one for one in lines if one.get("event") == "login" and one["agent"] == "ann"]
+    assert (entered["address"], entered["fingerprint"]) == ("127.0.0.1", key["fingerprint"])
+    assert any(one.get("event") == "logout" and one["agent"] == "ann" for one in lines)
+
+
+def test_unknown_key_leaves_a_row_of_a_failed_login(server: Server) -> None:
+    stranger = server.stranger("mallory")
+    assert stranger.run("look").status == 255
+    wait_until(lambda: rows(server, verb="login failed"))
+    failed = rows(server, verb="login failed")[-1]
+    assert failed["agent"] is None and failed["address"] == "127.0.0.1"
+    assert failed["fingerprint"].startswith("SHA256:")
+    assert failed["request"] == "no key was accepted; 1 key tried"
+
+
+def test_command_line_is_named_by_its_user(server: Server) -> None:
+    me = name_user(os.geteuid())
+    assert server.cli("agents", "role", "ann", "admin").returncode == 0
+    [change] = rows(server, verb="agents")[-1:]
+    assert (change["os_user"], change["agent"], change["request"]) == (me, None, "role ann admin")
+    shown = server.cli("audit", "--verb", "agents").stdout
+    assert f"cli  ({me})  agents  role ann admin" in " ".join(shown.split(" ")), shown
+    assert getpass.getuser() in shown
+
+
+def test_command_filters_and_prints_json_lines(server: Server) -> None:
+    server.person("bob").does("alias hi = say hi")
+    wait_until(lambda: len(rows(server, name="bob")) == 2)
+    lines = server.cli("audit", "--json", "--agent", "bob", "--since", "1h").stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {row["agent"] for row in found} == {"bob"}
+    assert sorted(row["verb"] for row in found) == ["alias", "login"]
+    assert "/alias hi = say hi" in {row["request"] for row in found}
+    assert server.cli("audit", "--since", "2099-01-01").stdout == ""
+    wrong = server.cli("audit", "--since", "yesterday")
+    assert wrong.returncode == 2 and "Give 30m, 2h, 7d" in wrong.stderr
+    unknown = server.cli("audit", "--agent", "nobody")
+    assert unknown.returncode == 1 and "Unknown agent nobody" in unknown.stderr
+    assert len(server.cli("audit", "--limit", "2").stdout.splitlines()) == 2
+
+
+@covers("audit")
+def test_owner_reads_the_audit_in_the_world_and_nobody_else(server: Server) -> None:
+    shown = server.owner.run("audit --agent bob")
+    assert shown.status == 0 and "127.0.0.1 SHA256:" in shown.out
+    as_json = json.loads(server.owner.run("audit --verb login --count 3 --json").out)
+    assert len(json.dumps(as_json)) > 50
+    refused = server.person("carl").run("audit")
+    assert refused.status == 1 and "own right on this server" in refused.err
+
+
+def test_rows_survive_a_kill(tmp_path: Path) -> None:
+    server = Server(tmp_path / "s")
+    try:
+        dora = server.person("dora")
+        assert dora.run("look").status == 0
+        wait_until(lambda: rows(server, name="dora", verb="login"))
+        server.kill()
+        server.start()
+        assert len(rows(server, name="dora", verb="login")) == 1
+    finally:
+        server.stop()
+
+
+def test_follow_prints_new_rows(server: Server) -> None:
+    words = [str(PROGRAM), "audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        following.stdout.readline()
+        server.person("fay").run("look")
+        for text in following.stdout:
+            if json.loads(text)["agent"] == "fay":
+                break
+        following.terminate()
