@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from sshwarma.settings import RegistrationSettings
+from sshwarma.settings import RegistrationMode, RegistrationSettings, ReloadableSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
 from sshwarma.ssh.transport.interfaces import Peer
 from sshwarma.world import invites
@@ -23,8 +23,15 @@ async def read_audit(world: World) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await world.store.read(lambda conn: conn.execute(query).all())]
 
 
+def authenticator(world: World, mode: RegistrationMode) -> WorldAuthenticator:
+    registration = RegistrationSettings(mode=mode)
+    return WorldAuthenticator(world, ReloadableSettings(registration=registration))
+
+
 async def test_an_open_registration_is_audited(world: World) -> None:
-    gate = WorldAuthenticator(world, RegistrationSettings(mode="open"))
+    gate = WorldAuthenticator(
+        world, ReloadableSettings(registration=RegistrationSettings(mode="open"))
+    )
     user = await gate.enter(PEER)
     assert isinstance(user, RegisteredUser)
     assert await read_audit(world) == [(user.agent_id, None, "ssh", "register", "carol")]
@@ -32,6 +39,8 @@ async def test_an_open_registration_is_audited(world: World) -> None:
 
 async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice: Someone) -> None:
     invite = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
-    gate = WorldAuthenticator(world, RegistrationSettings(mode="invite"))
+    gate = WorldAuthenticator(
+        world, ReloadableSettings(registration=RegistrationSettings(mode="invite"))
+    )
     carol = await gate.redeem_invite(PEER, "carol", invite.code)
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]

@@ -11,6 +11,7 @@ import click
 
 import sshwarma
 from sshwarma.cli import agents, backup, config, doctor, keys, serve, tokens
+from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 
@@ -34,6 +35,7 @@ def version() -> int:
 
 for _command in (
     serve.serve,
+    serve.reload,
     keys.keys,
     agents.agents,
     agents.invite,
@@ -60,9 +62,9 @@ def main(argv: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except Exception as error:
-        if not isinstance(error, _reported_errors()):
+        if not is_reported(error):
             raise
-        print(f"sshwarma: {_describe_failure(error)}", file=sys.stderr)
+        print(f"sshwarma: {describe_failure(error)}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
@@ -78,34 +80,3 @@ def program() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
-
-
-def _describe_failure(error: Exception) -> str:
-    """Return the message of an error, without the number of a system error."""
-    if not isinstance(error, OSError) or error.filename is None:
-        return str(error)
-    match error:
-        case FileNotFoundError():
-            return f"{error.filename} not found."
-        case FileExistsError():
-            return f"{error.filename} already exists. Choose another."
-        case PermissionError():
-            return f"Permission denied: {error.filename}."
-        case IsADirectoryError():
-            return f"{error.filename} is a directory."
-        case _:
-            return f"{error.filename}: {error.strerror}."
-
-
-def _reported_errors() -> tuple[type[Exception], ...]:
-    """Exceptions whose message is for the operator.
-
-    Any other is a bug and keeps its traceback. Imported only after a failure: a command imports the
-    modules it needs and no others.
-    """
-    from sshwarma.admin.data_dir_lock import DataDirInUseError
-    from sshwarma.ssh.transport.public_key import UnusableKey
-    from sshwarma.world.errors import WorldError
-    from sshwarma.world.migrate import UnknownSchemaError
-
-    return (WorldError, DataDirInUseError, UnknownSchemaError, UnusableKey, OSError)
