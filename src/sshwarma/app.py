@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import asyncssh
@@ -176,8 +177,10 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        data_dir_modes.make_data_dir_private(settings.data_dir)
-        lock: IO[str] = stack.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
+        with _using_data_dir(settings.data_dir):
+            data_dir_modes.make_data_dir_private(settings.data_dir)
+            taken = data_dir_lock.lock_data_dir(settings.data_dir)
+        lock: IO[str] = stack.enter_context(taken)
         log.debug("data directory taken", path=lock.name)
         self.host_key = load_host_key(settings.data_dir)
         self.world = await open_world(settings)
@@ -332,6 +335,23 @@ class App:
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
         return compute_fingerprint(self.host_key)
+
+
+@contextmanager
+def _using_data_dir(path: Path) -> Iterator[None]:
+    """Say in the error of a data directory that cannot be used how to choose another.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        reason = os.strerror(error.errno or errno.EACCES).lower()
+        raise OSError(
+            f"Cannot use the data directory {path}: {reason}. Choose another with --data-dir DIR"
+            " or SSHWARMA_DATA_DIR."
+        ) from error
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import gc
 import json
 import os
 import time
+from pathlib import Path
+from typing import Final
 
 import structlog
 import uvloop
@@ -26,6 +28,9 @@ from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
+NO_HOME: Final = "/nonexistent"
+"""The home directory of accounts without one, by the convention of Debian."""
+
 
 def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
     """Run a server until a signal stops it; return the exit status.
@@ -33,6 +38,7 @@ def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> in
     `load` reads the settings again. `as_json` makes the ready line a JSON object.
     """
     configure_logging(settings.log)
+    _make_sure_of_home()
     try:
         return uvloop.run(_serve_until_signal(settings, load, as_json=as_json))
     except Exception as error:
@@ -43,6 +49,17 @@ def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> in
         else:
             log.critical("the server ended by an error", exc_info=error)
         return EXIT_FAILED
+
+
+def _make_sure_of_home() -> None:
+    """Set HOME to a missing directory if the user has no home.
+
+    Libraries ask for it, and fail without an answer.
+    """
+    try:
+        Path.home()
+    except RuntimeError:  # neither HOME nor an entry in the table of users
+        os.environ["HOME"] = NO_HOME
 
 
 async def _serve_until_signal(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:

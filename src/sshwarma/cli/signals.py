@@ -10,6 +10,8 @@ from typing import Final, NoReturn
 
 import structlog
 
+from sshwarma.settings.logs import log_from_signal_handler
+
 log = structlog.get_logger(__name__)
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -62,7 +64,7 @@ class ServerSignals:
 def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """End the process by the signal itself, so that its parent sees that."""
     name = signal.Signals(number).name
-    log.error("ended at once, by a second signal", signal=name)
+    log_from_signal_handler("ended at once, by a second signal", signal=name)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # SIGQUIT may be blocked where the process began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from types import TracebackType
@@ -48,6 +49,14 @@ def configure_logging(settings: LogSettings) -> None:
     sys.excepthook = _log_uncaught if is_json else sys.__excepthook__
     sys.unraisablehook = _log_unraisable if is_json else sys.__unraisablehook__
     threading.excepthook = _log_thread_error if is_json else threading.__excepthook__
+
+
+def log_from_signal_handler(event: str, **values: str) -> None:
+    """Log an error, even if the code that a signal interrupted holds the lock of the log."""
+    line: Any = {"event": event, **values}
+    for processor in structlog.get_config()["processors"]:
+        line = processor(None, "error", line)
+    os.write(sys.stderr.fileno(), f"{line}\n".encode())
 
 
 def _configure_libraries(shared: list[structlog.types.Processor] | None) -> None:
