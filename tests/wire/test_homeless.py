@@ -28,7 +28,8 @@ def folder() -> Iterator[Path]:
 
 def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        as_stranger("-m", "sshwarma.cli", *words), cwd="/", env={"PATH": os.environ["PATH"]} | environ,
+        as_stranger("-m", "sshwarma.cli", *words),
+        cwd="/", env={"PATH": os.environ["PATH"]} | environ,
         capture_output=True, text=True, check=False, timeout=SECONDS,
     )  # fmt: skip
 

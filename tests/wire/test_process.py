@@ -1,4 +1,4 @@
-"""The process of a server: its signals, what it prints, and what its log contains."""
+"""The process of a server: its signals, its ready line, and its log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def home() -> Iterator[Path]:
 
 
 class Running:
-    """A server with pipes of its own; `first_line` is what it printed when it was ready."""
+    """A server with pipes of its own.
+
+    `first_line` is what it printed when it was ready.
+    """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

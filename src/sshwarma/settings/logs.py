@@ -52,7 +52,10 @@ def configure_logging(settings: LogSettings) -> None:
 
 
 def log_from_signal_handler(event: str, **values: str) -> None:
-    """Log an error, even if the code that a signal interrupted holds the lock of the log."""
+    """Log an error in a signal handler.
+
+    What the signal interrupted may hold the lock of the log, so that it is not taken.
+    """
     line: Any = {"event": event, **values}
     for processor in structlog.get_config()["processors"]:
         line = processor(None, "error", line)
