@@ -101,7 +101,7 @@ def run_steps(stage: Stage, root: Path) -> None:
 @pytest.mark.process
 @pytest.mark.soak
 def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
-    """Build the wheel, install it, serve as another user, ask for its health, stop it."""
+    """Build and install the wheel, serve as another user, ask for health, stop."""
     as_stranger()  # skips where users cannot be changed
     run_steps(BUILD, root)
     run_steps(FINAL, root)

@@ -57,7 +57,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import WorldError
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -136,17 +136,19 @@ class App:
 
         Raises:
             Invalid: if they are not valid; then nothing has changed.
+            Unavailable: if the world cannot be written to; then some are not in force.
         """
         async with self._reloading:
             self._notifier.report_reloading()
             try:
                 new = await asyncio.to_thread(reload.load_again, self._load)
                 report = reload.compare_settings(self.settings, new)
-                self.settings = reload.keep_fixed(self.settings, new)
-                problems = await reload.apply_settings(self.world, self.services, self.settings)
+                kept = reload.keep_fixed(self.settings, new)
+                problems = await reload.apply_settings(self.world, self.services, kept)
                 report.problems.extend(problems)
+                self.settings = kept
                 self._set_client_metadata(self.http)
-            except Invalid as error:
+            except WorldError as error:
                 log.error("the settings were not reloaded", reason=str(error))
                 raise
             finally:
@@ -329,7 +331,8 @@ class App:
             WorldError: with the reason, if it is refused.
         """
         if operation == "reload":
-            return (await self.reload()).as_json()
+            # A slow MCP server may outlast the request, which must not cut the reload short.
+            return (await asyncio.shield(asyncio.ensure_future(self.reload()))).as_json()
         return await run_operation(self.world, operation, args, settings=self.settings)
 
     def host_fingerprint(self) -> str:
