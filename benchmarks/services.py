@@ -10,7 +10,7 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings, RegistrationSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -26,14 +26,15 @@ def idle_services(world: World, folder: Path) -> Services:
     composer = ContextComposer(lua)
     roster = Roster(world, {}, folder / "models")
     budgets = ModelBudgets(world, roster.limits)
+    settings = ReloadableSettings()
     return Services(
         tools=tools,
         lua_tools=LuaToolProvider(lua, tools),
         composer=composer,
         roster=roster,
         budgets=budgets,
-        turns=TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
+        turns=TurnRunner(world, tools, roster, settings, composer, budgets),
         hub=Hub(world, folder / "mcp"),
         search=NamespaceSearch(),
-        registration=RegistrationSettings().mode,
+        settings=settings,
     )

@@ -8,18 +8,20 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from functools import partial
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
 import asyncssh
 import structlog
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import DatabaseError
 
-from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes
+from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.operations import run_operation
+from sshwarma.admin.reload import ReloadReport, SettingsLoader
+from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -30,7 +32,13 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
-from sshwarma.settings import Settings, is_loopback, split_address
+from sshwarma.settings import (
+    ReloadableSettings,
+    Settings,
+    format_address,
+    is_loopback,
+    split_address,
+)
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.router import SessionRouter
@@ -52,6 +60,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
+from sshwarma.world.errors import WorldError
 from sshwarma.world.migrate import damage_error
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
@@ -82,8 +91,16 @@ async def open_world(settings: Settings) -> World:
 class App:
     """A running server. Made by `await App.start(settings)`; ended by `stop`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        load: SettingsLoader | None = None,
+        notifier: ServiceNotifier | None = None,
+    ) -> None:
         self.settings = settings
+        self._load = load or (lambda: settings)
+        self._notifier = notifier or ServiceNotifier()
+        self._reloading = asyncio.Lock()
         self.world: World
         self.services: Services
         self.ssh_context: SshContext
@@ -95,15 +112,22 @@ class App:
         self._watchers = BackgroundTasks()
 
     @classmethod
-    async def start(cls, settings: Settings) -> App:
+    async def start(
+        cls,
+        settings: Settings,
+        load: SettingsLoader | None = None,
+        notifier: ServiceNotifier | None = None,
+    ) -> App:
         """Open the world and its doors; if a part fails, stop those started before.
+
+        `load` reads the settings again, for `reload`; `notifier` reports how the server is.
 
         Raises:
             OSError: if a server cannot listen at its address.
             data_dir_lock.DataDirInUseError: if another process uses the data directory.
             UnusableKey: if the host key cannot be used.
         """
-        app = cls(settings)
+        app = cls(settings, load, notifier)
         try:
             await app._start()
         except BaseException:
@@ -113,21 +137,49 @@ class App:
 
     async def stop(self, reason: str = SHUTDOWN_MESSAGE) -> None:
         """Notify people, finish pending writes, and release all resources."""
+        self._notifier.report_stopping()
         for farewell in list(self.ssh_context.on_stop):
             farewell(reason)
         await self._parts.aclose()
 
+    async def reload(self) -> ReloadReport:
+        """Read the settings again; put into force what can change at run time.
+
+        Raises:
+            Invalid: if they are not valid; then nothing has changed.
+            Unavailable: if the world cannot be written to; then some are not in force.
+        """
+        async with self._reloading:
+            self._notifier.report_reloading()
+            try:
+                new = await asyncio.to_thread(reload.load_again, self._load)
+                report = reload.compare_settings(self.settings, new)
+                kept = reload.keep_fixed(self.settings, new)
+                problems = await reload.apply_settings(self.world, self.services, kept)
+                report.problems.extend(problems)
+                self.settings = kept
+                self._set_client_metadata(self.http)
+            except WorldError as error:
+                log.error("the settings were not reloaded", reason=str(error))
+                raise
+            finally:
+                self._report_ready()
+        log.info("reloaded", changed=report.changed)
+        if report.needs_restart:
+            log.warning("these settings need a restart", settings=report.needs_restart)
+        return report
+
     @property
     def ssh_address(self) -> str:
         """HOST:PORT of the ssh server, with the port that was picked."""
-        return f"{split_address(self.settings.ssh.listen)[0]}:{self.ssh.port}"
+        return format_address(split_address(self.settings.ssh.listen)[0], self.ssh.port)
 
     @property
     def http_address(self) -> str:
         """HOST:PORT of the HTTP server, or `off`."""
         if self.http is None:
             return "off"
-        return f"{split_address(self.settings.http.listen)[0]}:{self.http.port}"
+        return format_address(split_address(self.settings.http.listen)[0], self.http.port)
 
     async def _start(self) -> None:
         await self._open_store()
@@ -139,22 +191,22 @@ class App:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
         check_data_dir_owner(settings.data_dir)
-        data_dir_modes.make_data_dir_private(settings.data_dir)
-        lock: IO[str] = stack.enter_context(data_dir_lock.lock_data_dir(settings.data_dir))
+        with _using_data_dir(settings.data_dir):
+            data_dir_modes.make_data_dir_private(settings.data_dir)
+            taken = data_dir_lock.lock_data_dir(settings.data_dir)
+        lock: IO[str] = stack.enter_context(taken)
         log.debug("data directory taken", path=lock.name)
         if not settings.database.exists():
             log.info("new world", data_dir=str(settings.data_dir))
         self.host_key = load_host_key(settings.data_dir)
         upgrade = await asyncio.to_thread(upgrade_database, settings.database)
         if upgrade is not None:
-            log.warning(
-                "world upgraded; delete the copy when this version has proved itself",
-                before=upgrade.before,
-                after=upgrade.after,
-                copy=str(upgrade.copy),
-            )
+            upgrade.log()
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
+        watchdog = BackgroundTasks()  # until the store closes: stopping takes seconds, too
+        stack.push_async_callback(watchdog.cancel)
+        watchdog.spawn(self._notifier.keep_watchdog_quiet(self.world.store.probe), name="watchdog")
         host, _ = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted_operator = await admit_operator(self.world, settings.data_dir)
@@ -162,6 +214,7 @@ class App:
     async def _build_services(self) -> None:
         """Build every service; no door listens before all of them exist."""
         settings, stack, world = self.settings, self._parts, self.world
+        reloadable = ReloadableSettings.of(settings)
         lua, scripts, embedder = await asyncio.gather(
             LuaHost.start(), LuaHost.start(SCRIPT_LIMITS), asyncio.to_thread(choose_embedder)
         )
@@ -189,7 +242,7 @@ class App:
             world=world,
             tools=tools,
             backends=roster,
-            limits=settings.limits,
+            settings=reloadable,
             composer=composer,
             budgets=budgets,
         )
@@ -202,8 +255,8 @@ class App:
             budgets=budgets,
             turns=turns,
             hub=hub,
-            search=NamespaceSearch(embedder, settings.search.threshold),
-            registration=settings.registration.mode,
+            search=NamespaceSearch(embedder, reloadable),
+            settings=reloadable,
         )
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)
@@ -211,21 +264,21 @@ class App:
     async def _open_doors(self) -> None:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""
         settings, stack, services = self.settings, self._parts, self.services
-        authenticator = WorldAuthenticator(self.world, settings.registration)
+        reloadable = services.settings
+        authenticator = WorldAuthenticator(self.world, reloadable)
         stack.push_async_callback(authenticator.audit.close)
         clock = FrameClock(asyncio.get_running_loop(), time.perf_counter)
-        line_rate = LineRateLimiter(settings.limits.lines_per_10_seconds)
+        line_rate = LineRateLimiter(lambda: reloadable.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(
             world=self.world,
             services=services,
             authenticator=authenticator,
-            limits=settings.limits,
+            settings=reloadable,
             clock=clock,
-            motd=settings.motd,
             line_rate=line_rate,
         )
         stack.push_async_callback(self.ssh_context.flush)
-        mcp = McpServer(self.world, services, settings.limits, settings.http, line_rate)
+        mcp = McpServer(self.world, services, reloadable, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
         registry = CollectorRegistry()
         # No door listens before a sign-in has its redirect address, which needs the port of HTTP.
@@ -260,30 +313,66 @@ class App:
         settings, sign_ins = self.settings, self.services.hub.oauth_sign_ins
         http: HttpServer | None = None
         if settings.http.listen != "off":
-            api = HttpApi(self.world, self.services, settings.limits, line_rate)
+            api = HttpApi(self.world, self.services, self.services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
             http = HttpServer(self.world, registry, api, routes)
             with _listening_at(settings.http.listen, "--http"):
                 http.bind(*split_address(settings.http.listen))
             self._parts.callback(http.unbind)
-        port = http.port if http is not None else None
-        sign_ins.client_metadata = make_client_metadata(settings.http, port)
+        self._set_client_metadata(http)
         return http
+
+    def _set_client_metadata(self, http: HttpServer | None) -> None:
+        """Set where sign-ins to MCP servers return: to the HTTP server."""
+        port = http.port if http is not None else None
+        metadata = make_client_metadata(self.settings.http, port)
+        self.services.hub.oauth_sign_ins.client_metadata = metadata
 
     async def _get_ready(self) -> None:
         """Watch for changes and listen on the control socket, which reports readiness."""
         index = Prefetcher(self.world, self.services.search)
         self._watchers.spawn(index.watch(), name="namespace index")
         self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
-        operate_world = partial(run_operation, self.world, settings=self.settings)
-        control = control_socket.ControlServer(self.settings.data_dir, operate_world)
+        control = control_socket.ControlServer(self.settings.data_dir, self._operate)
         await control.start()
         self._parts.push_async_callback(control.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
+        self._report_ready()
+
+    def _report_ready(self) -> None:
+        self._notifier.report_ready(f"Serving ssh at {self.ssh_address}, http {self.http_address}.")
+
+    async def _operate(self, operation: str, args: dict[str, Any]) -> Any:
+        """Run an operation of the command line, with the settings in force.
+
+        Raises:
+            WorldError: with the reason, if it is refused.
+        """
+        if operation == "reload":
+            # A slow MCP server may outlast the request, which must not cut the reload short.
+            return (await asyncio.shield(asyncio.ensure_future(self.reload()))).as_json()
+        return await run_operation(self.world, operation, args, settings=self.settings)
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
         return compute_fingerprint(self.host_key)
+
+
+@contextmanager
+def _using_data_dir(path: Path) -> Iterator[None]:
+    """Say in the error of a data directory that cannot be used how to choose another.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        reason = os.strerror(error.errno or errno.EACCES).lower()
+        raise OSError(
+            f"Cannot use the data directory {path}: {reason}. Choose another with --data-dir DIR"
+            " or SSHWARMA_DATA_DIR."
+        ) from error
 
 
 @contextmanager

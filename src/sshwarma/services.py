@@ -13,7 +13,7 @@ from sshwarma.mcp.client.hub import Hub
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.settings import RegistrationMode
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world.caller import Caller, RequestServices
@@ -32,7 +32,7 @@ class Services(RequestServices):
     turns: TurnRunner
     hub: Hub
     search: NamespaceSearch
-    registration: RegistrationMode
+    settings: ReloadableSettings
 
 
 def services_of(caller: Caller) -> Services:

@@ -31,9 +31,8 @@ COMMANDS = dict(every_command())
 
 def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
-        "serve", "init", "migrate", "recover", "audit", "keys add", "keys list", "keys remove",
-        "agents list",
-        "agents role",
+        "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
+        "keys remove", "agents list", "agents role",
         "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
         "backup", "restore", "config show", "doctor", "version",
     }  # fmt: skip

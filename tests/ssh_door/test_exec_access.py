@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sshwarma.admin import operations
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door import exec as exec_module
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
@@ -48,7 +48,7 @@ class Output:
 def context_of(world: World, rate: LineRateLimiter) -> SshContext:
     gate: Any = None
     clock = FrameClock(asyncio.get_running_loop())
-    return SshContext(world, services_in(world), gate, LimitSettings(), clock, "", rate)
+    return SshContext(world, services_in(world), gate, ReloadableSettings(), clock, rate)
 
 
 async def run_command(world: World, agent_id: str, command: str, rate: LineRateLimiter) -> Output:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.line_shell import LineShellHandler
 from sshwarma.terminal.clock import FrameClock
@@ -37,7 +37,7 @@ async def test_disconnect_during_login_leaves_no_presence(world: World) -> None:
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None
     house = SshContext(
-        world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+        world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
     )
     other_end: Any = Nobody()
     shell = LineShellHandler(house, carol.id, other_end, other_end)

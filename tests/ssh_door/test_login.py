@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from sshwarma.settings import RegistrationSettings
+from sshwarma.settings import RegistrationMode, RegistrationSettings, ReloadableSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
 from sshwarma.ssh.door.login_audit import MAX_FAILURES_PER_ADDRESS, LoginAudit
 from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
@@ -26,8 +26,15 @@ async def read_audit(world: World) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await world.store.read(lambda conn: conn.execute(query).all())]
 
 
+def authenticator(world: World, mode: RegistrationMode) -> WorldAuthenticator:
+    registration = RegistrationSettings(mode=mode)
+    return WorldAuthenticator(world, ReloadableSettings(registration=registration))
+
+
 async def test_an_open_registration_is_audited(world: World) -> None:
-    gate = WorldAuthenticator(world, RegistrationSettings(mode="open"))
+    gate = WorldAuthenticator(
+        world, ReloadableSettings(registration=RegistrationSettings(mode="open"))
+    )
     user = await gate.enter(PEER)
     assert isinstance(user, RegisteredUser)
     assert await read_audit(world) == [(user.agent_id, None, "ssh", "register", "carol")]
@@ -35,7 +42,9 @@ async def test_an_open_registration_is_audited(world: World) -> None:
 
 async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice: Someone) -> None:
     invite = await world.change(lambda tx: invites.create_invite(tx, "guest", 1, alice.id))
-    gate = WorldAuthenticator(world, RegistrationSettings(mode="invite"))
+    gate = WorldAuthenticator(
+        world, ReloadableSettings(registration=RegistrationSettings(mode="invite"))
+    )
     carol = await gate.redeem_invite(PEER, "carol", invite.code)
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]
 
@@ -56,17 +65,17 @@ async def test_failed_logins_are_recorded_up_to_a_limit(world: World) -> None:
 
 
 async def test_registration_has_address_and_key(world: World) -> None:
-    user = await WorldAuthenticator(world, RegistrationSettings(mode="open")).enter(PEER)
+    user = await authenticator(world, "open").enter(PEER)
     assert isinstance(user, RegisteredUser)
     [entry] = await world.store.read(lambda conn: read_entries(conn, AuditFilter(), 10))
     assert entry.origin == Origin(PEER.address, PEER.fingerprint)
 
 
 async def test_login_is_recorded_with_the_client(world: World, alice: Someone) -> None:
-    authenticator = WorldAuthenticator(world, RegistrationSettings(mode="open"))
+    gate = authenticator(world, "open")
     await world.change(lambda tx: agents.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key))
-    await authenticator.enter(PEER)
-    await authenticator.audit.close()
+    await gate.enter(PEER)
+    await gate.audit.close()
     [login] = await world.store.read(
         lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_id=alice.id), 10)
     )

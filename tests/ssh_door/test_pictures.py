@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from sshwarma.common.limits import MAX_IMAGE_BYTES, MAX_RESULT_IMAGES
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.terminal.clock import FrameClock
@@ -78,7 +78,7 @@ async def context(world: World) -> AsyncIterator[SshContext]:
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None
     made = SshContext(
-        world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+        world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
     )
     made.pictures._decoder = CountingDecoder()
     yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.terminal.clock import FrameClock
@@ -40,7 +40,7 @@ async def test_concurrent_room_entries_show_only_the_last_room(world: World) -> 
     clock = FrameClock(asyncio.get_running_loop())
     gate: Any = None
     context = SshContext(
-        world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+        world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
     )
     page = Page(clock)
     view = RoomView(context, AgentConnection(carol.id, "lobby", "ssh"), page)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import RegisteredUser
 from sshwarma.ssh.door.router import SessionRouter
@@ -46,7 +46,7 @@ async def test_an_agent_disabled_after_its_login_gets_no_channel(
     gate: Any = None
     clock = FrameClock(asyncio.get_running_loop())
     house = SshContext(
-        world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+        world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
     )
 
     async def serve(agent_id: str, lines: Any) -> None:
@@ -72,7 +72,7 @@ async def test_a_removed_key_ends_the_connections_made_with_it_and_no_others(wor
     clock = FrameClock(asyncio.get_running_loop())
     router = SessionRouter(
         SshContext(
-            world, services_in(world), gate, LimitSettings(), clock, "", LineRateLimiter(100)
+            world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
         )
     )
     first, second = Link(carol.id, "SHA256:first"), Link(carol.id, "SHA256:second")

@@ -17,7 +17,7 @@ from sshwarma.models.backend import (
 from sshwarma.models.budget import BudgetLimits, ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import LimitSettings, ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.help import load_help_topics, load_how_tos
@@ -69,7 +69,7 @@ class House:
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
         composer = ContextComposer(NoLua(SCRIPT_LIMITS))
         self.turns = TurnRunner(
-            world, self.tools, self.backends, LimitSettings(), composer, self.budgets
+            world, self.tools, self.backends, ReloadableSettings(), composer, self.budgets
         )
         self.services = make_services(
             world, tools=self.tools, composer=composer, turns=self.turns, budgets=self.budgets

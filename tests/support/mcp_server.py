@@ -20,7 +20,7 @@ from sshwarma.admin import operations
 from sshwarma.common.units import DAY_MS
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.server import McpServer
-from sshwarma.settings import HttpSettings, LimitSettings
+from sshwarma.settings import LimitSettings, ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
@@ -219,10 +219,11 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
     tools = Tools(world, _Providers(providers, workshop))
     services = use_services(world, tools=tools)
+    settings = ReloadableSettings(limits=bounds)
     pace = LineRateLimiter(bounds.lines_per_10_seconds)
-    door = McpServer(world, services, bounds, HttpSettings(), pace)
+    door = McpServer(world, services, settings, pace)
     http = HttpServer(
-        world, CollectorRegistry(), HttpApi(world, services, bounds, pace), {"/mcp": door.http}
+        world, CollectorRegistry(), HttpApi(world, services, settings, pace), {"/mcp": door.http}
     )
     http.bind("127.0.0.1", 0)
     await http.serve()

@@ -16,7 +16,7 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings, RegistrationSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
@@ -80,16 +80,17 @@ def make_services(world: World, **parts: Any) -> Services:
         roster = Roster(world, {}, TEST_FILES / "models")
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
     composer = parts.get("composer") or ContextComposer(lua)
+    settings = ReloadableSettings()
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
         "composer": composer,
         "roster": roster,
         "budgets": budgets,
-        "turns": TurnRunner(world, tools, roster, LimitSettings(), composer, budgets),
+        "turns": TurnRunner(world, tools, roster, settings, composer, budgets),
         "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
-        "registration": RegistrationSettings().mode,
+        "settings": settings,
     }
     return Services(**idle | parts)
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.common.limits import DEFAULT_FIND_THRESHOLD
+from sshwarma.settings import ReloadableSettings, SearchSettings
 from sshwarma.tools import search
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.search import NamespaceSearch, SearchMatch, cosine_similarities
@@ -82,6 +83,12 @@ def ids(found: Sequence[SearchMatch]) -> list[str]:
     return [one.id for one in found]
 
 
+def search_from(threshold: float) -> NamespaceSearch:
+    """A search with that minimum score."""
+    section = SearchSettings(threshold=threshold)
+    return NamespaceSearch(settings=ReloadableSettings(search=section))
+
+
 async def find(query: str, spaces: Sequence[IndexedNamespace] = SPACES) -> list[SearchMatch]:
     return await NamespaceSearch().find(query, spaces)
 
@@ -134,9 +141,9 @@ async def test_similarity_ranks_if_no_keyword_matches() -> None:
 
 async def test_results_below_the_threshold_are_left_out() -> None:
     query = "push my code to the server"
-    best = (await NamespaceSearch(threshold=0.0).find(query, SPACES))[0].score
-    assert await NamespaceSearch(threshold=best + 0.01).find(query, SPACES) == []
-    found = await NamespaceSearch(threshold=best - 0.01).find(query, SPACES)
+    best = (await search_from(0.0).find(query, SPACES))[0].score
+    assert await search_from(best + 0.01).find(query, SPACES) == []
+    found = await search_from(best - 0.01).find(query, SPACES)
     assert ids(found)[0] == "git"
 
 
@@ -146,7 +153,7 @@ async def test_a_query_without_words_finds_nothing(query: str) -> None:
 
 
 async def test_number_of_results_is_limited() -> None:
-    assert len(await NamespaceSearch(threshold=0.0).find("zebra crossing", SPACES, limit=2)) == 2
+    assert len(await search_from(0.0).find("zebra crossing", SPACES, limit=2)) == 2
     assert len(await NamespaceSearch().find("git branch spec", SPACES, limit=2)) == 2
     assert await NamespaceSearch().find("git", SPACES, limit=0) == []
     assert await find("git", ()) == []

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 import sshwarma
 from sshwarma.admin import operations
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import LimitSettings, ReloadableSettings
 from sshwarma.verbs import views
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import every_verb, tool_specs
@@ -84,7 +84,12 @@ async def web(world_file: Path) -> AsyncIterator[Client]:
     http = HttpServer(
         world,
         CollectorRegistry(),
-        HttpApi(world, make_services(world), LIMITS, LineRateLimiter(PER_10_SECONDS)),
+        HttpApi(
+            world,
+            make_services(world),
+            ReloadableSettings(limits=LIMITS),
+            LineRateLimiter(PER_10_SECONDS),
+        ),
     )
     http.bind("127.0.0.1", 0)
     await http.serve()

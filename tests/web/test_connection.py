@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
@@ -39,7 +39,7 @@ async def port(world: World) -> AsyncIterator[int]:
     http = HttpServer(
         world,
         CollectorRegistry(),
-        HttpApi(world, make_services(world), LimitSettings(), LineRateLimiter(1_000)),
+        HttpApi(world, make_services(world), ReloadableSettings(), LineRateLimiter(1_000)),
     )
     http.bind("127.0.0.1", 0)
     await http.serve()

@@ -85,8 +85,12 @@ def _check_config(path: Path) -> CheckResult:
 
 def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     path = settings.data_dir
-    if not path.exists():
-        yield CheckResult("data directory", True, f"{path} will be created at the first start")
+    try:
+        is_there = path.exists()
+    except PermissionError:
+        is_there = False
+    if not is_there:
+        yield _check_parent(path)
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     yield CheckResult(
@@ -101,6 +105,19 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
         free >= MIN_FREE_BYTES,
         f"{free // MIB} MiB free",
         "" if free >= MIN_FREE_BYTES else "free disk space: a full disk stops all changes",
+    )
+
+
+def _check_parent(path: Path) -> CheckResult:
+    """Check that a data directory which does not exist can be created."""
+    parent = next(folder for folder in path.absolute().parents if os.access(folder, os.F_OK))
+    if os.access(parent, os.W_OK | os.X_OK):
+        return CheckResult("data directory", True, f"{path} will be created at the first start")
+    return CheckResult(
+        "data directory",
+        False,
+        f"{path} cannot be created: {parent} is not writable",
+        "choose another with --data-dir DIR or SSHWARMA_DATA_DIR",
     )
 
 

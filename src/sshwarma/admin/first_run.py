@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import os
 import subprocess
@@ -66,10 +67,10 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
 
 def _read_own_public_keys() -> list[str]:
     """Return the public keys of the program's account: its files and its ssh agent."""
-    keys = {
-        file.read_text(encoding="utf-8", errors="replace").strip()
-        for file in sorted((Path.home() / ".ssh").glob("id_*.pub"))
-    }
+    keys = set()
+    with contextlib.suppress(RuntimeError, PermissionError):  # no home, or that of somebody else
+        for file in sorted((Path.home() / ".ssh").glob("id_*.pub")):
+            keys.add(file.read_text(encoding="utf-8", errors="replace").strip())
     if os.environ.get("SSH_AUTH_SOCK"):
         try:
             process = subprocess.run(

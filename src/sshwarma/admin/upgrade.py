@@ -10,9 +10,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from sshwarma.admin.database_copy import choose_free_name, copy_database
 from sshwarma.common.units import MIB
 from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,15 @@ class Upgrade:
     before: str
     after: str
     copy: Path
+
+    def log(self) -> None:
+        """Write it to the log, with the copy that somebody must delete one day."""
+        log.warning(
+            "world upgraded; delete the copy when this version has proved itself",
+            before=self.before,
+            after=self.after,
+            copy=str(self.copy),
+        )
 
 
 def upgrade_database(database: Path) -> Upgrade | None:

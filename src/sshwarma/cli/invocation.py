@@ -48,10 +48,8 @@ class Invocation:
             load_settings,
         )
 
-        if self.data_dir is not None:
-            flags["data_dir"] = self.data_dir.absolute()
         try:
-            return load_settings(self.config, **flags)
+            return load_settings(self.config, **self.with_data_dir(flags))
         except ValidationError as error:
             problems = describe_invalid_settings(error, self.config)
         except InvalidSettingsError as error:
@@ -59,6 +57,10 @@ class Invocation:
         lines = [f"  {problem}" for problem in problems]
         print("sshwarma: invalid settings:", *lines, sep="\n", file=sys.stderr)
         raise SystemExit(EXIT_USAGE)
+
+    def with_data_dir(self, flags: dict[str, Any]) -> dict[str, Any]:
+        """Return values of settings with that of --data-dir, if it was given."""
+        return flags if self.data_dir is None else flags | {"data_dir": self.data_dir.absolute()}
 
     def world_settings(self) -> Settings:
         """Load the settings of the world that this command acts on.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import sys
 from typing import Final, NoReturn
@@ -12,6 +11,7 @@ import click
 
 import sshwarma
 from sshwarma.cli import agents, audit, backup, config, doctor, init, keys, serve, tokens
+from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 PRIVATE: Final = 0o077
@@ -40,6 +40,7 @@ for _command in (
     serve.serve,
     init.init,
     init.migrate,
+    serve.reload,
     keys.keys,
     keys.recover,
     agents.agents,
@@ -68,9 +69,9 @@ def main(argv: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except Exception as error:
-        if not isinstance(error, _reported_errors()):
+        if not is_reported(error):
             raise
-        print(f"sshwarma: {_describe_failure(error)}", file=sys.stderr)
+        print(f"sshwarma: {describe_failure(error)}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
@@ -87,41 +88,3 @@ def program() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
-
-
-def _describe_failure(error: Exception) -> str:
-    """Return the message of an error, without the number of a system error."""
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return f"The disk is full{f': {error.filename}' if error.filename else ''}."
-    if not isinstance(error, OSError) or error.filename is None:
-        return str(error)
-    match error:
-        case FileNotFoundError():
-            return f"{error.filename} not found."
-        case FileExistsError():
-            return f"{error.filename} already exists. Choose another."
-        case PermissionError():
-            return f"Permission denied: {error.filename}."
-        case IsADirectoryError():
-            return f"{error.filename} is a directory."
-        case _:
-            return f"{error.filename}: {error.strerror}."
-
-
-def _reported_errors() -> tuple[type[Exception], ...]:
-    """Exceptions whose message is for the operator.
-
-    Any other is a bug and keeps its traceback. Imported only after a failure: a command imports the
-    modules it needs and no others.
-    """
-    from sshwarma.admin.data_dir_lock import DataDirInUseError
-    from sshwarma.admin.data_dir_owner import ForeignDataDirError
-    from sshwarma.admin.restore import InvalidBackupError
-    from sshwarma.ssh.transport.public_key import UnusableKey
-    from sshwarma.world.errors import WorldError
-    from sshwarma.world.migrate import SchemaError
-
-    return (
-        WorldError, DataDirInUseError, ForeignDataDirError, InvalidBackupError, SchemaError,
-        UnusableKey, OSError,
-    )  # fmt: skip

@@ -1108,6 +1108,10 @@ MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
 """Bytes of one request of the command line to the running server: a name, a role or a key fits many
 times."""
 
+MAX_SHOWN_CHANGE_CHARACTERS: Final = 60
+"""Characters of a setting's old and new value that a reload shows, so that its report is one line a
+setting: longer values are left out."""
+
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
 is reported."""

@@ -23,22 +23,34 @@ MAX_TRACKED_AGENTS: Final = 4096
 class SlidingWindow:
     """At most `limit` events within `seconds`, for each key.
 
+    A limit that may change while the program runs is a function, which is asked at each event.
+
     Memory is bounded: `limit` times for each of `max_keys` keys, of which the least recently used
     is forgotten first.
     """
 
-    __slots__ = ("_clock", "_events", "limit", "seconds")
+    __slots__ = ("_clock", "_events", "_limit", "seconds")
 
     def __init__(
-        self, limit: int, seconds: float, *, max_keys: int, clock: Clock = time.monotonic
+        self,
+        limit: int | Callable[[], int],
+        seconds: float,
+        *,
+        max_keys: int,
+        clock: Clock = time.monotonic,
     ) -> None:
-        self.limit = limit
+        self._limit = limit
         self.seconds = seconds
         self._clock = clock
         self._events: LRUCache[str, deque[float]] = LRUCache(max_keys)
 
     def __len__(self) -> int:
         return len(self._events)
+
+    @property
+    def limit(self) -> int:
+        """Events of a key that are within the limit now."""
+        return self._limit if isinstance(self._limit, int) else self._limit()
 
     def hit(self, key: str = "") -> float:
         """Count one event of `key`.

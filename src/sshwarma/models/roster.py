@@ -1,7 +1,7 @@
 """Roster of a world's models: agents, their backends and settings.
 
-There are three kinds. Models of the settings file do not change while the server runs. Models that
-owners add by verb have their settings in their agent's metadata; any change of the agent updates
+There are three kinds. Models of the settings file change when it is reloaded. Models that owners
+add by verb have their settings in their agent's metadata; any change of the agent updates
 its backend. The guide is built in. Settings name the place of a key (a variable or a file of mode
 0600); the key itself is not stored in the world.
 """
@@ -9,7 +9,7 @@ its backend. The guide is built in. Settings name the place of a key (a variable
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -24,6 +24,7 @@ from sshwarma.models.backend import Backend, BackendError
 from sshwarma.models.budget import BudgetLimits
 from sshwarma.models.guide import GuideBackend
 from sshwarma.models.how_to import HowTo
+from sshwarma.models.model_agents import enlist_agent, retire_agents
 from sshwarma.models.model_downloads import ModelDownloads
 from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
@@ -81,6 +82,7 @@ class Roster(Mapping[str, Backend]):
         self._world = world
         self._environ = environ
         self._entries: dict[str, RosterEntry] = {}
+        self._guide: RosterEntry | None = None
         self._background = BackgroundTasks()
         self.downloads = ModelDownloads(world, models_dir, self._reload)
         self._stop = world.bus.on_event(AgentsChanged, self._on_agents_changed)
@@ -101,29 +103,48 @@ class Roster(Mapping[str, Backend]):
         name is in use is skipped with a warning.
         """
         roster = cls(world, environ, models_dir)
-        guide = await _enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
-        if guide is not None:
+        guide = await enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
+        if not isinstance(guide, WorldError):
             backend = GuideBackend(topics, how_tos)
-            roster._entries[guide.id] = RosterEntry(guide.id, backend, "built in")
-        for settings in models:
-            agent = await _enlist_agent(
-                world, settings.name, describe_model(settings), settings.prompt, settings.rooms
-            )
-            if agent is not None:
-                roster._install(agent.id, "file", settings)
-        for agent in world.agents:
-            roster._follow(agent)
-        agent_ids = [
-            agent.id
-            for agent in world.agents
-            if agent.kind == "model"
-            and agent.id not in roster._entries
-            and not (agent.model or agent.retired)
-        ]
-        if agent_ids:
-            await world.change(lambda tx: _retire_agents(tx, agent_ids))
+            roster._guide = RosterEntry(guide.id, backend, "built in")
+        await roster.adopt(models)
         await roster.downloads.resume()
         return roster
+
+    async def adopt(self, models: Sequence[ModelSettings]) -> list[str]:
+        """Make these the models of the settings; running answers keep theirs.
+
+        A model with a key file is made again even if nothing changed, because the file may have.
+
+        Returns:
+            Why models were skipped, a sentence for each: their names are in use.
+        """
+        kept, problems = set(), []
+        for settings in models:
+            agent = await enlist_agent(
+                self._world,
+                settings.name,
+                describe_model(settings),
+                settings.prompt,
+                settings.rooms,
+            )
+            if isinstance(agent, WorldError):
+                problems.append(f"models.{settings.name}: {agent}")
+                continue
+            kept.add(agent.id)
+            entry = self._entries.get(agent.id)
+            is_same = entry is not None and (entry.origin, entry.settings) == ("file", settings)
+            if not is_same or settings.key_file is not None:
+                self._install(agent.id, "file", settings)
+        for entry in self.entries():
+            if entry.origin == "file" and entry.agent_id not in kept:
+                self._drop(entry.agent_id)
+        if self._guide is not None:
+            self._entries.setdefault(self._guide.agent_id, self._guide)
+        for agent in self._world.agents:
+            self._follow(agent)
+        await retire_agents(self._world, self._entries)
+        return problems
 
     # As a mapping.
 
@@ -336,41 +357,3 @@ def _store_settings(tx: Change, agent_id: str, settings: ModelSettings) -> None:
         rooms=list(settings.rooms) or None,
         retired=None,
     )
-
-
-async def _enlist_agent(
-    world: World, name: str, description: str, prompt: str, rooms: tuple[str, ...] = ()
-) -> Agent | None:
-    try:
-        return await world.change(
-            lambda tx: _find_or_create_agent(tx, world, name, description, prompt, rooms)
-        )
-    except WorldError as error:
-        log.warning("a model was skipped", model=name, reason=str(error))
-        return None
-
-
-def _find_or_create_agent(
-    tx: Change, world: World, name: str, description: str, prompt: str, rooms: tuple[str, ...]
-) -> Agent:
-    agent = world.agents.find_by_name(name)
-    if agent is None:
-        agent = agents.create_agent(tx, name, role="guest", kind="model")
-    elif agent.kind != "model":
-        raise WorldError(f"{name} is already the name of {things.describe_kind(agent.kind)}.")
-    if agent.description != description:
-        things.update_thing(tx, agent.id, structural=False, description=description)
-    if agent.prompt != prompt or agent.rooms != frozenset(rooms) or agent.retired:
-        agents.update_agent(
-            tx, agent.id, prompt=prompt or None, rooms=list(rooms) or None, retired=None
-        )
-    return agent
-
-
-def _retire_agents(tx: Change, agent_ids: Iterable[str]) -> None:
-    """Mark the agents of models that no longer exist.
-
-    They stay, so that messages have a name.
-    """
-    for agent_id in agent_ids:
-        agents.update_agent(tx, agent_id, retired=True)

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from sshwarma.common.units import MIB
 from sshwarma.models.backend import Backend
 from sshwarma.models.budget import ModelBudgets
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
@@ -86,7 +86,7 @@ class TurnDeps:
     world: World
     tools: Tools
     backends: Mapping[str, Backend]
-    limits: LimitSettings
+    settings: ReloadableSettings
     composer: ContextComposer
     budgets: ModelBudgets
     context_log: ContextLog = field(default_factory=ContextLog)

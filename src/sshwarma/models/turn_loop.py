@@ -299,7 +299,7 @@ class RunningTurn:
         return Caller(
             world=self._world,
             services=self.services,
-            limits=self._deps.limits,
+            limits=self._deps.settings.limits,
             agent=agent,
             room_id=self.turn.room_id,
             door="model",

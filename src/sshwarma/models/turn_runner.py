@@ -14,7 +14,7 @@ from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_context import AskedText, TurnContext, compose_turn_context
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, rooms, turns
 from sshwarma.world.agents import Agent
@@ -41,18 +41,17 @@ class TurnRunner:
         world: World,
         tools: Tools,
         backends: Mapping[str, Backend],
-        limits: LimitSettings,
+        settings: ReloadableSettings,
         composer: ContextComposer,
         budgets: ModelBudgets,
     ) -> None:
         self._world = world
         self._backends = backends
-        self._limits = limits
         self._deps = TurnDeps(
             world=world,
             tools=tools,
             backends=backends,
-            limits=limits,
+            settings=settings,
             composer=composer,
             budgets=budgets,
         )

@@ -1,6 +1,11 @@
 """Settings of the server: typed sections, and how they are loaded."""
 
-from sshwarma.settings.addresses import is_loopback, split_address
+from sshwarma.settings.addresses import (
+    find_local_host,
+    format_address,
+    is_loopback,
+    split_address,
+)
 from sshwarma.settings.errors import describe_settings_errors, describe_value_error
 from sshwarma.settings.load import (
     InvalidSettingsError,
@@ -12,6 +17,7 @@ from sshwarma.settings.load import (
 )
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelKind, ModelSettings, OfferedTools, ProfileName
+from sshwarma.settings.reloadable import ReloadableSettings
 from sshwarma.settings.server import (
     HttpSettings,
     LimitSettings,
@@ -36,6 +42,7 @@ __all__ = [
     "RegistrationMode",
     "RegistrationRole",
     "RegistrationSettings",
+    "ReloadableSettings",
     "SearchSettings",
     "Settings",
     "SshSettings",
@@ -43,6 +50,8 @@ __all__ = [
     "describe_invalid_settings",
     "describe_settings_errors",
     "describe_value_error",
+    "find_local_host",
+    "format_address",
     "is_loopback",
     "load_settings",
     "split_address",

@@ -29,6 +29,25 @@ def split_address(value: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def format_address(host: str, port: int) -> str:
+    """Return HOST:PORT as `split_address` reads it, an IPv6 host in brackets.
+
+    Without a host, which listens on every address, it is 0.0.0.0.
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}"  # noqa: S104
+
+
+def find_local_host(host: str) -> str:
+    """Return a host at which local programs reach a server on `host`."""
+    try:
+        is_wildcard = ipaddress.ip_address(host or "0.0.0.0").is_unspecified  # noqa: S104
+    except ValueError:
+        return host
+    if not is_wildcard:
+        return host
+    return "::1" if ":" in host else "127.0.0.1"
+
+
 def check_address(value: str) -> str:
     """Return a HOST:PORT address.
 

@@ -41,20 +41,46 @@ from sshwarma.settings.server import (
 ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 
 
-def xdg_dir(variable: str, fallback: str) -> Path:
+def xdg_dir(variable: str, fallback: str) -> Path | None:
     """Our directory in a base directory of the XDG specification.
 
-    Relative values are ignored, as the specification says.
+    Relative values are ignored, as the specification says. None without a home directory.
     """
     value = os.environ.get(variable, "")
-    base = Path(value) if value.startswith("/") else Path.home() / fallback
-    return base / "sshwarma"
+    if value.startswith("/"):
+        return Path(value) / "sshwarma"
+    try:
+        return Path.home() / fallback / "sshwarma"
+    except RuntimeError:  # neither HOME nor an entry in the table of users
+        return None
 
 
 def default_config_file() -> Path:
     """`sshwarma.toml` of the current directory, if any, else of the XDG config home."""
-    path = Path("sshwarma.toml")
-    return path if path.exists() else xdg_dir("XDG_CONFIG_HOME", ".config") / "sshwarma.toml"
+    path, folder = Path("sshwarma.toml"), xdg_dir("XDG_CONFIG_HOME", ".config")
+    return path if folder is None or _is_visible(path) else folder / "sshwarma.toml"
+
+
+def _default_data_dir() -> Path:
+    """Return the data directory of those who set none.
+
+    Raises:
+        InvalidSettingsError: if the user of the process has no home directory.
+    """
+    path = xdg_dir("XDG_DATA_HOME", ".local/share")
+    if path is None:
+        raise InvalidSettingsError(
+            "data_dir: there is no home directory for it; give --data-dir or SSHWARMA_DATA_DIR"
+        )
+    return path
+
+
+def _is_visible(path: Path) -> bool:
+    """Return whether a file exists where this process may look."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
 
 
 class Settings(BaseSettings):
@@ -69,7 +95,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(
-        default_factory=lambda: xdg_dir("XDG_DATA_HOME", ".local/share"),
+        default_factory=_default_data_dir,
         description="Directory of the database, the host key, the lock and downloaded models;"
         " created with mode 0700.",
     )
@@ -147,7 +173,9 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     if config is not None and not config.exists():
         raise FileNotFoundError(f"settings file not found: {config}")
     _check_variables(os.environ)
-    _TomlFile.path = config or default_config_file()
+    default = default_config_file()
+    # The file of a home directory that belongs to somebody else is as good as none.
+    _TomlFile.path = config or (default if _is_visible(default) else None)
     try:
         return Settings(**flags)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ import structlog
 from cachetools import LRUCache
 
 from sshwarma.common.limits import DEFAULT_FIND_THRESHOLD, MAX_TOOL_QUERY_CHARACTERS
+from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Vectorizer
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import KeywordHit, match_keywords
@@ -96,11 +97,13 @@ class NamespaceSearch:
     Only a namespace whose text changes is embedded again.
     """
 
-    def __init__(self, embedder: Vectorizer | None = None, threshold: float | None = None) -> None:
-        """Set the sentence model, if any, and the minimum score of a match, 0 to 1."""
+    def __init__(
+        self, embedder: Vectorizer | None = None, settings: ReloadableSettings | None = None
+    ) -> None:
+        """Set the sentence model, if any, and the settings of the search."""
         self._embedder = embedder
         self._averages = WordAverages()
-        self._threshold = threshold
+        self._settings = settings or ReloadableSettings()
         self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
         self._indexes: LRUCache[tuple[IndexedNamespace, ...], WordIndex] = LRUCache(
@@ -117,7 +120,8 @@ class NamespaceSearch:
     @property
     def threshold(self) -> float:
         """The least score of a match."""
-        return DEFAULT_FIND_THRESHOLD if self._threshold is None else self._threshold
+        threshold = self._settings.search.threshold
+        return DEFAULT_FIND_THRESHOLD if threshold is None else threshold
 
     async def prepare(self, spaces: Sequence[IndexedNamespace]) -> None:
         """Compute the index and missing vectors, so that no search has to wait for them."""

@@ -74,7 +74,7 @@ async def invite(
         role: the role of the newcomer on the server (default member).
         hours: time in hours until the code expires (default {DEFAULT_INVITE_HOURS}).
     """
-    invites.check_codes_are_used(services_of(caller).registration)
+    invites.check_codes_are_used(services_of(caller).settings.registration.mode)
     new_invite = await caller.change(
         lambda tx: invites.create_invite(tx, role, hours, created_by=caller.agent.id)
     )

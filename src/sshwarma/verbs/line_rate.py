@@ -23,13 +23,13 @@ from sshwarma.world.errors import RateLimited
 class LineRateLimiter:
     """The rate limit of typed lines, API calls and MCP requests.
 
-    `unit` and `after` are words of the refusal: the noun that is counted, and what to do after the
-    wait.
+    `lines` is their number, or returns the one in force. `unit` and `after` are words of the
+    refusal: the noun that is counted, and what to do after the wait.
     """
 
     def __init__(
         self,
-        lines: int,
+        lines: int | Callable[[], int],
         unit: str = "lines",
         after: str = "Up brings the line back",
         *,

@@ -25,7 +25,7 @@ from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_P
 from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line, is_read_verb
 from sshwarma.verbs.registry import every_verb, find_verb
@@ -57,11 +57,15 @@ class HttpApi:
     """The API routes of one world."""
 
     def __init__(
-        self, world: World, services: Services, limits: LimitSettings, line_rate: LineRateLimiter
+        self,
+        world: World,
+        services: Services,
+        settings: ReloadableSettings,
+        line_rate: LineRateLimiter,
     ) -> None:
         self._world = world
         self._services = services
-        self._limits = limits
+        self._settings = settings
         self._line_rate = line_rate
         self._open_counts: Counter[str] = Counter()  # open requests by agent
 
@@ -122,8 +126,8 @@ class HttpApi:
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
             match arguments:
                 case {"line": str(line), **others} if line.strip() and not others:
-                    if len(line.encode(errors="surrogatepass")) > self._limits.line_bytes:
-                        limit = self._limits.line_bytes
+                    if len(line.encode(errors="surrogatepass")) > self._settings.limits.line_bytes:
+                        limit = self._settings.limits.line_bytes
                         raise Invalid(
                             f"line: must have at most {limit} bytes.",
                             hint="POST the arguments to /api/v1/verbs/NAME instead.",
@@ -199,7 +203,7 @@ class HttpApi:
         caller = Caller(
             world=self._world,
             services=self._services,
-            limits=self._limits,
+            limits=self._settings.limits,
             agent=agent,
             room_id=agent.room_id,
             door="web",
@@ -211,7 +215,7 @@ class HttpApi:
         )
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
-        limit = self._limits.stdin_bytes * 2  # JSON escapes may double a text
+        limit = self._settings.limits.stdin_bytes * 2  # JSON escapes may double a text
         body = bytearray()
         try:
             async with asyncio.timeout(HTTP_BODY_TIMEOUT_SECONDS):

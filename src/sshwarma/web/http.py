@@ -139,7 +139,7 @@ class HttpServer:
         """Return 200 if the database can be written and read now, else 503."""
         try:
             async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
-                await self._world.store.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
+                await self._world.store.probe()
         except (WorldError, TimeoutError) as error:
             return JSONResponse({"status": "failing", "reason": str(error)}, status_code=503)
         return JSONResponse({"status": "ok", "version": sshwarma.__version__})

@@ -180,6 +180,14 @@ class Store:
         self._jobs.put(job)
         return await job.answer
 
+    async def probe(self) -> None:
+        """Return when the writer has run a unit of work that changes nothing.
+
+        Raises:
+            Unavailable: as `write`.
+        """
+        await self.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
+
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a query on a reader's connection, in a thread."""
         self.counts.reads += 1

@@ -72,7 +72,7 @@ from sshwarma.mcp.server import endpoint
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.handlers import McpHandlers
 from sshwarma.mcp.server.request_context import RequestContext
-from sshwarma.settings import HttpSettings, LimitSettings, LogSettings, logs
+from sshwarma.settings import LimitSettings, LogSettings, ReloadableSettings, logs
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
@@ -678,13 +678,14 @@ async def serve() -> None:
         agent = await world.change(lambda tx: agents.create_agent(tx, "suite", role="owner"))
         await world.change(lambda tx: tokens.issue_token(tx, agent.id, "suite", None, None))
         limits = LimitSettings(lines_per_10_seconds=10**6, requests_per_10_seconds=10**6)
+        settings = ReloadableSettings(limits=limits)
         services = make_services(world)
         pace = LineRateLimiter(limits.lines_per_10_seconds)
-        guests = ConnectedAgents(world, services, limits)
+        guests = ConnectedAgents(world, services, settings)
         Open.agent_id = agent.id
-        serving = Open(guests, services.tools, HttpSettings(), pace)
+        serving = Open(guests, services.tools, pace)
         await serving.start()
-        api = HttpApi(world, services, limits, pace)
+        api = HttpApi(world, services, settings, pace)
         http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.serve_http})
         http.bind("127.0.0.1", 0)
         await http.serve()

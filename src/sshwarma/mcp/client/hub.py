@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
 from cachetools import LRUCache
 from typing_extensions import override
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
-from sshwarma.mcp.client import server_records, tool_approval
+from sshwarma.mcp.client import configured_servers, server_records, tool_approval
 from sshwarma.mcp.client.connection_errors import sign_in_hint
 from sshwarma.mcp.client.link import Dialer
 from sshwarma.mcp.client.offers import Offers
@@ -26,13 +25,11 @@ from sshwarma.settings import McpSettings
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound, Unavailable
+from sshwarma.world.errors import Conflict, Unavailable
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +68,18 @@ class Hub(ToolProvider):
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
         """Declare the servers of the settings and connect to all enabled servers."""
-        servers = await self.world.change(lambda tx: _declare_servers(tx, configured))
+        servers = await self.world.change(lambda tx: configured_servers.declare_all(tx, configured))
         for server in servers:
             if server.enabled:
                 self.pool.supervise(server)
+
+    async def adopt(self, configured: Sequence[McpSettings]) -> list[str]:
+        """Make these the servers of the settings; the others keep their connections.
+
+        Returns:
+            Why servers were skipped, a sentence for each: their names are in use.
+        """
+        return await configured_servers.adopt(self.pool, self.world, configured)
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
@@ -266,21 +271,3 @@ class Hub(ToolProvider):
         return await supervisor.call(
             remote, arguments, person_id=person_id, report=caller.on_progress
         )
-
-
-def _declare_servers(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
-    """Declare the servers of the settings; return all servers, marked unavailable."""
-    names = {settings.name for settings in configured}
-    for settings in configured:
-        try:
-            server_records.declare_server(tx, settings, created_by=None, from_settings=True)
-        except (Conflict, NotFound) as error:
-            log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
-    server_records.remove_offers(tx)
-    for server in server_records.list_servers(tx.conn):
-        if server_records.is_from_settings(server) and server.name not in names:
-            server_records.remove_server(tx, server)
-    servers = server_records.list_servers(tx.conn)
-    if servers:
-        server_records.mark_unavailable(tx, [server.id for server in servers])
-    return servers

@@ -25,7 +25,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.mcp.server.call_order import CallOrder
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.world import movement, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, Agent
@@ -270,10 +270,10 @@ class ConnectedAgent:
 class ConnectedAgents:
     """All agents connected over MCP."""
 
-    def __init__(self, world: World, services: Services, limits: LimitSettings) -> None:
+    def __init__(self, world: World, services: Services, settings: ReloadableSettings) -> None:
         self.world = world
         self.services = services
-        self.limits = limits
+        self.settings = settings
         self.positions: LRUCache[str, int] = LRUCache(MAX_REMEMBERED_POSITIONS)
         self._clients: dict[str, ConnectedAgent] = {}
         self._background = BackgroundTasks()
@@ -323,7 +323,7 @@ class ConnectedAgents:
         return Caller(
             world=self.world,
             services=self.services,
-            limits=self.limits,
+            limits=self.settings.limits,
             agent=agent,
             room_id=room_id,
             door="mcp",

@@ -36,7 +36,6 @@ from sshwarma.mcp.server.refusals import REFUSED_CODE, make_error, send_refusal
 from sshwarma.mcp.server.request_context import CONNECTION_KEY
 from sshwarma.mcp.server.session_table import SESSION_HEADER, SessionTable
 from sshwarma.mcp.server.ssh_channel import MessageStream
-from sshwarma.settings import HttpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.bearer import (
@@ -61,15 +60,14 @@ class McpEndpoint:
     It may be created in any thread; use it on the event loop only.
     """
 
-    def __init__(
-        self, clients: ConnectedAgents, tools: Tools, http: HttpSettings, line_rate: LineRateLimiter
-    ) -> None:
+    def __init__(self, clients: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter) -> None:
         self._clients = clients
         self._request_rate = LineRateLimiter(
-            clients.limits.requests_per_10_seconds, "requests", "then ask again"
+            lambda: clients.settings.limits.requests_per_10_seconds, "requests", "then ask again"
         )
         self.handlers = self._protocol(clients, tools, line_rate)
-        self._hosts = http.hosts
+        self._hosts = clients.settings.http.hosts
+        self._security = make_security_settings(self._hosts)
         self._sessions = SessionTable()
         self._manager: StreamableHTTPSessionManager
         self._ready = asyncio.Event()
@@ -93,7 +91,7 @@ class McpEndpoint:
     async def start(self) -> None:
         """Start to serve; return when requests can be handled."""
         self.handlers.start()
-        self._manager = self._session_manager(make_security_settings(self._hosts))
+        self._manager = self._session_manager(self._security)
         self._task = asyncio.get_running_loop().create_task(self._run())
         await self._ready.wait()
 
@@ -192,8 +190,17 @@ class McpEndpoint:
         if self._stopping.is_set():
             await send_refusal(answer.send, 503, MCP_STOPPED)
             return
+        self._follow_settings()
         await self._manager.handle_request(scope, answer.receive, answer.send)
         await answer.finish()
+
+    def _follow_settings(self) -> None:
+        """Accept the host names in force; all sessions read the same object."""
+        hosts = self._clients.settings.http.hosts
+        if hosts != self._hosts:
+            self._hosts, allowed = hosts, make_security_settings(hosts)
+            self._security.allowed_hosts = allowed.allowed_hosts
+            self._security.allowed_origins = allowed.allowed_origins
 
     async def _make_room(self, connection: McpConnection, scope: Scope) -> None:
         """End the least recently used sessions of an agent that has too many."""

@@ -19,7 +19,7 @@ from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents
 from sshwarma.mcp.server.refusals import send_refusal
 from sshwarma.services import Services
-from sshwarma.settings import HttpSettings, LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
@@ -40,12 +40,11 @@ class McpServer:
         self,
         world: World,
         services: Services,
-        limits: LimitSettings,
-        http: HttpSettings,
+        settings: ReloadableSettings,
         line_rate: LineRateLimiter,
     ) -> None:
-        self.clients = ConnectedAgents(world, services, limits)
-        self._endpoint_args = (services.tools, http, line_rate)
+        self.clients = ConnectedAgents(world, services, settings)
+        self._endpoint_args = (services.tools, line_rate)
         self._endpoint: McpEndpoint | None = None
         self._loading: asyncio.Task[McpEndpoint] | None = None
         self._is_stopped = False

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.secret_detection import is_secret_line
 from sshwarma.services import Services
-from sshwarma.settings import LimitSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.line_channel import LineService
 from sshwarma.ssh.door.live_answers import LiveAnswerFeed
 from sshwarma.ssh.door.login import WorldAuthenticator
@@ -50,9 +50,8 @@ class SshContext:
     world: World
     services: Services
     authenticator: WorldAuthenticator
-    limits: LimitSettings
+    settings: ReloadableSettings
     clock: FrameClock
-    motd: str
     line_rate: LineRateLimiter
     status_lines: StatusLines = field(init=False)
     live_answers: LiveAnswerFeed = field(init=False)
@@ -126,7 +125,7 @@ class SshContext:
         return Caller(
             world=self.world,
             services=self.services,
-            limits=self.limits,
+            limits=self.settings.limits,
             agent=agent,
             room_id=room_id,
             door=door,

@@ -85,7 +85,7 @@ class ExecHandler(TaskHandler):
     @override
     def data(self, data: bytes) -> None:
         # Keep one byte over the limit, to detect longer input.
-        most = self._context.limits.stdin_bytes + 1
+        most = self._context.settings.limits.stdin_bytes + 1
         self._piped += data[: most - len(self._piped)]
         self._came.set()
         if len(self._piped) == most:
@@ -282,8 +282,8 @@ class ExecHandler(TaskHandler):
                 self._channel.write_stderr(UNREAD_INPUT_MESSAGE)
                 return None
         await self._ended.wait()
-        if len(self._piped) > self._context.limits.stdin_bytes:
-            limit = self._context.limits.stdin_bytes
+        if len(self._piped) > self._context.settings.limits.stdin_bytes:
+            limit = self._context.settings.limits.stdin_bytes
             # Reading ended at the limit, so that the size of the whole is not known.
             raise Invalid(f"piped input: must have at most {limit} bytes.")
         return decode_text(self._piped, "Piped input").removesuffix("\n") or None

@@ -122,7 +122,7 @@ class LineShellHandler(TaskHandler):
                 self._enqueue_line(raw)
         if self._skips_to_newline:
             self._partial.clear()
-        elif len(self._partial) > self._context.limits.line_bytes:
+        elif len(self._partial) > self._context.settings.limits.line_bytes:
             self._enqueue_line(self._partial)
             self._skips_to_newline = True
             self._partial = bytearray()
@@ -151,7 +151,7 @@ class LineShellHandler(TaskHandler):
         Raises:
             Invalid: if it is too long, or not text.
         """
-        limit = self._context.limits.line_bytes
+        limit = self._context.settings.limits.line_bytes
         if len(raw) > limit:
             hint = "Send a long text with a command of its own: ssh HOST put NAME < FILE"
             raise Invalid(f"A line must have at most {limit} bytes.", hint=hint)

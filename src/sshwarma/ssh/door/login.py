@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from sshwarma.common.limits import REGISTRATION_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
-from sshwarma.settings import RegistrationSettings
+from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.login_audit import LoginAudit
 from sshwarma.ssh.transport.interfaces import Authenticator, FailedLogin, Peer, Rejected
 from sshwarma.world import agents, invites
@@ -42,12 +42,12 @@ class RegisteredUser:
 class WorldAuthenticator(Authenticator):
     """Admits the keys of a world's agents, and new keys by the registration mode."""
 
-    def __init__(self, world: World, registration: RegistrationSettings) -> None:
+    def __init__(self, world: World, settings: ReloadableSettings) -> None:
         self._world = world
-        self._registration = registration
+        self._settings = settings
         self.audit = LoginAudit(world)
         self._registrations = SlidingWindow(
-            registration.per_hour_per_address,
+            lambda: settings.registration.per_hour_per_address,
             REGISTRATION_WINDOW_SECONDS,
             max_keys=MAX_COUNTED_ADDRESSES,
         )
@@ -57,7 +57,7 @@ class WorldAuthenticator(Authenticator):
         agent = self._world.agents.find_by_key(fingerprint)
         if agent is not None:
             return not agent.disabled
-        return self._registration.mode != "closed"
+        return self._settings.registration.mode != "closed"
 
     @override
     async def enter(self, peer: Peer) -> RegisteredUser | UnregisteredUser:
@@ -67,7 +67,7 @@ class WorldAuthenticator(Authenticator):
                 raise Rejected(f"{ACCOUNT_DISABLED_REASON} Ask an admin.")
             self.audit.record_login(peer, agent.id)
             return RegisteredUser(agent.id)
-        match self._registration.mode:
+        match self._settings.registration.mode:
             case "closed":
                 raise Rejected("Registration is closed. Ask the operator to add your key.")
             case "invite":
@@ -96,10 +96,10 @@ class WorldAuthenticator(Authenticator):
         Raises:
             WorldError: if the name is invalid or taken, or the address registered too often.
         """
-        if self._registration.mode != "open":
+        if self._settings.registration.mode != "open":
             raise WorldError("Registration needs an invite code.")
         self._check_registration_rate(peer.address)
-        role = self._registration.role
+        role = self._settings.registration.role
 
         def register(tx: Change) -> agents.Agent:
             new_agent = agents.register_agent(tx, name, role, peer.fingerprint, peer.public_key)
@@ -117,7 +117,7 @@ class WorldAuthenticator(Authenticator):
             WorldError: if the code is invalid, the name is invalid or taken, or the address
                 registered too often.
         """
-        if self._registration.mode == "closed":
+        if self._settings.registration.mode == "closed":
             raise WorldError("Registration is closed.")
         self._check_registration_rate(peer.address)
 
@@ -134,7 +134,7 @@ class WorldAuthenticator(Authenticator):
     @property
     def needs_invite(self) -> bool:
         """Whether registration needs an invite code."""
-        return self._registration.mode == "invite"
+        return self._settings.registration.mode == "invite"
 
     def _check_registration_rate(self, address: str) -> None:
         """Count one attempt to register, so that invite codes cannot be guessed fast.

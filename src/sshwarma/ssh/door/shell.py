@@ -101,7 +101,6 @@ class ShellHandler(ChannelHandler):
             history=self._history,
             clock=context.clock,
         )
-        self.terminal.submit_limit = context.limits.line_bytes
         self._room_view = RoomView(context, self._connection, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
         context.on_stop.add(self._farewell)
@@ -109,6 +108,7 @@ class ShellHandler(ChannelHandler):
     @override
     def data(self, data: bytes) -> None:
         self._connection.mark_active()
+        self.terminal.submit_limit = self._context.settings.limits.line_bytes
         if self._early is None:
             self.terminal.feed(data)
             return
@@ -215,7 +215,7 @@ class ShellHandler(ChannelHandler):
         if self._ended:
             return
         self._stops.append(world.bus.on_agent(agent.id, self._on_agent_event))
-        for greeting in draw_greeting(self._context.motd, agent.name):
+        for greeting in draw_greeting(self._context.settings.motd, agent.name):
             self._print(greeting)
         # Nothing that is drawn needs the announcement: a login does not wait for its commit.
         if world.presence.enter(self._connection):

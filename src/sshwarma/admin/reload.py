@@ -1,0 +1,125 @@
+"""Reload of the settings: what applies now, and what waits for a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+
+from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
+from sshwarma.services import Services
+from sshwarma.settings import InvalidSettingsError, Settings
+from sshwarma.settings.logs import configure_logging
+from sshwarma.world.audit import record_change
+from sshwarma.world.errors import Invalid
+from sshwarma.world.world import World
+
+SettingsLoader: TypeAlias = Callable[[], Settings]
+"""Reads the settings; raises InvalidSettingsError, or OSError for a file that cannot be read."""
+
+FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen")
+"""Settings, and whole sections, that are read at the start alone."""
+
+SECRET_TABLES: Final = ("models", "mcp")
+"""Lists of tables whose values are never shown: one of them may be a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """What a reload did.
+
+    Attributes:
+        changed: settings that changed and are in force now.
+        needs_restart: settings that changed and stay as they were until a restart.
+        problems: models and MCP servers that were skipped, with the reasons.
+    """
+
+    changed: list[str]
+    needs_restart: list[str]
+    problems: list[str]
+
+    def as_json(self) -> dict[str, list[str]]:
+        """Return the report as the control socket sends it."""
+        return asdict(self)
+
+
+def load_again(load: SettingsLoader) -> Settings:
+    """Read the settings file and the environment again.
+
+    Raises:
+        Invalid: with the reason; nothing has changed then.
+    """
+    try:
+        return load()
+    except InvalidSettingsError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    raise Invalid(f"The settings are not valid, so nothing changed: {reason.rstrip('.')}.")
+
+
+def compare_settings(old: Settings, new: Settings) -> ReloadReport:
+    """Return what a reload from old to new settings changes."""
+    report = ReloadReport([], [], [])
+    for name, text in _list_changes(old, new, ""):
+        is_fixed = any(name == fixed or name.startswith(f"{fixed}.") for fixed in FIXED_SETTINGS)
+        (report.needs_restart if is_fixed else report.changed).append(text)
+    return report
+
+
+def keep_fixed(old: Settings, new: Settings) -> Settings:
+    """Return the new settings with the fixed ones of the running server."""
+    http = new.http.model_copy(update={"listen": old.http.listen})
+    return new.model_copy(update={"data_dir": old.data_dir, "ssh": old.ssh, "http": http})
+
+
+async def apply_settings(world: World, services: Services, settings: Settings) -> list[str]:
+    """Put settings into force.
+
+    Returns:
+        Why models and MCP servers were skipped.
+    """
+    configure_logging(settings.log)
+    services.settings.adopt(settings)
+    problems = await services.roster.adopt(settings.models)
+    problems += await services.hub.adopt(settings.mcp)
+    await world.change(lambda tx: record_change(tx, door="cli", verb="reload", request=""))
+    return problems
+
+
+def _list_changes(old: BaseModel, new: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each setting that differs, and a text with its values."""
+    for field in type(old).model_fields:
+        before, after, name = getattr(old, field), getattr(new, field), f"{prefix}{field}"
+        if before == after:
+            continue
+        if field in SECRET_TABLES and not prefix:
+            yield from _list_table_changes(name, before, after)
+        elif isinstance(before, BaseModel):
+            yield from _list_changes(before, after, f"{name}.")
+        else:
+            shown = f"{_show(before)} -> {_show(after)}"
+            yield name, f"{name}: {shown}" if len(shown) <= MAX_SHOWN_CHANGE_CHARACTERS else name
+
+
+def _list_table_changes(
+    name: str, before: Sequence[Any], after: Sequence[Any]
+) -> Iterator[tuple[str, str]]:
+    old, new = ({table.name: table for table in tables} for tables in (before, after))
+    for table in sorted(old.keys() | new.keys()):
+        if old.get(table) != new.get(table):
+            word = "added" if table not in old else "removed" if table not in new else "changed"
+            yield f"{name}.{table}", f"{name}.{table}: {word}"
+
+
+def _show(value: Any) -> str:
+    match value:
+        case None:
+            return "default"
+        case tuple():
+            return ", ".join(map(str, value)) or "none"
+        case str():
+            return f'"{value}"' if not value or " " in value or "\n" in value else value
+    return str(value)

@@ -1,0 +1,82 @@
+"""systemd's `sd_notify`: ready, reloading, stopping, and the watchdog.
+
+Each message is one datagram to the socket that the variable NOTIFY_SOCKET names; without it nothing
+is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from sshwarma.world.errors import WorldError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceNotifier:
+    """Notifies the service manager of what the server does.
+
+    Attributes:
+        address: its socket, a path or `@` and a name; empty if there is no service manager.
+        watchdog_seconds: it ends a server that says nothing for so long; None without a watchdog.
+    """
+
+    address: str = ""
+    watchdog_seconds: float | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> ServiceNotifier:
+        """Return the notifier of this process, by the variables that systemd sets."""
+        usec = environ.get("WATCHDOG_USEC", "")
+        is_ours = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        has_watchdog = is_ours and usec.isdecimal() and int(usec) > 0
+        return cls(environ.get("NOTIFY_SOCKET", ""), int(usec) / 1e6 if has_watchdog else None)
+
+    def report_ready(self, status: str) -> None:
+        """Say that the server serves, at the start and after a reload."""
+        self._send("READY=1", f"STATUS={status}")
+
+    def report_reloading(self) -> None:
+        """Say that a reload has begun; `report_ready` ends it."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=Reading the settings again.")
+
+    def report_stopping(self) -> None:
+        """Say that the server has begun to stop."""
+        self._send("STOPPING=1", "STATUS=Finishing what was begun.")
+
+    async def keep_watchdog_quiet(self, check: Callable[[], Awaitable[object]]) -> None:
+        """Say that the server works, for as long as `check` returns in time.
+
+        Whatever stops the event loop, or the check, ends the messages.
+        """
+        if self.watchdog_seconds is None:
+            return
+        while True:
+            try:
+                async with asyncio.timeout(self.watchdog_seconds / 2):
+                    await check()
+            except (TimeoutError, WorldError) as error:
+                log.error("cannot write: the watchdog is not notified", reason=repr(error))
+            else:
+                self._send("WATCHDOG=1")
+            await asyncio.sleep(self.watchdog_seconds / 4)
+
+    def _send(self, *lines: str) -> None:
+        """Send a message; the server does not wait for its manager, nor fail with it."""
+        if not self.address:
+            return
+        address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
+            try:
+                sender.sendto("\n".join(lines).encode(), address)
+            except OSError as error:
+                log.warning("the service manager was not notified", error=error.strerror)

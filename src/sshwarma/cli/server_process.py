@@ -1,0 +1,112 @@
+"""The process of a server: start, reload and end, by its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvloop
+
+import sshwarma
+from sshwarma.admin.reload import SettingsLoader
+from sshwarma.admin.service_notify import ServiceNotifier
+from sshwarma.app import App
+from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.signals import ServerSignals
+from sshwarma.cli.welcome import say_welcome
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
+from sshwarma.models.discover import discover_models
+from sshwarma.settings import Settings
+from sshwarma.settings.logs import configure_logging
+from sshwarma.world.errors import WorldError
+
+log = structlog.get_logger(__name__)
+
+NO_HOME: Final = "/nonexistent"
+"""The home directory of accounts without one, by the convention of Debian."""
+
+
+def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
+    """Run a server until a signal stops it; return the exit status.
+
+    `load` reads the settings again. `as_json` makes the ready line a JSON object.
+    """
+    configure_logging(settings.log)
+    _make_sure_of_home()
+    try:
+        return uvloop.run(_serve_until_signal(settings, load, as_json=as_json))
+    except Exception as error:
+        if settings.log.format != "json":
+            raise
+        if is_reported(error):
+            log.critical("the server ended", reason=describe_failure(error))
+        else:
+            log.critical("the server ended by an error", exc_info=error)
+        return EXIT_FAILED
+
+
+def _make_sure_of_home() -> None:
+    """Set HOME to a missing directory if the user has no home.
+
+    Libraries ask for it, and fail without an answer.
+    """
+    try:
+        Path.home()
+    except RuntimeError:  # neither HOME nor an entry in the table of users
+        os.environ["HOME"] = NO_HOME
+
+
+async def _serve_until_signal(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
+    signals = ServerSignals()
+    app = await App.start(settings, load, ServiceNotifier.from_environment(os.environ))
+    # Objects that exist now live until the end: exclude them from garbage collection.
+    gc.collect()
+    gc.freeze()
+    reloading = asyncio.get_running_loop().create_task(_reload_when_asked(app, signals.reload))
+    try:
+        say_welcome(app, [] if settings.models else await discover_models(os.environ))
+        print(_ready_line(app, as_json=as_json), flush=True)
+        await signals.stop.wait()
+    finally:
+        began = time.monotonic()
+        log.info("stopping", reason=signals.reason or "an error")
+        reloading.cancel()
+        await asyncio.wait({reloading})
+        await app.stop()
+        log.info("stopped", seconds=round(time.monotonic() - began, 3))
+    return EXIT_OK
+
+
+async def _reload_when_asked(app: App, asked: asyncio.Event) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await app.reload()
+        except WorldError:
+            pass  # the app has logged why
+        except Exception:
+            log.exception("the reload failed")
+
+
+def _ready_line(app: App, *, as_json: bool) -> str:
+    """Return the line for programs that start the server: it accepts connections now."""
+    if not as_json:
+        return f"ready ssh={app.ssh_address} http={app.http_address}"
+    return json.dumps(
+        {
+            "event": "ready",
+            "ssh": app.ssh_address,
+            "http": app.http_address,
+            "host_key": app.host_fingerprint(),
+            "data_dir": str(app.settings.data_dir),
+            "pid": os.getpid(),
+            "version": sshwarma.__version__,
+        }
+    )

@@ -1,0 +1,92 @@
+"""MCP servers of the settings: declared at the start, compared at a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.server_pool import ServerPool
+from sshwarma.settings import McpSettings
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+
+def declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
+    """Declare the servers of the settings; return all servers, marked unavailable."""
+    names = {settings.name for settings in configured}
+    for settings in configured:
+        try:
+            server_records.declare_server(tx, settings, created_by=None, from_settings=True)
+        except (Conflict, NotFound) as error:
+            log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
+    server_records.remove_offers(tx)
+    for server in server_records.list_servers(tx.conn):
+        if server_records.is_from_settings(server) and server.name not in names:
+            server_records.remove_server(tx, server)
+    servers = server_records.list_servers(tx.conn)
+    if servers:
+        server_records.mark_unavailable(tx, [server.id for server in servers])
+    return servers
+
+
+async def adopt(pool: ServerPool, world: World, configured: Sequence[McpSettings]) -> list[str]:
+    """Connect new and changed servers of the settings; remove the others.
+
+    Returns:
+        Why servers were skipped, a sentence for each.
+    """
+    names = {settings.name for settings in configured}
+    problems = []
+    for server in await world.store.read(server_records.list_servers):
+        if server_records.is_from_settings(server) and server.name not in names:
+            await _remove(pool, world, server)
+    for settings in configured:
+        try:
+            await _declare(pool, world, settings)
+        except (Conflict, NotFound) as error:
+            log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
+            problems.append(f"mcp.{settings.name}: {error}")
+    return problems
+
+
+async def _remove(pool: ServerPool, world: World, server: Thing) -> None:
+    async with pool.lock_for(server.name):
+        await pool.oauth_sign_ins.cancel(server)
+        await pool.end(server.id)
+        await world.change(
+            lambda tx: server_records.remove_server(tx, things.get_live_thing(tx.conn, server.id))
+        )
+
+
+async def _declare(pool: ServerPool, world: World, settings: McpSettings) -> None:
+    """Declare a server and connect to it, unless it is there with these settings.
+
+    Raises:
+        Conflict: if the name is in use.
+    """
+    async with pool.lock_for(settings.name):
+        servers = await world.store.read(server_records.list_servers)
+        old = next((server for server in servers if server.name == settings.name), None)
+        if (
+            old is not None
+            and server_records.is_from_settings(old)
+            and server_records.read_settings(old) == settings
+        ):
+            return
+        if old is not None:
+            await pool.oauth_sign_ins.cancel(old)
+            await pool.end(old.id)
+        server = await world.change(
+            lambda tx: server_records.declare_server(
+                tx, settings, created_by=None, from_settings=True
+            )
+        )
+        if server.enabled:
+            pool.supervise(server)

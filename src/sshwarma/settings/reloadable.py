@@ -1,0 +1,42 @@
+"""The parts of the settings that a reload replaces while the server runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sshwarma.settings.load import Settings
+from sshwarma.settings.server import (
+    HttpSettings,
+    LimitSettings,
+    RegistrationSettings,
+    SearchSettings,
+)
+
+
+@dataclass
+class ReloadableSettings:
+    """Sections in force: one object, which all parts read at each use.
+
+    A part that kept a section would not notice a reload.
+    """
+
+    motd: str = ""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    registration: RegistrationSettings = field(default_factory=RegistrationSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+
+    @classmethod
+    def of(cls, settings: Settings) -> ReloadableSettings:
+        """Return the reloadable parts of settings."""
+        made = cls()
+        made.adopt(settings)
+        return made
+
+    def adopt(self, settings: Settings) -> None:
+        """Put the sections of new settings into force, for all who read this object."""
+        self.motd = settings.motd
+        self.limits = settings.limits
+        self.registration = settings.registration
+        self.search = settings.search
+        self.http = settings.http

@@ -1,0 +1,77 @@
+"""What a reload changes, what waits for a restart, and what it says of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.admin.reload import compare_settings, keep_fixed, load_again
+from sshwarma.settings import InvalidSettingsError, Settings, load_settings
+from sshwarma.world.errors import Invalid
+
+QWEN = {"name": "qwen", "kind": "ollama", "model": "qwen3:8b"}
+FILES = {"name": "files", "command": ["files"]}
+
+
+def settings(**values: Any) -> Settings:
+    return load_settings(**{"data_dir": Path("/srv/world"), **values})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"motd": "Hello there"}, 'motd: "" -> "Hello there"'),
+        ({}, {"motd": "long " * 20}, "motd"),
+        ({}, {"limits": {"bag_things": 7}}, "limits.bag_things: 10000 -> 7"),
+        ({}, {"registration": {"mode": "open"}}, "registration.mode: closed -> open"),
+        ({}, {"search": {"threshold": 0.5}}, "search.threshold: default -> 0.5"),
+        ({}, {"log": {"format": "json"}}, "log.format: console -> json"),
+        ({}, {"http": {"hosts": ["a.example"]}}, "http.hosts: none -> a.example"),
+        ({}, {"models": [QWEN]}, "models.qwen: added"),
+        ({"models": [QWEN]}, {"models": [QWEN | {"seed": 1}]}, "models.qwen: changed"),
+        ({"mcp": [FILES]}, {}, "mcp.files: removed"),
+    ],
+)
+def test_changed_setting_is_listed(
+    before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    report = compare_settings(settings(**before), settings(**after))
+    assert (report.changed, report.needs_restart) == ([said], [])
+
+
+def test_addresses_and_the_data_directory_stay_until_a_restart() -> None:
+    old = settings()
+    new = settings(
+        data_dir=Path("/srv/other"),
+        ssh={"listen": "127.0.0.1:3333", "max_pending": 3},
+        http={"listen": "off", "hosts": ["a.example"]},
+    )
+    report = compare_settings(old, new)
+    assert [text.partition(":")[0] for text in report.needs_restart] == [
+        "data_dir", "ssh.listen", "ssh.max_pending", "http.listen",
+    ]  # fmt: skip
+    kept = keep_fixed(old, new)
+    assert (kept.data_dir, kept.ssh, kept.http.listen) == (old.data_dir, old.ssh, old.http.listen)
+    assert kept.http.hosts == ("a.example",)
+    assert compare_settings(kept, new).needs_restart == report.needs_restart  # it is said again
+
+
+def test_values_of_models_and_servers_are_not_shown() -> None:
+    hidden = {**FILES, "env": {"WORD": "swordfish"}}
+    report = compare_settings(settings(), settings(mcp=[hidden]))
+    assert "swordfish" not in str(report)
+
+
+def test_settings_that_cannot_be_read_are_refused_with_the_reason() -> None:
+    def invalid() -> Settings:
+        raise InvalidSettingsError("ssh.max_pending: must be more than 0 (got 0)")
+
+    def missing() -> Settings:
+        raise PermissionError(13, "Permission denied", "/etc/sshwarma.toml")
+
+    with pytest.raises(Invalid, match=r"nothing changed: ssh\.max_pending: must be more than 0"):
+        load_again(invalid)
+    with pytest.raises(Invalid, match=r"/etc/sshwarma\.toml: Permission denied\.$"):
+        load_again(missing)

@@ -1,0 +1,53 @@
+"""What a server tells its service manager, and when it says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from sshwarma.admin.service_notify import ServiceNotifier
+from sshwarma.world.errors import Unavailable
+from support.service_manager import listening
+
+pytestmark = pytest.mark.process
+
+
+def test_variables_of_the_service_manager_are_read() -> None:
+    notifier = ServiceNotifier.from_environment(
+        {"NOTIFY_SOCKET": "@run", "WATCHDOG_USEC": "20000000", "WATCHDOG_PID": str(os.getpid())}
+    )
+    assert notifier == ServiceNotifier("@run", 20.0)
+    for other in ({}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "9", "WATCHDOG_PID": "1"}):
+        assert ServiceNotifier.from_environment(other) == ServiceNotifier("", None)
+
+
+def test_nobody_is_notified_without_a_service_manager() -> None:
+    ServiceNotifier().report_ready("Serving.")
+
+
+def test_service_manager_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+    ServiceNotifier(str(tmp_path / "gone")).report_ready("Serving.")
+
+
+async def test_watchdog_is_notified_only_when_the_check_returns(tmp_path: Path) -> None:
+    """Two checks hang and one is refused; after each, nothing has been sent."""
+    silent: list[bool] = []
+    with listening(tmp_path) as manager:
+
+        async def check() -> None:
+            silent.append(not manager.has_message())
+            if len(silent) <= 2:
+                await asyncio.Event().wait()
+            if len(silent) == 3:
+                raise Unavailable("The world is too busy.")
+
+        notifier = ServiceNotifier(manager.address, watchdog_seconds=0.04)
+        task = asyncio.create_task(notifier.keep_watchdog_quiet(check))
+        message = await asyncio.to_thread(manager.read)
+        task.cancel()
+        await asyncio.wait({task})
+    assert message == {"WATCHDOG": "1"}
+    assert silent[:4] == [True] * 4

@@ -1,0 +1,304 @@
+"""The process of a server: its signals, its ready line, and its log."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import selectors
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.driver.fixtures import homes
+from support.driver.person import CLEAN
+from support.driver.server import PROGRAM
+
+SECONDS = 30.0
+QUIET = ("-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR",
+         "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes")  # fmt: skip
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with homes() as make:
+        yield make()
+
+
+class Running:
+    """A server with pipes of its own.
+
+    `first_line` is what it printed when it was ready.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.first_line = ""
+
+    def wait_for_log(self, text: str) -> str:
+        """Read the log up to a line that contains a text; return that line."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if text in line:
+                return line
+        raise AssertionError(f"the log ended without {text}")
+
+    def stop(self, number: int = signal.SIGTERM) -> str:
+        """End it by a signal; return the rest of its log."""
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=SECONDS)[1]
+
+
+@contextmanager
+def running(
+    home: Path, *flags: str, listen: str = "127.0.0.1:0", code: str = "", **environ: str
+) -> Iterator[Running]:
+    """Start `sshwarma serve`; `code` runs in its process before it."""
+    words = ["serve", "--data-dir", str(home / "data"), "--listen", listen, "--http", "127.0.0.1:0"]
+    start = f"{code}\nfrom sshwarma.cli.main import program\nprogram()"
+    with subprocess.Popen(
+        [sys.executable, "-c", start, *words, *flags],
+        env=CLEAN | {"HOME": str(home)} | environ, cwd=home, text=True, bufsize=1,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        made = Running(process)
+        try:
+            assert process.stdout is not None
+            made.first_line = process.stdout.readline()
+            assert made.first_line or process.wait() != 0, "it printed nothing"
+            yield made
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+# -- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_log_has_the_signal_that_stopped_the_server(home: Path, number: signal.Signals) -> None:
+    with running(home) as server:
+        log = server.stop(number)
+        assert server.process.returncode == 0
+    assert re.search(rf"stopping\s+reason={number.name}\n", log)
+    assert re.search(r"stopped\s+seconds=\d", log)
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGALRM"])
+def test_signals_without_a_meaning_are_ignored(home: Path, name: str) -> None:
+    with running(home) as server:
+        server.process.send_signal(getattr(signal, name))
+        assert name in server.wait_for_log("signal ignored")
+        assert "stopping" in server.stop()
+        assert server.process.returncode == 0
+
+
+STUCK = """
+import asyncio
+import sshwarma.app
+async def hang(self, *rest):
+    await asyncio.Event().wait()
+sshwarma.app.App.stop = hang
+"""
+BUSY = """
+import sshwarma.app
+async def spin(self, *rest):
+    while True:
+        pass
+sshwarma.app.App.stop = spin
+"""
+
+
+@pytest.mark.parametrize("code", [STUCK, BUSY], ids=["waits", "does not turn"])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_second_signal_ends_at_once(home: Path, code: str, second: signal.Signals) -> None:
+    with running(home, code=code) as server:
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for_log("stopping")
+        log = server.stop(second)
+        assert server.process.returncode == -second
+    assert "ended at once, by a second signal" in log
+    assert second.name in log
+
+
+def test_server_stops_when_its_terminal_is_closed(home: Path) -> None:
+    """SIGHUP reloads, except from the terminal that the server was started in."""
+    log = home / "log"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+        os.execve(PROGRAM, [
+            str(PROGRAM), "serve", "--data-dir", str(home / "data"),
+            "--listen", "127.0.0.1:0", "--http", "off",
+        ], CLEAN | {"HOME": str(home)})  # fmt: skip
+    seen = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(terminal, selectors.EVENT_READ)
+        while b"ready " not in seen:
+            assert selector.select(SECONDS), log.read_text()
+            seen += os.read(terminal, 4096)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, log.read_text()
+    assert "reason='SIGHUP: the terminal was closed'" in log.read_text()
+
+
+# -- addresses
+
+
+def test_ready_line_of_ipv6_parses_and_the_printed_command_logs_in(home: Path) -> None:
+    if not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    check_login(home, "[::1]:0", r"ready ssh=\[::1\]:\d+ http=127\.0\.0\.1:\d+\n")
+
+
+@pytest.mark.parametrize(
+    ("listen", "host"),
+    [("0.0.0.0:0", "0.0.0.0"), (":0", "0.0.0.0"), ("[::]:0", "[::]"), ("localhost:0", "localhost")],
+)
+def test_address_of_a_server_on_every_address_parses(home: Path, listen: str, host: str) -> None:
+    if ":" in host and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    check_login(home, listen, rf"ready ssh={re.escape(host)}:\d+ http=\S+\n", is_new=False)
+
+
+def check_login(home: Path, listen: str, ready: str, *, is_new: bool = True) -> None:
+    """Start a server, and log in with the command that it prints."""
+    if not is_new:  # only a server on loopback makes its operator an owner
+        with running(home) as first:
+            first.stop()
+    with running(home, listen=listen) as server:
+        assert re.fullmatch(ready, server.first_line), server.first_line
+        line = server.wait_for_log("Connect:")
+        words = shlex.split(line.removeprefix("Connect:"))
+        done = subprocess.run(
+            ["ssh", *QUIET, *words[1:], "look"], env=CLEAN, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, timeout=SECONDS,
+        )  # fmt: skip
+        assert done.stdout.startswith("lobby"), done.stderr
+        server.stop()
+
+
+def test_printed_command_names_the_agent_of_the_key_it_shows(home: Path) -> None:
+    with running(home, LOGNAME="zoe") as server:
+        server.wait_for_log("Connect:")
+        key = home / "zoe.pub"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.with_suffix("")],
+                       check=True)  # fmt: skip
+        subprocess.run([PROGRAM, "keys", "add", "abe", key, "--role", "owner", "--data-dir",
+                        home / "data"], env=CLEAN | {"HOME": str(home)}, check=True)  # fmt: skip
+        server.stop()
+    with running(home) as server:
+        assert "zoe@127.0.0.1" in server.wait_for_log("Connect:")
+        fingerprint = subprocess.run(
+            ["ssh-keygen", "-lf", home / "data" / "operator_ed25519.pub"],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()[1]  # fmt: skip
+        subprocess.run([PROGRAM, "keys", "remove", "zoe", fingerprint, "--data-dir",
+                        home / "data"], env=CLEAN | {"HOME": str(home)}, check=True)  # fmt: skip
+        server.stop()
+    with running(home) as server:
+        line = server.wait_for_log("Connect:")
+        assert "abe@127.0.0.1" in line
+        assert "operator_ed25519" not in line
+        server.stop()
+
+
+# -- logs
+
+
+def lines_of(log: str) -> list[dict[str, Any]]:
+    """Parse a log, of which every line must be a JSON object."""
+    return [dict(json.loads(line)) for line in log.splitlines()]
+
+
+NOISY = """
+import asyncio, logging, sys, threading, warnings
+import sshwarma.app
+start = sshwarma.app.App.start
+async def start_with_noise(*given):
+    warnings.warn("something is old", DeprecationWarning, stacklevel=1)
+    logging.getLogger("uvicorn.error").warning("of uvicorn")
+    logging.getLogger("asyncio").error("of asyncio")
+    logging.getLogger("asyncssh").critical("of asyncssh")
+    thread = threading.Thread(target=lambda: 1 / 0, name="counter")
+    thread.start()
+    thread.join()
+    asyncio.get_running_loop().call_soon(lambda: [][1])
+    class Bad:
+        def __del__(self):
+            raise KeyError("in a destructor")
+    Bad()
+    return await start(*given)
+sshwarma.app.App.start = start_with_noise
+"""
+
+
+def test_json_log_contains_nothing_else(home: Path) -> None:
+    with running(
+        home, "--json", code=NOISY, SSHWARMA_LOG__FORMAT="json", PYTHONWARNINGS="always"
+    ) as server:
+        ready = json.loads(server.first_line)
+        assert ready["event"] == "ready"
+        assert re.fullmatch(r"127\.0\.0\.1:\d+", ready["ssh"])
+        assert ready["pid"] == server.process.pid
+        server.process.send_signal(signal.SIGUSR1)
+        rows = lines_of(server.stop())
+    events = {row["event"]: row for row in rows}
+    assert {"first run", "host key", "connect", "signal ignored", "stopping", "stopped"} <= {
+        *events
+    }
+    assert events["host key"]["fingerprint"] == ready["host_key"]
+    assert events["connect"]["command"].startswith("ssh -i ")
+    assert events["stopping"]["reason"] == "SIGTERM"
+    assert {"of uvicorn", "of asyncio", "of asyncssh"} <= {*events}
+    assert any("something is old" in event for event in events)
+    raised = [row["exception"] for row in rows if "exception" in row]
+    for error in ("ZeroDivisionError", "IndexError", "KeyError: 'in a destructor'"):
+        assert any(error in text for text in raised), error
+    assert all({"event", "level", "timestamp"} <= {*row} for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "text"),
+    [
+        ("", "reason", "Cannot listen on 127.0.0.1:"),
+        (
+            "import sshwarma.app\nasync def fail(*given):\n    raise ValueError('a bug')\n"
+            "sshwarma.app.App.start = fail",
+            "exception",
+            "ValueError: a bug",
+        ),
+    ],
+    ids=["refusal", "bug"],
+)
+def test_server_that_cannot_start_says_so_in_json(
+    home: Path, code: str, field: str, text: str
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with running(home, listen=address, code=code, SSHWARMA_LOG__FORMAT="json") as server:
+            rows = lines_of(server.process.communicate(timeout=SECONDS)[1])
+            assert server.process.returncode == 1
+    assert rows[-1]["level"] == "critical"
+    assert text in rows[-1][field]

@@ -1,0 +1,254 @@
+"""A server that reads its settings again, and notifies its service manager."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.driver import Server
+from support.driver.fixtures import homes
+from support.driver.installed import POISONED
+from support.driver.server import Refusal
+from support.service_manager import ServiceManager, listening
+
+MODEL = """
+[[models]]
+name = "qwen"
+kind = "compatible"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+"""
+SECONDS = 30.0
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for what nobody announces."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def write(server: Server, text: str) -> None:
+    (server.home / "sshwarma.toml").write_text(text)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of its own, whose settings file is in its working directory."""
+    with homes() as home:
+        made = Server(home())
+        yield made
+        assert made.stop() == 0
+
+
+def post_mcp(server: Server, token: str, host: str) -> int:
+    """Send a request of an MCP client to a host name; return the status."""
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}}  # fmt: skip
+    request = urllib.request.Request(
+        f"http://{server.http}/mcp", json.dumps(hello).encode(),
+        {"Host": host, "Authorization": f"Bearer {token}", "Content-Type": "application/json",
+         "Accept": "application/json, text/event-stream"},
+    )  # fmt: skip
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_reload_puts_every_reloadable_setting_into_force(server: Server) -> None:
+    owner = server.owner
+    token = server.operate("token_new", name=owner.name, scope="build")["token"]
+    assert post_mcp(server, token, "world.example.org") == 421
+    with pytest.raises(Refusal, match="cannot be used"):
+        server.operate("invite")
+    screen = owner.sit()
+    screen.wait_for_prompt("lobby")
+    command = json.dumps(list(POISONED))
+    write(server, f"""
+motd = "Tea is at four."
+[limits]
+line_bytes = 300
+lines_per_10_seconds = 2
+[registration]
+mode = "invite"
+[http]
+hosts = ["world.example.org"]
+[search]
+threshold = 0.9
+{MODEL}
+[[mcp]]
+name = "evil"
+command = {command}
+""")  # fmt: skip
+    done = server.cli("reload")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "Reloaded.",
+        '  motd: "" -> "Tea is at four."',
+        "  http.hosts: none -> world.example.org",
+        "  registration.mode: closed -> invite",
+        "  limits.line_bytes: 16384 -> 300",
+        "  limits.lines_per_10_seconds: 40 -> 2",
+        "  models.qwen: added",
+        "  search.threshold: default -> 0.9",
+        "  mcp.evil: added",
+    ]
+    assert server.operate("invite")["code"]
+    assert post_mcp(server, token, "world.example.org") == 200
+    newcomer = owner.sit()
+    newcomer.wait_for("Tea is at four.")
+    newcomer.close()
+    screen.paste("x" * 301)  # a terminal that was open has the new limit, too
+    screen.press("enter")
+    screen.wait_for("the limit is 300")
+    screen.close()
+    assert "qwen" in [one["name"] for one in owner.json("model list")["models"]]
+    wait_until(lambda: [one["state"] for one in owner.json("mcp list")["servers"]] == ["up"])
+    assert {owner.run(f"say {word}").status for word in ("a", "b", "c", "d")} == {0, 1}
+
+
+def test_models_and_servers_are_changed_and_removed(server: Server) -> None:
+    command = json.dumps(list(POISONED))
+    write(server, f'{MODEL}\n[[mcp]]\nname = "evil"\ncommand = {command}\n')
+    server.cli("reload")
+    owner = server.owner
+    wait_until(lambda: [one["state"] for one in owner.json("mcp list")["servers"]] == ["up"])
+    changed = f'[[mcp]]\nname = "evil"\ncommand = {command}\ntrust = true\n'
+    write(server, MODEL.replace('"m"', '"n"') + changed)
+    assert server.operate("reload")["changed"] == ["models.qwen: changed", "mcp.evil: changed"]
+    assert owner.json("model show qwen")["model"] == "n"
+    wait_until(lambda: [one["state"] for one in owner.json("mcp list")["servers"]] == ["up"])
+    write(server, "")
+    assert server.operate("reload")["changed"] == ["models.qwen: removed", "mcp.evil: removed"]
+    assert [one["name"] for one in owner.json("model list")["models"]] == ["guide"]
+    assert owner.json("mcp list")["servers"] == []
+    write(server, MODEL)
+    assert server.operate("reload")["changed"] == ["models.qwen: added"]
+    assert "qwen" in [one["name"] for one in owner.json("model list")["models"]]
+
+
+def test_model_whose_name_is_in_use_is_reported(server: Server) -> None:
+    server.person("qwen")
+    write(server, MODEL)
+    done = server.cli("reload")
+    assert "These were skipped:\n  models.qwen: qwen is already the name of" in done.stdout
+
+
+def test_invalid_settings_change_nothing(server: Server) -> None:
+    write(server, 'motd = "new"\n[registration]\nmode = "opne"\n')
+    with pytest.raises(Refusal, match=r"nothing changed: registration\.mode: choose one"):
+        server.operate("reload")
+    assert server.operate("registration_show")["mode"] == "closed"
+    assert "the settings were not reloaded" in server.log()
+    write(server, 'motd = "new"\n')
+    assert server.operate("reload")["changed"] == ['motd: "" -> new']
+
+
+def test_sighup_reloads_and_warns_of_what_needs_a_restart(server: Server) -> None:
+    write(server, '[ssh]\nmax_pending = 3\n[registration]\nmode = "open"\n')
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "these settings need a restart" in server.log())
+    log = server.log()
+    assert "changed=['registration.mode: closed -> open']" in log
+    assert "settings=['ssh.max_pending: 100 -> 3']" in log
+    assert server.operate("registration_show")["mode"] == "open"
+
+
+def test_log_format_and_level_are_reloaded(server: Server) -> None:
+    write(server, '[log]\nformat = "json"\nlevel = "debug"\n')
+    server.operate("reload")
+    wait_until(lambda: '"event": "reloaded"' in server.log())
+    first = server.log().index('{"')
+    for line in server.log()[first:].splitlines():
+        assert json.loads(line)["event"]
+
+
+def test_reload_without_a_server_is_refused(server: Server) -> None:
+    server.stop()
+    done = server.cli("reload")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"sshwarma: No server is running on {server.data_dir}.")
+
+
+def test_reload_is_in_the_audit(server: Server) -> None:
+    import sqlite3
+
+    server.operate("reload")
+    with sqlite3.connect(server.data_dir / "world.db") as database:
+        rows = database.execute("SELECT door, verb FROM audit").fetchall()
+    assert ("cli", "reload") in rows
+
+
+@pytest.fixture(params=[False, True], ids=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceManager]:
+    with homes() as home, listening(home(), abstract=request.param) as made:
+        yield made
+
+
+def started(home: Path, manager: ServiceManager, **more: str) -> Server:
+    return Server(home, environ={"NOTIFY_SOCKET": manager.address, **more})
+
+
+def test_service_manager_is_notified_of_start_reload_and_end(manager: ServiceManager) -> None:
+    with homes() as home:
+        server = started(home(), manager)
+        ready = manager.read()
+        assert ready["READY"] == "1"
+        assert f"Serving ssh at 127.0.0.1:{server.port}" in ready["STATUS"]
+        server.process.send_signal(signal.SIGHUP)
+        reloading = manager.read()
+        assert reloading["RELOADING"] == "1"
+        assert 0 < int(reloading["MONOTONIC_USEC"]) <= time.monotonic() * 1_000_000
+        assert manager.read()["READY"] == "1"
+        write(server, "nonsense")
+        with pytest.raises(Refusal):
+            server.operate("reload")
+        assert manager.read()["RELOADING"] == "1"
+        assert manager.read()["READY"] == "1"
+        assert server.stop() == 0
+        assert manager.read()["STOPPING"] == "1"
+        assert not manager.has_message()
+
+
+def test_watchdog_is_notified_while_the_writer_works(tmp_path: Path) -> None:
+    with homes() as home, listening(home()) as manager:
+        server = started(home(), manager, WATCHDOG_USEC="400000")
+        assert manager.read_other("WATCHDOG")["READY"] == "1"
+        assert manager.read() == manager.read() == {"WATCHDOG": "1"}
+        assert server.stop() == 0
+        assert manager.read_other("WATCHDOG")["STOPPING"] == "1"
+
+
+def test_watchdog_is_not_notified_while_the_database_is_locked(tmp_path: Path) -> None:
+    """Another process holds the database, so that the writer of the server waits."""
+    import sqlite3
+
+    with homes() as home, listening(home()) as manager:
+        server = Server(
+            home(),
+            environ={"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "200000"},
+            registration__mode="invite",
+        )
+        with sqlite3.connect(server.data_dir / "world.db", isolation_level=None) as database:
+            database.execute("BEGIN IMMEDIATE")
+            wait_until(lambda: "the watchdog is not notified" in server.log())
+            while manager.has_message():
+                manager.read()
+            before = server.log().count("the watchdog is not notified")
+            wait_until(lambda: server.log().count("the watchdog is not notified") > before)
+            assert not manager.has_message()
+            database.execute("ROLLBACK")
+        assert manager.read() == {"WATCHDOG": "1"}
+        assert server.operate("invite")["code"]
+        assert server.stop() == 0
