@@ -20,6 +20,14 @@ async def until(
             await asyncio.sleep(pause)
 
 
+def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait until something is so, in a test without an event loop."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 async def longest_block(task: asyncio.Task[Any]) -> float:
     """Return the longest that the event loop was held while a task ran.
 

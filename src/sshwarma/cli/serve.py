@@ -27,9 +27,10 @@ def serve(
     """Run the server."""
     from pydantic import ValidationError
 
-    from sshwarma.cli.server_process import run_server
+    from sshwarma.cli.server_process import refuse_settings, run_server
     from sshwarma.settings import (
         InvalidSettingsError,
+        asks_for_json_log,
         describe_invalid_settings,
         load_settings,
     )
@@ -43,7 +44,6 @@ def serve(
         )
         if value is not None
     }
-    settings = invocation.settings(**flags)
 
     def load_again() -> Settings:
         try:
@@ -52,6 +52,13 @@ def serve(
             problems = describe_invalid_settings(error, invocation.config)
             raise InvalidSettingsError("; ".join(problems)) from error
 
+    if not asks_for_json_log(invocation.config):
+        settings = invocation.settings(**flags)
+    else:
+        try:
+            settings = load_again()
+        except (InvalidSettingsError, OSError) as error:
+            return refuse_settings(error)
     return run_server(settings, load_again, as_json=invocation.as_json)
 
 

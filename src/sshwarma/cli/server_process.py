@@ -20,9 +20,9 @@ from sshwarma.app import App
 from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.cli.signals import ServerSignals
 from sshwarma.cli.welcome import say_welcome
-from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from sshwarma.models.discover import discover_models
-from sshwarma.settings import Settings
+from sshwarma.settings import InvalidSettingsError, LogSettings, Settings
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.errors import WorldError
 
@@ -49,6 +49,13 @@ def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> in
         else:
             log.critical("the server ended by an error", exc_info=error)
         return EXIT_FAILED
+
+
+def refuse_settings(error: InvalidSettingsError | OSError) -> int:
+    """Log in JSON that the settings are not valid; return the exit status."""
+    configure_logging(LogSettings(format="json"))
+    log.critical("the settings are not valid", reason=describe_failure(error))
+    return EXIT_USAGE
 
 
 def _make_sure_of_home() -> None:
