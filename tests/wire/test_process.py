@@ -22,6 +22,7 @@ import pytest
 from support.driver.fixtures import homes
 from support.driver.person import CLEAN
 from support.driver.server import PROGRAM
+from support.waiting import wait_until
 
 SECONDS = 30.0
 QUIET = ("-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR",
@@ -139,12 +140,13 @@ def test_second_signal_ends_at_once(home: Path, code: str, second: signal.Signal
     assert second.name in log
 
 
-def test_server_stops_when_its_terminal_is_closed(home: Path) -> None:
-    """SIGHUP reloads, except from the terminal that the server was started in."""
-    log = home / "log"
+def start_in_terminal(home: Path, *, nohup: bool = False) -> tuple[int, int]:
+    """Start a server in a terminal of its own; return its process and the terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+        if nohup:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.dup2(os.open(home / "log", os.O_WRONLY | os.O_CREAT, 0o600), 2)
         os.execve(PROGRAM, [
             str(PROGRAM), "serve", "--data-dir", str(home / "data"),
             "--listen", "127.0.0.1:0", "--http", "off",
@@ -153,12 +155,29 @@ def test_server_stops_when_its_terminal_is_closed(home: Path) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(terminal, selectors.EVENT_READ)
         while b"ready " not in seen:
-            assert selector.select(SECONDS), log.read_text()
+            assert selector.select(SECONDS), (home / "log").read_text()
             seen += os.read(terminal, 4096)
+    return pid, terminal
+
+
+def test_server_stops_when_its_terminal_is_closed(home: Path) -> None:
+    """SIGHUP reloads, except from the terminal that the server was started in."""
+    pid, terminal = start_in_terminal(home)
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
-    assert status == 0, log.read_text()
-    assert "reason='SIGHUP: the terminal was closed'" in log.read_text()
+    log = (home / "log").read_text()
+    assert status == 0, log
+    assert "reason='SIGHUP: the terminal was closed'" in log
+
+
+def test_server_under_nohup_outlives_its_terminal(home: Path) -> None:
+    pid, terminal = start_in_terminal(home, nohup=True)
+    os.close(terminal)
+    wait_until(lambda: "reloaded" in (home / "log").read_text())
+    os.kill(pid, signal.SIGTERM)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
+    assert "reason=SIGTERM" in (home / "log").read_text()
 
 
 # -- addresses
@@ -275,6 +294,17 @@ def test_json_log_contains_nothing_else(home: Path) -> None:
     for error in ("ZeroDivisionError", "IndexError", "KeyError: 'in a destructor'"):
         assert any(error in text for text in raised), error
     assert all({"event", "level", "timestamp"} <= {*row} for row in rows)
+
+
+@pytest.mark.parametrize("in_file", [True, False], ids=["file", "variable"])
+def test_settings_that_are_not_valid_are_refused_in_json(home: Path, in_file: bool) -> None:
+    log_section = '[log]\nformat = "json"\n' if in_file else ""
+    (home / "sshwarma.toml").write_text(f"{log_section}[ssh]\nmax_pending = 0\n")
+    environ = {} if in_file else {"SSHWARMA_LOG__FORMAT": "json"}
+    with running(home, **environ) as server:
+        (row,) = lines_of(server.process.communicate(timeout=SECONDS)[1])
+    assert server.process.returncode == 2
+    assert row["reason"] == "ssh.max_pending: must be more than 0 (got 0)"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from support.driver.fixtures import homes
 from support.driver.installed import POISONED
 from support.driver.server import Refusal
 from support.service_manager import ServiceManager, listening
+from support.waiting import wait_until
 
 MODEL = """
 [[models]]
@@ -26,14 +27,6 @@ model = "m"
 base_url = "http://127.0.0.1:9/v1"
 """
 SECONDS = 30.0
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for what nobody announces."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def write(server: Server, text: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sshwarma.cli.invocation import Invocation, is_default_directory, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
@@ -27,9 +27,10 @@ def serve(
     """Run the server."""
     from pydantic import ValidationError
 
-    from sshwarma.cli.server_process import run_server
+    from sshwarma.cli.server_process import refuse_settings, run_server
     from sshwarma.settings import (
         InvalidSettingsError,
+        asks_for_json_log,
         describe_invalid_settings,
         load_settings,
     )
@@ -43,8 +44,6 @@ def serve(
         )
         if value is not None
     }
-    settings = invocation.settings(**flags)
-    check_second_world(settings)
 
     def load_again() -> Settings:
         try:
@@ -53,27 +52,14 @@ def serve(
             problems = describe_invalid_settings(error, invocation.config)
             raise InvalidSettingsError("; ".join(problems)) from error
 
+    if not asks_for_json_log(invocation.config):
+        settings = invocation.settings(**flags)
+    else:
+        try:
+            settings = load_again()
+        except (InvalidSettingsError, OSError) as error:
+            return refuse_settings(error)
     return run_server(settings, load_again, as_json=invocation.as_json)
-
-
-def check_second_world(settings: Settings) -> None:
-    """Refuse to make a world in the default directory beside a server that runs.
-
-    Raises:
-        Conflict: with the directory of that server's world.
-    """
-    from sshwarma.admin.running_worlds import find_running_worlds
-    from sshwarma.world.errors import Conflict
-
-    if not is_default_directory(settings) or settings.database.exists():
-        return
-    running = find_running_worlds()
-    if running:
-        raise Conflict(
-            f"A server is running already, with the world in {', '.join(map(str, running))}, and"
-            f" {settings.data_dir} contains none.",
-            hint=f"To make a second world, name its directory: --data-dir {settings.data_dir}",
-        )
 
 
 @click.command()

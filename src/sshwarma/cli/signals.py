@@ -34,7 +34,9 @@ class ServerSignals:
         self.stop = asyncio.Event()
         self.reload = asyncio.Event()
         self.reason = ""
-        self._had_terminal = _has_terminal()
+        # Under nohup, which ignores SIGHUP, the server outlives its terminal.
+        is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        self._had_terminal = _has_terminal() and not is_nohup
         self._loop = asyncio.get_running_loop()
         for number in STOPS:
             self._loop.add_signal_handler(number, self._begin_stop, number.name)

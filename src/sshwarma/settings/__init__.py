@@ -10,6 +10,7 @@ from sshwarma.settings.errors import describe_settings_errors, describe_value_er
 from sshwarma.settings.load import (
     InvalidSettingsError,
     Settings,
+    asks_for_json_log,
     default_config_file,
     describe_invalid_settings,
     load_settings,
@@ -46,6 +47,7 @@ __all__ = [
     "SearchSettings",
     "Settings",
     "SshSettings",
+    "asks_for_json_log",
     "default_config_file",
     "describe_invalid_settings",
     "describe_settings_errors",

@@ -189,6 +189,19 @@ def describe_invalid_settings(error: ValidationError, config: Path | None = None
     return describe_settings_errors(error, Settings, _read_table_names(config))
 
 
+def asks_for_json_log(config: Path | None = None) -> bool:
+    """Return whether settings that may not be valid ask for a log in JSON."""
+    variable = os.environ.get(f"{ENVIRONMENT_PREFIX}LOG__FORMAT")
+    if variable is not None:
+        return variable == "json"
+    try:
+        tables = tomllib.loads((config or default_config_file()).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    section = tables.get("log")
+    return isinstance(section, dict) and section.get("format") == "json"
+
+
 def _check_variables(environ: Mapping[str, str]) -> None:
     """Refuse SSHWARMA_* variables that set nothing.
 
