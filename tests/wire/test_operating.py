@@ -66,6 +66,9 @@ def test_commands_of_the_page_do_what_it_says(server: Server) -> None:
     assert "\nlobby\n" in printed
     assert 'Reloaded.\n  motd: "" -> "Tea is at four."' in printed
     assert '"status":"ok"' in printed
+    assert "alice is an owner and may log in" in printed
+    assert "Wrote world.tar.gz: " in printed
+    assert (server.home / "elsewhere" / "world.db").stat().st_mode & 0o077 == 0
 
 
 def test_page_has_blocks_of_both_kinds() -> None:
