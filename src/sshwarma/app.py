@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
-from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport, SettingsLoader
@@ -190,7 +189,6 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        check_data_dir_owner(settings.data_dir)
         with _using_data_dir(settings.data_dir):
             data_dir_modes.make_data_dir_private(settings.data_dir)
             taken = data_dir_lock.lock_data_dir(settings.data_dir)

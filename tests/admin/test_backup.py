@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -21,6 +22,7 @@ import pytest
 
 from sshwarma.admin import data_dir_lock
 from sshwarma.admin.backup import DATABASE_NAME, write_backup
+from sshwarma.admin.database_copy import give_name
 from sshwarma.admin.restore import InvalidBackupError, restore_backup
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
@@ -328,3 +330,32 @@ def test_backup_on_a_full_disk_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         write_backup(database, target / "b.tar.gz")
     assert not list(target.iterdir())
+
+
+def test_backup_to_a_disk_without_hard_links(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_backup(database, tmp_path / "b.tar.gz")
+    restore_backup(tmp_path / "b.tar.gz", database.parent, force=True)
+    assert len(list(database.parent.glob("world-replaced-*.db"))) == 1
+    with pytest.raises(FileExistsError):
+        give_name(tmp_path / "b.tar.gz", database)
+
+
+def test_crash_of_a_restore_leaves_a_world(
+    database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, the next start would make a new world."""
+
+    def crash(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", crash)
+    before = sizes(database)
+    with pytest.raises(KeyboardInterrupt):
+        restore_backup(made, database.parent, force=True)
+    assert sizes(database) == before

@@ -180,3 +180,14 @@ def test_copy_that_was_killed_is_not_taken_for_one(old: Path) -> None:
     done = upgrade_database(old)
     assert done is not None and read_schema(done.copy) == "0002"
     assert not part.exists()
+
+
+def test_failed_upgrade_keeps_no_copy(old: Path) -> None:
+    """A service that starts again and again does not fill the disk with copies."""
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("CREATE TABLE tokens (x)")  # in the way of 0003
+    for _ in range(2):
+        with pytest.raises(Exception, match="tokens"):
+            upgrade_database(old)
+    assert [path.name for path in old.parent.glob("world-before*")] == []
+    assert read_schema(old) == "0002"

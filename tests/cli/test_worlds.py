@@ -158,7 +158,8 @@ def test_running_server_is_found_by_its_socket(
 
 @pytest.mark.parametrize("words", [
     ["keys", "list"], ["keys", "add", "ann", "id.pub"], ["backup", "b.tar.gz"], ["migrate"],
-    ["serve", "--listen", "127.0.0.1:0", "--http", "off"],
+    ["serve", "--listen", "127.0.0.1:0", "--http", "off"], ["restore", "b.tar.gz", "--force"],
+    ["recover", "ann", "id.pub"],
 ])  # fmt: skip
 def test_other_users_directory_is_refused_before_anything_is_touched(
     words: list[str],
@@ -170,6 +171,7 @@ def test_other_users_directory_is_refused_before_anything_is_touched(
 ) -> None:
     """Root beside a service user left files that the service could not open."""
     service = put_world(newborn, home / "srv")
+    service.chmod(0o755)
     before = sorted((path.name, path.stat().st_mtime_ns) for path in service.iterdir())
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     assert main([*words, "--data-dir", str(service)]) == 1
@@ -177,6 +179,7 @@ def test_other_users_directory_is_refused_before_anything_is_touched(
     assert error.startswith(f"sshwarma: The directory {service} belongs to ")
     assert "and you are user 4321." in error and error.count("\n") == 1
     assert sorted((path.name, path.stat().st_mtime_ns) for path in service.iterdir()) == before
+    assert service.stat().st_mode & 0o777 == 0o755
     assert not (home / "b.tar.gz").exists()
 
 
@@ -203,3 +206,14 @@ def test_file_of_root_in_the_directory_of_a_service_is_named(home: Path, newborn
     with pytest.raises(ForeignDataDirError, match=r"sudo -u \\#4321 sshwarma"):
         check_data_dir_owner(service)
     check_data_dir_owner(home / "nothing here")
+
+
+def test_socket_of_another_user_is_no_running_world(
+    home: Path, newborn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can make a socket of that name that all may write to."""
+    service = put_world(newborn, home / "srv")
+    name_running(home, service)
+    assert running_worlds.find_running_worlds() == [service]
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert running_worlds.find_running_worlds() == []

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import copy_database
+from sshwarma.admin.database_copy import copy_database, give_name
 from sshwarma.world.migrate import read_file_revision
 
 DATABASE_NAME: Final = "world.db"
@@ -71,7 +71,7 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
                 tar.add(copy, DATABASE_NAME)
             file.flush()
             os.fsync(file.fileno())
-        os.link(archive, to)  # unlike a rename, this does not replace a file
+        give_name(archive, to)
     return manifest
 
 

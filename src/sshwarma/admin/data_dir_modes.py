@@ -7,14 +7,22 @@ from typing import Final
 
 import structlog
 
+from sshwarma.admin.data_dir_owner import check_data_dir_owner
+
 log = structlog.get_logger(__name__)
 
-DATABASE_SUFFIXES: Final = ("", "-wal", "-shm")
+LOG_SUFFIXES: Final = ("-wal", "-shm")
+DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES)
 """Endings of the files of the database; SQLite gives later ones the mode of the first."""
 
 
 def make_data_dir_private(data_dir: Path) -> None:
-    """Deny other users the data directory, even if it existed with a wider mode."""
+    """Deny other users the data directory, even if it existed with a wider mode.
+
+    Raises:
+        ForeignDataDirError: if it belongs to another user; then nothing is touched.
+    """
+    check_data_dir_owner(data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_access_of_others(data_dir)
 

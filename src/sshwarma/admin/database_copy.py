@@ -17,6 +17,22 @@ def choose_free_name(path: Path) -> Path:
     return free
 
 
+def give_name(file: Path, name: Path) -> None:
+    """Give a complete file its name; replace nothing, also without hard links.
+
+    Raises:
+        FileExistsError: if a file has that name.
+    """
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        raise
+    except OSError:  # such as a memory stick
+        if name.exists():
+            raise FileExistsError(f"{name} already exists. Choose another.") from None
+        file.rename(name)
+
+
 def copy_database(database: Path, to: Path) -> None:
     """Copy a database into a new file, which only this user can read.
 

@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 
 from sshwarma.admin import data_dir_lock, data_dir_modes
 from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME
-from sshwarma.admin.database_copy import choose_free_name, copy_database
+from sshwarma.admin.database_copy import choose_free_name, copy_database, give_name
 from sshwarma.common.units import KIB, MIB
 from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
 
@@ -72,7 +72,7 @@ def restore_backup(source: Path, data_dir: Path, *, force: bool = False) -> dict
         manifest = _unpack(source, copy)
         manifest["schema"] = _check_database(source, copy)
         manifest["replaced"] = str(_set_aside(target)) if target.exists() else None
-        copy.rename(target)
+        copy.replace(target)
     return manifest
 
 
@@ -89,7 +89,10 @@ def _unpack(source: Path, copy: Path) -> dict[str, Any]:
 
 
 def _set_aside(database: Path) -> Path:
-    """Rename a database that is replaced; return its new name."""
+    """Give a database that is replaced a second name; return that.
+
+    It keeps its own until the new one takes it: after a crash there is a world, one or the other.
+    """
     now = time.strftime("%Y%m%d-%H%M%S")
     kept = choose_free_name(database.with_name(f"world-replaced-{now}.db"))
     with (
@@ -97,7 +100,8 @@ def _set_aside(database: Path) -> Path:
         contextlib.closing(sqlite3.connect(database)) as old_database,
     ):
         old_database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    for suffix in data_dir_modes.DATABASE_SUFFIXES:
+    give_name(database, kept)
+    for suffix in data_dir_modes.LOG_SUFFIXES:  # only a damaged one has them still
         path = database.with_name(f"{database.name}{suffix}")
         if path.exists():
             path.rename(kept.with_name(f"{kept.name}{suffix}"))

@@ -30,6 +30,18 @@ def find_running_worlds() -> list[Path]:
         if len(columns) <= PATH_COLUMN:
             continue
         path = Path(columns[PATH_COLUMN])
-        if path.name == SOCKET_NAME and path.is_absolute() and os.access(path, os.W_OK):
+        if path.name == SOCKET_NAME and path.is_absolute() and _is_ours(path):
             found.add(path.parent)
     return sorted(found)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a socket is this user's; root's are everybody's.
+
+    Another user's socket, open to all, would be a trap.
+    """
+    try:
+        owner = path.lstat().st_uid
+    except OSError:
+        return False
+    return os.geteuid() in (0, owner)

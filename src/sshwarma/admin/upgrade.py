@@ -57,7 +57,11 @@ def upgrade_database(database: Path) -> Upgrade | None:
     # An earlier copy, of an upgrade that was undone, is kept.
     copy = choose_free_name(database.with_name(f"world-before-{after}.db"))
     copy_database(database, copy)
-    migrate_database(database)
+    try:
+        migrate_database(database)
+    except Exception:  # nothing has changed: a service that starts again and again keeps no copies
+        copy.unlink()
+        raise
     return Upgrade(before, after, copy)
 
 

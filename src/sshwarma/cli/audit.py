@@ -50,7 +50,7 @@ class Since(click.ParamType[int, str | int]):
     show_default=True,
     help="Maximum number of rows, the newest.",
 )
-@click.option("--follow", is_flag=True, help="Go on and print new rows as they come.")
+@click.option("--follow", is_flag=True, help="Go on and print new rows of the running server.")
 @with_invocation
 def audit(
     invocation: Invocation,
@@ -71,7 +71,7 @@ def audit(
         after = rows[-1]["n"] if rows else 0
         wanted["since"] = None
         time.sleep(FOLLOW_SECONDS)
-        new = invocation.operate_quietly("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)
+        new = invocation.ask_server("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)
         _print_rows(new, as_json=invocation.as_json)
         rows = new or rows
     return EXIT_OK

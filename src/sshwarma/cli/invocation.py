@@ -112,9 +112,24 @@ class Invocation:
             _print_world(settings)
         return result
 
-    def operate_quietly(self, operation: str, **args: Any) -> Any:
-        """Run an operation as `operate`, without naming the world."""
-        return _run_operation(self.world_settings(), operation, args)
+    def ask_server(self, operation: str, **args: Any) -> Any:
+        """Run an operation in the running server only.
+
+        Raises:
+            Unavailable: if none is running there.
+        """
+        import asyncio
+
+        from sshwarma.admin import control_socket
+        from sshwarma.world.errors import Unavailable
+
+        data_dir = self.world_settings().data_dir
+        try:
+            return asyncio.run(control_socket.send_request(data_dir, operation, args))
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise Unavailable(
+                f"No server is running on {data_dir}.", hint="Give the --data-dir of one that is."
+            ) from None
 
     def change(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes the world; print on stderr which world that is.

@@ -69,18 +69,7 @@ def reload(invocation: Invocation) -> int:
 
     What can change while it runs is in force at once; the rest is listed, and waits for a restart.
     """
-    import asyncio
-
-    from sshwarma.admin import control_socket
-    from sshwarma.world.errors import Unavailable
-
-    data_dir = invocation.settings().data_dir
-    try:
-        report = asyncio.run(control_socket.send_request(data_dir, "reload", {}))
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise Unavailable(
-            f"No server is running on {data_dir}.", hint="Give the --data-dir of one that is."
-        ) from None
+    report = invocation.ask_server("reload")
     lines = ["Reloaded." if report["changed"] else "Reloaded; nothing changed."]
     lines += [f"  {setting}" for setting in report["changed"]]
     for heading, key in (
