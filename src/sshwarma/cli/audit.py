@@ -14,11 +14,12 @@ import click
 from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
 
 FOLLOW_SECONDS: Final = 1.0
 """Seconds between two looks for new rows."""
 
-UNIT_SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
+UNIT_SECONDS: Final = {"m": MINUTE_SECONDS, "h": HOUR_SECONDS, "d": DAY_SECONDS}
 
 
 class Since(click.ParamType[int, str | int]):

@@ -206,9 +206,17 @@ MAX_PUBLIC_KEY_CHARACTERS: Final = 16_384
 """Characters of a public key line: RSA of 8192 bits takes 1,400. It bounds what is decoded."""
 
 DEFAULT_AUDIT_ROWS: Final = 50
+"""Rows of the audit that are shown by default: two screens. More would push out the newest."""
+
 MAX_AUDIT_ROWS: Final = 1_000
-MAX_AUDIT_HOURS: Final = 10 * 366 * 24
-MAX_CONTROL_ANSWER_BYTES: Final = 4 * MIB
+"""Rows of the audit that one request returns: so that they fit in MAX_CONTROL_ANSWER_BYTES."""
+
+MAX_AUDIT_HOURS: Final = 24 * 365 * 10
+"""Hours back that the audit is searched: ten years, longer than a world exists."""
+
+MAX_CONTROL_ANSWER_BYTES: Final = 16 * MIB
+"""Bytes of an answer of the control socket: MAX_AUDIT_ROWS rows, each with 1,000 characters."""
+
 DEFAULT_INVITE_HOURS: Final = 72
 """Hours an invite is valid by default: three days, so that a weekend lies between."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_HOURS, MAX_AUDIT_ROWS
+from sshwarma.common.units import HOUR_MS
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Arg
 from sshwarma.verbs.registry import verb
@@ -22,8 +23,6 @@ AuditCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_AUDIT_R
 AuditHours: TypeAlias = Annotated[
     float, Arg("number"), Field(gt=0, le=MAX_AUDIT_HOURS, allow_inf_nan=False)
 ]
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

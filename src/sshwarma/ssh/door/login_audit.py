@@ -8,6 +8,7 @@ import structlog
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
 from sshwarma.world.audit import FAILED_LOGIN, LOGIN, Origin, record_change
 from sshwarma.world.store import Change
@@ -19,7 +20,7 @@ MAX_FAILURES_PER_ADDRESS: Final = 10
 MAX_FAILURES: Final = 1_000
 """Rows of failed logins in FAILURE_WINDOW_SECONDS: strangers cannot fill the disk with them."""
 
-FAILURE_WINDOW_SECONDS: Final = 3600.0
+FAILURE_WINDOW_SECONDS: Final = HOUR_SECONDS
 MAX_COUNTED_ADDRESSES: Final = 10_000
 
 
