@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack
 from typing import IO, Any
 
 import asyncssh
@@ -21,6 +18,7 @@ from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport, SettingsLoader
 from sshwarma.admin.service_notify import ServiceNotifier
+from sshwarma.admin.start_errors import listening_at, using_data_dir
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -189,7 +187,7 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        with _using_data_dir(settings.data_dir):
+        with using_data_dir(settings.data_dir):
             data_dir_modes.make_data_dir_private(settings.data_dir)
             taken = data_dir_lock.lock_data_dir(settings.data_dir)
         lock: IO[str] = stack.enter_context(taken)
@@ -281,7 +279,7 @@ class App:
         registry = CollectorRegistry()
         # No door listens before a sign-in has its redirect address, which needs the port of HTTP.
         http = self._bind_http(mcp, line_rate, registry)
-        with _listening_at(settings.ssh.listen, "--listen"):
+        with listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
                 host_keys=[self.host_key],
@@ -294,7 +292,7 @@ class App:
         registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
         self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
         if http is not None:
-            with _listening_at(settings.http.listen, "--http"):
+            with listening_at(settings.http.listen, "--http"):
                 await http.serve()
             stack.push_async_callback(http.stop)
             self.http = http
@@ -314,7 +312,7 @@ class App:
             api = HttpApi(self.world, self.services, self.services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
             http = HttpServer(self.world, registry, api, routes)
-            with _listening_at(settings.http.listen, "--http"):
+            with listening_at(settings.http.listen, "--http"):
                 http.bind(*split_address(settings.http.listen))
             self._parts.callback(http.unbind)
         self._set_client_metadata(http)
@@ -354,41 +352,3 @@ class App:
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
         return compute_fingerprint(self.host_key)
-
-
-@contextmanager
-def _using_data_dir(path: Path) -> Iterator[None]:
-    """Say in the error of a data directory that cannot be used how to choose another.
-
-    Raises:
-        OSError: with a message for the operator.
-    """
-    try:
-        yield
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        reason = os.strerror(error.errno or errno.EACCES).lower()
-        raise OSError(
-            f"Cannot use the data directory {path}: {reason}. Choose another with --data-dir DIR"
-            " or SSHWARMA_DATA_DIR."
-        ) from error
-
-
-@contextmanager
-def _listening_at(address: str, flag: str) -> Iterator[None]:
-    """Name the address and its flag in the error of a server that cannot listen.
-
-    Raises:
-        OSError: with a message for the operator.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = "another process uses the address"
-        elif error.errno is not None and error.errno > 0:
-            reason = os.strerror(error.errno).lower()
-        else:
-            reason = str(error.strerror or error).lower()
-        raise OSError(
-            f"Cannot listen on {address}: {reason}. Choose another with {flag} HOST:PORT."
-        ) from error

@@ -1,0 +1,47 @@
+"""Sentences for the operator about a server that cannot start."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def using_data_dir(path: Path) -> Iterator[None]:
+    """Say in the error of a data directory that cannot be used how to choose another.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        reason = os.strerror(error.errno or errno.EACCES).lower()
+        raise OSError(
+            f"Cannot use the data directory {path}: {reason}. Choose another with --data-dir DIR"
+            " or SSHWARMA_DATA_DIR."
+        ) from error
+
+
+@contextmanager
+def listening_at(address: str, flag: str) -> Iterator[None]:
+    """Name the address and its flag in the error of a server that cannot listen.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "another process uses the address"
+        elif error.errno is not None and error.errno > 0:
+            reason = os.strerror(error.errno).lower()
+        else:
+            reason = str(error.strerror or error).lower()
+        raise OSError(
+            f"Cannot listen on {address}: {reason}. Choose another with {flag} HOST:PORT."
+        ) from error
