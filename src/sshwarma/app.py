@@ -15,11 +15,12 @@ from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
-from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport, SettingsLoader
+from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.start_errors import listening_at, using_data_dir
 from sshwarma.admin.upgrade import upgrade_database
+from sshwarma.admin.upkeep import Upkeep
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
@@ -105,6 +106,7 @@ class App:
         self.http: HttpServer | None = None
         self.admitted_operator: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
+        self.upkeep: Upkeep
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
 
@@ -156,6 +158,7 @@ class App:
                 report.problems.extend(problems)
                 self.settings = kept
                 self._set_client_metadata(self.http)
+                self.upkeep.wake()
             except WorldError as error:
                 log.error("the settings were not reloaded", reason=str(error))
                 raise
@@ -329,6 +332,8 @@ class App:
         index = Prefetcher(self.world, self.services.search)
         self._watchers.spawn(index.watch(), name="namespace index")
         self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
+        self.upkeep = Upkeep(self.world, self.settings.data_dir, self.services.settings)
+        self._watchers.spawn(self.upkeep.watch(), name="upkeep")
         control = control_socket.ControlServer(self.settings.data_dir, self._operate)
         await control.start()
         self._parts.push_async_callback(control.stop)
@@ -344,10 +349,7 @@ class App:
         Raises:
             WorldError: with the reason, if it is refused.
         """
-        if operation == "reload":
-            # A slow MCP server may outlast the request, which must not cut the reload short.
-            return (await asyncio.shield(asyncio.ensure_future(self.reload()))).as_json()
-        return await run_operation(self.world, operation, args, settings=self.settings)
+        return await run_operation(self.world, operation, args, settings=self.settings, server=self)
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""

@@ -324,7 +324,7 @@ def test_backup_on_a_full_disk_leaves_nothing(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tarfile.TarFile, "add", fail)
+    monkeypatch.setattr(tarfile.TarFile, "addfile", fail)
     target = tmp_path / "out"
     target.mkdir()
     with pytest.raises(OSError, match="No space left"):

@@ -16,7 +16,8 @@ from sqlalchemy import text
 
 from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.control_socket import ControlServer, send_request
-from sshwarma.admin.operations import OPERATIONS, run_operation
+from sshwarma.admin.operations import OPERATIONS
+from sshwarma.admin.server_operations import run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
 from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import agents
@@ -198,6 +199,9 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
     ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),
     ("invite", {"role": "king"}, Invalid),
+    ("reload", {}, Unavailable),
+    ("vacuum", {}, Unavailable),
+    ("broadcast", {"text": "tea"}, Unavailable),
     ("nothing", {}, NotFound),
 ]
 

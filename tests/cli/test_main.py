@@ -34,7 +34,7 @@ def test_command_line_has_exactly_these_commands() -> None:
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
         "keys remove", "agents list", "agents role",
         "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
-        "backup", "restore", "config show", "doctor", "version",
+        "backup", "restore", "vacuum", "broadcast", "config show", "doctor", "version",
     }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ REFUSALS = """
 /attachment
 /attachment 9
 /audit --agent zzz
+/broadcast
 /wrap @nobody
 /wrap
 /context show @nobody

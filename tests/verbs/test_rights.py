@@ -51,6 +51,7 @@ NEEDS = {
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),
     "/clone lobby": ("create right on this server", "Ask alice"),
+    "/broadcast hello": ("admin right on this server", "Ask alice"),
     "/gc orphans": ("admin right on this server", "Ask alice"),
     "/model list": ("own right on this server", "Ask alice"),
     "/model show qwen": ("own right on this server", "Ask alice"),

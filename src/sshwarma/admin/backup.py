@@ -15,8 +15,9 @@ import sqlite3
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
@@ -26,11 +27,33 @@ from sshwarma.world.migrate import read_file_revision
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
 
+WORK_PREFIX: Final = ".sshwarma-backup-"
+"""How the names of directories begin in which a backup is made."""
 
-def write_backup(database: Path, to: Path) -> dict[str, Any]:
+
+class _CheckedReader:
+    """A file whose reading ends with what a check raises."""
+
+    def __init__(self, file: IO[bytes], check: Callable[[], None]) -> None:
+        self._file = file
+        self._check = check
+
+    def read(self, size: int = -1) -> bytes:
+        self._check()
+        return self._file.read(size)
+
+
+def write_backup(
+    database: Path, to: Path, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
     """Write a backup, 0600. The server may be running.
 
     The file gets its name when it is complete.
+
+    Args:
+        database: of the world.
+        to: the new file.
+        check: called again and again; what it raises ends the backup, of which nothing is left.
 
     Raises:
         ForeignDataDirError: if another user owns the world.
@@ -44,9 +67,9 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
     if to.exists():
         raise FileExistsError(f"{to} already exists. Choose another.")
-    with tempfile.TemporaryDirectory(dir=to.absolute().parent) as work:
+    with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=WORK_PREFIX) as work:
         copy = Path(work) / DATABASE_NAME
-        copy_database(database, copy)
+        copy_database(database, copy, check)
         with contextlib.closing(sqlite3.connect(copy)) as target:
             schema = read_file_revision(target)
             things = target.execute("SELECT count(*) FROM things").fetchone()[0]
@@ -68,7 +91,9 @@ def write_backup(database: Path, to: Path) -> dict[str, Any]:
                 entry = tarfile.TarInfo(MANIFEST_NAME)
                 entry.size = len(text)
                 tar.addfile(entry, io.BytesIO(text))
-                tar.add(copy, DATABASE_NAME)
+                with copy.open("rb") as content:
+                    entry = tar.gettarinfo(arcname=DATABASE_NAME, fileobj=content)
+                    tar.addfile(entry, cast("IO[bytes]", _CheckedReader(content, check)))
             file.flush()
             os.fsync(file.fileno())
         give_name(archive, to)

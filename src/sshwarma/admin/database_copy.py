@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+from sshwarma.common.units import MIB
+
+PAGES_PER_STEP: Final = 2_000
+"""Pages that are copied between two calls of `check`: some milliseconds."""
+
+
+def _go_on() -> None:
+    """Check nothing."""
 
 
 def choose_free_name(path: Path) -> Path:
-    """Return the path, with a number before its ending if that file exists already."""
+    """Return the path, with a number before its endings if that file exists already."""
     number, free = 1, path
     while free.exists():
         number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
+        stem, dot, endings = path.name.partition(".")
+        free = path.with_name(f"{stem}-{number}{dot}{endings}")
     return free
 
 
@@ -33,10 +46,37 @@ def give_name(file: Path, name: Path) -> None:
         file.rename(name)
 
 
-def copy_database(database: Path, to: Path) -> None:
+def measure_size(database: Path) -> int:
+    """Return the bytes of a database, with what its log holds."""
+    size = database.stat().st_size
+    with contextlib.suppress(FileNotFoundError):
+        size += database.with_name(f"{database.name}-wal").stat().st_size
+    return size
+
+
+def check_room(directory: Path, purpose: str, needed: int) -> None:
+    """Check that a disk has room for some bytes.
+
+    Raises:
+        OSError: if it has not, with both sizes; `purpose` is its subject.
+    """
+    free = shutil.disk_usage(directory).free
+    if needed > free:
+        raise OSError(
+            f"{purpose} needs {needed // MIB + 1} MiB, and {free // MIB} MiB are free in"
+            f" {directory}. Nothing was changed."
+        )
+
+
+def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) -> None:
     """Copy a database into a new file, which only this user can read.
 
     The file gets its name when it is complete.
+
+    Args:
+        database: may be written to meanwhile; the copy is of the moment at which it began.
+        to: the new file.
+        check: called again and again; what it raises ends the copy, of which nothing is left.
 
     Raises:
         FileExistsError: if `to` exists.
@@ -54,7 +94,10 @@ def copy_database(database: Path, to: Path) -> None:
             ) as source,
             contextlib.closing(sqlite3.connect(part)) as target,
         ):
-            source.backup(target)
+            # Without this transaction, a copy in steps starts again after each change of others.
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            source.backup(target, pages=PAGES_PER_STEP, progress=lambda *_: check())
             target.execute("PRAGMA journal_mode = DELETE")
         part.rename(to)
     except sqlite3.OperationalError as error:

@@ -1,6 +1,7 @@
 """Operations of the command line: keys, agents, invites.
 
-The same functions run inside the server, if one is running, or else on the database.
+The same functions run inside the server, if one is running, or else on the database. Those that
+need a running server are in `server_operations`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import AuditFilter, Origin, operator, read_audit, record_change
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
+from sshwarma.world.events import Event
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -34,10 +36,12 @@ async def run_operation(
     args: dict[str, Any],
     *,
     settings: Settings | None = None,
+    server: object | None = None,
 ) -> Json:
     """Run an operation by name.
 
-    `world` and `settings` are given to the operations that declare them.
+    `world`, `settings` and `server`, the running one, are given to the operations that declare
+    them.
 
     Raises:
         WorldError: with the reason, or if there is no such operation.
@@ -45,7 +49,8 @@ async def run_operation(
     operation = OPERATIONS.get(name)
     if operation is None:
         raise NotFound("Unknown operation.", hint="The server may be an older version.")
-    signature, services = inspect.signature(operation), {"world": world, "settings": settings}
+    signature = inspect.signature(operation)
+    services = {"world": world, "settings": settings, "server": server}
     wanted = [
         services[parameter.name]
         for parameter in signature.parameters.values()
@@ -61,8 +66,9 @@ async def run_operation(
 def register_operation(run: Operation) -> Operation:
     """Register an operation under the name of its function.
 
-    Its positional-only parameters are the services that it needs: `world`, and `settings`, which
-    are those of the server, or None if the caller has none. The others are its arguments.
+    Its positional-only parameters are the services that it needs: `world`, `settings`, which are
+    those of the server, or None if the caller has none, and `server`, which is None if none is
+    running. The others are its arguments.
     """
     OPERATIONS[run.__name__] = run
     return run
@@ -322,6 +328,16 @@ async def _audited_change(world: World, action: str, work: Callable[[Change], T]
         return result
 
     return await world.change(run_with_audit)
+
+
+async def audit_command(world: World, action: str, event: Event | None = None) -> None:
+    """Record a command of the operator that changes no row; publish its event."""
+
+    def work(tx: Change) -> None:
+        if event is not None:
+            tx.publish_on_commit(event)
+
+    await _audited_change(world, action, work)
 
 
 def _find_agent(world: World, name: str) -> Agent | None:

@@ -5,15 +5,17 @@ Only `sshwarma serve` and `sshwarma migrate` upgrade.
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from sshwarma.admin.database_copy import choose_free_name, copy_database
-from sshwarma.common.units import MIB
+from sshwarma.admin.database_copy import (
+    check_room,
+    choose_free_name,
+    copy_database,
+    measure_size,
+)
 from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
 
 log = structlog.get_logger(__name__)
@@ -53,7 +55,7 @@ def upgrade_database(database: Path) -> Upgrade | None:
     after = newest_revision()
     if before == after:
         return None
-    _check_room(database)
+    check_room(database.parent, "The copy of the world before its upgrade", measure_size(database))
     # An earlier copy, of an upgrade that was undone, is kept.
     copy = choose_free_name(database.with_name(f"world-before-{after}.db"))
     copy_database(database, copy)
@@ -63,20 +65,3 @@ def upgrade_database(database: Path) -> Upgrade | None:
         copy.unlink()
         raise
     return Upgrade(before, after, copy)
-
-
-def _check_room(database: Path) -> None:
-    """Check that the disk has room for a copy.
-
-    Raises:
-        OSError: if it has not, with both sizes.
-    """
-    needed = database.stat().st_size
-    with contextlib.suppress(FileNotFoundError):
-        needed += database.with_name(f"{database.name}-wal").stat().st_size
-    free = shutil.disk_usage(database.parent).free
-    if needed > free:
-        raise OSError(
-            f"The copy of {database} before its upgrade needs {needed // MIB + 1} MiB, and"
-            f" {free // MIB} MiB are free. Nothing was changed."
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,14 +11,12 @@ from typing import Any, Final
 import click
 
 from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.common.durations import parse_duration
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
-from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
 
 FOLLOW_SECONDS: Final = 1.0
 """Seconds between two looks for new rows."""
-
-UNIT_SECONDS: Final = {"m": MINUTE_SECONDS, "h": HOUR_SECONDS, "d": DAY_SECONDS}
 
 
 class Since(click.ParamType[int, str | int]):
@@ -31,9 +28,8 @@ class Since(click.ParamType[int, str | int]):
         """Return milliseconds since 1970."""
         if isinstance(value, int):
             return value
-        match = re.fullmatch(r"(\d{1,6})([mhd])", value)
-        if match:
-            return int((time.time() - int(match[1]) * UNIT_SECONDS[match[2]]) * 1000)
+        if (seconds := parse_duration(value)) is not None:
+            return int((time.time() - seconds) * 1000)
         try:
             return int(datetime.fromisoformat(value).timestamp() * 1000)
         except ValueError:

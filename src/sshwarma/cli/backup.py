@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.exit_status import EXIT_OK
+
+if TYPE_CHECKING:
+    from sshwarma.settings import Settings
+
+STANDARD_STREAM: Final = "-"
 
 
 @click.command()
@@ -15,15 +28,53 @@ from sshwarma.cli.invocation import Invocation, with_invocation
 def backup(invocation: Invocation, file: Path) -> int:
     """Write a backup of the world to FILE.
 
-    The backup is consistent, also while the server runs. FILE must not exist.
+    The backup is consistent, also while the server runs. FILE must not exist; - is standard output,
+    to which the backup is written when it is complete.
     """
     from sshwarma.admin.backup import write_backup
 
     settings = invocation.world_settings()
+    if str(file) == STANDARD_STREAM:
+        return _write_to_stdout(invocation, settings)
     manifest = write_backup(settings.database, file)
+    return invocation.show(manifest, _describe(file, settings, manifest))
+
+
+def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
+    """Write a backup to standard output, and about it to standard error."""
+    from sshwarma.admin.backup import WORK_PREFIX, write_backup
+
+    if sys.stdout.isatty():
+        raise click.UsageError("A backup is not text. Redirect it: sshwarma backup - > FILE")
+    with tempfile.TemporaryDirectory(dir=settings.data_dir, prefix=WORK_PREFIX) as work:
+        archive = Path(work) / "backup.tar.gz"
+        manifest = write_backup(settings.database, archive)
+        with archive.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    text = _describe(Path("standard output"), settings, manifest)
+    print(json.dumps(manifest, indent=2) if invocation.as_json else text, file=sys.stderr)
+    return EXIT_OK
+
+
+def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
     size = f"{manifest['bytes']} bytes, schema {manifest['schema']}"
-    message = f"Wrote {file}: the world in {settings.data_dir}, {size}"
-    return invocation.show(manifest, message)
+    return f"Wrote {file}: the world in {settings.data_dir}, {size}"
+
+
+@contextlib.contextmanager
+def _as_file(file: Path, data_dir: Path) -> Iterator[Path]:
+    """Return the file, or a temporary one with what standard input has."""
+    from sshwarma.admin.data_dir_modes import make_data_dir_private
+
+    if str(file) != STANDARD_STREAM:
+        yield file
+        return
+    make_data_dir_private(data_dir)
+    with tempfile.NamedTemporaryFile(dir=data_dir, prefix=".sshwarma-restore-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield Path(copy.name)
 
 
 @click.command()
@@ -33,13 +84,15 @@ def backup(invocation: Invocation, file: Path) -> int:
 def restore(invocation: Invocation, file: Path, force: bool) -> int:
     """Restore the data directory from the backup FILE.
 
-    FILE can also be the copy that an upgrade kept, such as world-before-0012.db.
+    FILE can also be the copy that an upgrade kept, such as world-before-0012.db, or - for a backup
+    on standard input.
     """
     from sshwarma.admin.restore import restore_backup
     from sshwarma.world.migrate import newest_revision
 
     settings = invocation.settings()
-    manifest = restore_backup(file, settings.data_dir, force=force)
+    with _as_file(file, settings.data_dir) as source:
+        manifest = restore_backup(source, settings.data_dir, force=force)
     lines = [f"Restored {settings.database} from {file}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")

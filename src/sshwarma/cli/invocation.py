@@ -142,6 +142,21 @@ class Invocation:
         _print_world(settings)
         return result
 
+    def change_with_or_without_server(
+        self, operation: str, offline: Callable[[Settings], Any], **args: Any
+    ) -> Any:
+        """Run an operation in the server; without one, a function of the settings.
+
+        Prints on stderr which world it was.
+
+        Raises:
+            WorldError: if it is refused; then nothing is printed.
+        """
+        settings = self.world_settings()
+        result = _run_operation(settings, operation, args, lambda: offline(settings))
+        _print_world(settings)
+        return result
+
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""
         if self.as_json:
@@ -171,8 +186,16 @@ def _print_world(settings: Settings) -> None:
     print(f"World: {settings.data_dir}", file=sys.stderr)
 
 
-def _run_operation(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
-    """Run an operation of `admin.operations` in the server, else on the database."""
+def _run_operation(
+    settings: Settings,
+    operation: str,
+    args: dict[str, Any],
+    offline: Callable[[], Any] | None = None,
+) -> Any:
+    """Run an operation in the server; without one run `offline`.
+
+    That is the same operation on the database, unless it is given.
+    """
     import asyncio
 
     from sshwarma.admin import control_socket
@@ -181,6 +204,8 @@ def _run_operation(settings: Settings, operation: str, args: dict[str, Any]) -> 
     try:
         return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
     except (FileNotFoundError, ConnectionRefusedError):
+        if offline is not None:
+            return offline()
         return asyncio.run(_operate_offline(settings, operation, args))
     except PermissionError:
         check_data_dir_owner(settings.data_dir)

@@ -10,7 +10,19 @@ from typing import Final, NoReturn
 import click
 
 import sshwarma
-from sshwarma.cli import agents, audit, backup, config, doctor, init, keys, serve, tokens
+from sshwarma.cli import (
+    agents,
+    audit,
+    backup,
+    broadcast,
+    config,
+    doctor,
+    init,
+    keys,
+    serve,
+    tokens,
+    vacuum,
+)
 from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
@@ -49,6 +61,8 @@ for _command in (
     audit.audit,
     backup.backup,
     backup.restore,
+    vacuum.vacuum,
+    broadcast.broadcast,
     config.config,
     doctor.doctor,
 ):

@@ -352,6 +352,25 @@ mistake is noticed."""
 MAX_GARBAGE_DAYS: Final = 36_500
 """Days that `/gc` accepts: a century, so that a slip of the finger is refused."""
 
+# Keeping a world
+
+MIN_BACKUP_HOURS: Final = 1
+"""Hours that the server waits at least between two of its backups: each reads and compresses the
+whole world."""
+
+MAX_BACKUP_DAYS: Final = 366
+"""Days that the server waits at most between two of its backups: a longer time is a mistake."""
+
+DEFAULT_BACKUPS: Final = 7
+"""Backups of the server that are kept by default: a week of daily ones."""
+
+MAX_BACKUPS: Final = 1_000
+"""Backups of the server that `backup.keep` accepts: more than a year of daily ones."""
+
+MAX_RETENTION_DAYS: Final = MAX_GARBAGE_DAYS
+"""Days that settings of `[retention]` accept: a century, so that a slip of the finger is
+refused."""
+
 # What is shown
 
 MAX_SHOWN_NAME_CHARACTERS: Final = 60

@@ -20,17 +20,20 @@ from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelKind, ModelSettings, OfferedTools, ProfileName
 from sshwarma.settings.reloadable import ReloadableSettings
 from sshwarma.settings.server import (
+    BackupSettings,
     HttpSettings,
     LimitSettings,
     LogSettings,
     RegistrationMode,
     RegistrationRole,
     RegistrationSettings,
+    RetentionSettings,
     SearchSettings,
     SshSettings,
 )
 
 __all__ = [
+    "BackupSettings",
     "HttpSettings",
     "InvalidSettingsError",
     "LimitSettings",
@@ -44,6 +47,7 @@ __all__ = [
     "RegistrationRole",
     "RegistrationSettings",
     "ReloadableSettings",
+    "RetentionSettings",
     "SearchSettings",
     "Settings",
     "SshSettings",

@@ -30,10 +30,12 @@ from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
 from sshwarma.settings.section import SettingsSection, check_table_name
 from sshwarma.settings.server import (
+    BackupSettings,
     HttpSettings,
     LimitSettings,
     LogSettings,
     RegistrationSettings,
+    RetentionSettings,
     SearchSettings,
     SshSettings,
 )
@@ -111,6 +113,8 @@ class Settings(BaseSettings):
     mcp: tuple[McpSettings, ...] = Field(
         (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
     )
+    backup: BackupSettings = BackupSettings()
+    retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("models")

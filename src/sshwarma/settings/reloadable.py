@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from sshwarma.settings.load import Settings
 from sshwarma.settings.server import (
+    BackupSettings,
     HttpSettings,
     LimitSettings,
     RegistrationSettings,
+    RetentionSettings,
     SearchSettings,
 )
 
@@ -25,6 +27,8 @@ class ReloadableSettings:
     registration: RegistrationSettings = field(default_factory=RegistrationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    backup: BackupSettings = field(default_factory=BackupSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
     @classmethod
     def of(cls, settings: Settings) -> ReloadableSettings:
@@ -40,3 +44,5 @@ class ReloadableSettings:
         self.registration = settings.registration
         self.search = settings.search
         self.http = settings.http
+        self.backup = settings.backup
+        self.retention = settings.retention

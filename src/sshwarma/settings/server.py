@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from sshwarma.common.durations import parse_duration
 from sshwarma.common.limits import (
+    DEFAULT_BACKUPS,
     DEFAULT_BAG_THINGS,
     DEFAULT_FIND_THRESHOLD,
     DEFAULT_KEEPALIVE_SECONDS,
@@ -24,13 +27,18 @@ from sshwarma.common.limits import (
     DEFAULT_TEXT_MIB,
     DEFAULT_THING_BYTES,
     DEFAULT_TURNS_PER_QUESTION,
+    MAX_BACKUP_DAYS,
+    MAX_BACKUPS,
     MAX_KEEPALIVE_MISSES,
     MAX_KEEPALIVE_SECONDS,
     MAX_LINE_BYTES,
     MAX_LOGIN_SECONDS,
+    MAX_RETENTION_DAYS,
     MAX_TURNS_PER_QUESTION,
+    MIN_BACKUP_HOURS,
     MIN_LINE_BYTES,
 )
+from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings.addresses import (
     check_address,
     check_address_or_off,
@@ -179,6 +187,62 @@ class SearchSettings(SettingsSection):
         ge=0,
         le=1,
         description=f"Minimum score that /find shows (default: {DEFAULT_FIND_THRESHOLD}).",
+    )
+
+
+def check_backup_interval(value: str) -> str:
+    """Return the interval of backups, or `off`.
+
+    Raises:
+        ValueError: if it is neither, too short or too long.
+    """
+    if value == "off":
+        return value
+    seconds = parse_duration(value)
+    if seconds is None:
+        raise ValueError(f"must be a duration, such as 12h, 1d or 1w, or off (got {value!r})")
+    if not MIN_BACKUP_HOURS * HOUR_SECONDS <= seconds <= MAX_BACKUP_DAYS * DAY_SECONDS:
+        raise ValueError(f"must be from {MIN_BACKUP_HOURS}h to {MAX_BACKUP_DAYS}d (got {value!r})")
+    return value
+
+
+class BackupSettings(SettingsSection):
+    """`[backup]`: backups that the server makes by itself."""
+
+    every: Annotated[str, AfterValidator(check_backup_interval)] = Field(
+        "off",
+        description="Time between two backups, such as 12h, 1d or 1w; off makes none.",
+    )
+    keep: int = Field(
+        DEFAULT_BACKUPS,
+        ge=1,
+        le=MAX_BACKUPS,
+        description="Number of these backups that are kept; older ones are deleted.",
+    )
+    directory: Path | None = Field(
+        None, description="Directory of these backups (default: `backups` in data_dir)."
+    )
+
+
+class RetentionSettings(SettingsSection):
+    """`[retention]`: what is deleted after some time, and its space on disk."""
+
+    audit_days: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RETENTION_DAYS,
+        description="Days after which rows of the audit are deleted (default: never).",
+    )
+    deleted_days: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RETENTION_DAYS,
+        description="Days after which deleted things are removed permanently, as by /gc purge"
+        " (default: never).",
+    )
+    vacuum: bool = Field(
+        True,
+        description="Return the space of what was removed to the disk, in small steps.",
     )
 
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from sshwarma.world.presence import Door
 from sshwarma.world.schema import audit
@@ -106,6 +106,21 @@ def record_change(
             os_user=origin.os_user or None,
         )
     )
+
+
+def delete_audit_before(tx: Change, before: int, limit: int) -> int:
+    """Delete the oldest rows that are older than `before`, at most `limit`.
+
+    Args:
+        tx: the change.
+        before: in milliseconds since 1970.
+        limit: maximum number of rows, which bounds the time of the change.
+
+    Returns:
+        How many were deleted.
+    """
+    oldest = select(audit.c.n).where(audit.c.at < before).order_by(audit.c.at).limit(limit)
+    return tx.conn.execute(delete(audit).where(audit.c.n.in_(oldest))).rowcount
 
 
 def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:

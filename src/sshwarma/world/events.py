@@ -133,6 +133,14 @@ class QuestionAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class Announcement:
+    """A message to everyone who is connected. Not stored."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEvicted:
     """An agent's connections must end, or leave one room, for `reason`.
 
@@ -163,8 +171,14 @@ Event: TypeAlias = (
     | KeyRemoved
     | PresenceChanged
     | QuestionAsked
+    | Announcement
     | AgentEvicted
 )
+AgentEvent: TypeAlias = (
+    RowAppended | AgentsChanged | QuestionAsked | Announcement | AgentEvicted | KeyRemoved
+)
+"""What `EventBus.on_agent` delivers."""
+
 EventListener: TypeAlias = Callable[[Any], None]
 
 
@@ -191,8 +205,8 @@ class EventBus:
     def on_agent(self, agent_id: str, listener: EventListener) -> Callable[[], None]:
         """Listen for RowAppended, QuestionAsked and AgentEvicted addressed to an agent.
 
-        AgentsChanged and KeyRemoved of the agent are delivered too. Returns the function that
-        stops it.
+        AgentsChanged and KeyRemoved of the agent are delivered too, and every Announcement.
+        Returns the function that stops it.
         """
         return self._add(self._agents, agent_id, listener)
 
@@ -218,6 +232,8 @@ class EventBus:
                     listeners += self._agents.get(agent_id, {}).values()
         elif isinstance(event, (StreamUpdated, StreamEnded)):
             listeners += self._rooms.get(event.room_id, {}).values()
+        elif isinstance(event, Announcement):
+            listeners += [one for table in self._agents.values() for one in table.values()]
         elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged, KeyRemoved)):
             listeners += self._agents.get(event.agent_id, {}).values()
         return listeners

@@ -124,6 +124,10 @@ class Presence:
         """Return the connections of an agent."""
         return list(self._agents.get(agent_id, ()))
 
+    def count_agents(self) -> int:
+        """Number of agents that are connected."""
+        return len(self._agents)
+
     def __iter__(self) -> Iterator[AgentConnection]:
         return (link for links in self._agents.values() for link in links)
 

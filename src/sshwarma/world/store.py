@@ -131,6 +131,8 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA foreign_keys = ON")
         if not read_only:
+            # Of a new file, before anything else writes to it: `free_pages` shrinks it later.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
 

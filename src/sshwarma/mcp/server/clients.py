@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -24,6 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.mcp.server.call_order import CallOrder
+from sshwarma.mcp.server.notices import Notice, Notices, make_notices
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.world import movement, rows
@@ -31,7 +31,7 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
-from sshwarma.world.events import AgentEvicted, AgentsChanged, TokenRevoked
+from sshwarma.world.events import AgentEvicted, AgentsChanged, Announcement, TokenRevoked
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 from sshwarma.world.world import World
@@ -40,9 +40,6 @@ T = TypeVar("T")
 
 CALL_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a cancelled call to clean up."""
-
-MAX_UNREAD_NOTICES: Final = 20
-"""Notices kept for an agent until it waits for events; the oldest are dropped."""
 
 MAX_REMEMBERED_POSITIONS: Final = 10_000
 """Agents whose last call is remembered; that of the least recent one is forgotten first."""
@@ -154,7 +151,7 @@ class ConnectedAgent:
     link: AgentConnection | None = None
     connections: set[McpConnection] = field(default_factory=set)
     calls: dict[asyncio.Task[Any], str] = field(default_factory=dict)
-    notices: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_UNREAD_NOTICES))
+    notices: Notices = field(default_factory=make_notices)
     enter_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     call_order: CallOrder = field(default_factory=CallOrder)
     stop_listening: Callable[[], None] | None = None
@@ -370,11 +367,13 @@ class ConnectedAgents:
                     self._background.spawn(self._move_out(client, event.reason))
             elif isinstance(event, AgentsChanged):
                 self._check_account(client)
+            elif isinstance(event, Announcement):
+                client.notices.append(Notice("announcement", event.author, event.text))
 
         return on_event
 
     async def _move_out(self, client: ConnectedAgent, reason: str) -> None:
-        client.notices.append(reason)
+        client.notices.append(Notice("put_out", "sshwarma", reason))
         agent = self.world.agents.get(client.agent_id)
         if agent is not None and client.link is not None:
             await movement.move_out_of_room(

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, or_, select
 from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.server.clients import ConnectedAgent
+from sshwarma.mcp.server.notices import Notice
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.world import mentions, private_messages, rows
@@ -44,7 +45,7 @@ MOVE_TIMEOUT_SECONDS: Final = 5.0
 class Event:
     """A row of the room's log, or a message to this agent alone."""
 
-    kind: str  # chat, emote, tell, presence, notice, tool.call, …; put_out
+    kind: str  # chat, emote, tell, presence, notice, tool.call, …; put_out, announcement
     who: str
     text: str
     at: int  # Unix milliseconds
@@ -197,14 +198,14 @@ async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[li
     return new_rows, newest_n, False
 
 
-def _take_notices(client: ConnectedAgent) -> list[str]:
+def _take_notices(client: ConnectedAgent) -> list[Notice]:
     notices = list(client.notices)
     client.notices.clear()
     return notices
 
 
 def _make_batch(
-    caller: Caller, room: str, since: int, found: list[Row], notices: list[str], more: bool
+    caller: Caller, room: str, since: int, found: list[Row], notices: list[Notice], more: bool
 ) -> tuple[EventBatch, str]:
     agents, me = caller.world.agents, caller.agent
     events = [
@@ -221,7 +222,7 @@ def _make_batch(
     ]
     now = int(time.time() * 1000)
     events += [
-        Event(kind="put_out", who="sshwarma", text=notice, at=now, seq=0, mention=True)
+        Event(notice.kind, notice.author, notice.text, at=now, seq=0, mention=True)
         for notice in notices
     ]
     lines = [
@@ -230,7 +231,7 @@ def _make_batch(
         )
         for row in found
     ]
-    text = "\n".join([*lines, *notices]) or "Nothing happened."
+    text = "\n".join([*lines, *(notice.line for notice in notices)]) or "Nothing happened."
     return EventBatch(room, str(since), tuple(events), more), f"{text}\n{format_cursor(since)}"
 
 

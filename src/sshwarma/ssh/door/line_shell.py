@@ -30,7 +30,7 @@ from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import (
     SshContext,
     decode_text,
-    draw_question,
+    draw_message,
     draw_refusal,
     encode_plain_block,
     is_concurrent_line,
@@ -52,8 +52,9 @@ from sshwarma.world import movement
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import (
+    AgentEvent,
     AgentEvicted,
-    AgentsChanged,
+    Announcement,
     KeyRemoved,
     QuestionAsked,
     RowAppended,
@@ -289,13 +290,11 @@ class LineShellHandler(TaskHandler):
             return  # the result of its own line says so
         self._print(draw_row(event.row, self._context.world.agents, self._agent_id))
 
-    def _on_private_event(
-        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted | KeyRemoved
-    ) -> None:
+    def _on_private_event(self, event: AgentEvent) -> None:
         if isinstance(event, RowAppended):
             self._on_room_event(event)
-        elif isinstance(event, QuestionAsked):
-            self._print(draw_question(event))
+        elif isinstance(event, (QuestionAsked, Announcement)):
+            self._print(draw_message(event))
         elif isinstance(event, AgentEvicted):
             self._on_evicted(event)
         elif isinstance(event, KeyRemoved) and event.fingerprint == self._link.peer.fingerprint:

@@ -18,7 +18,7 @@ from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
-from sshwarma.ssh.door.context import SshContext, draw_question, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
@@ -44,8 +44,9 @@ from sshwarma.world import movement
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.events import (
-    AgentEvicted,
+    AgentEvent,
     AgentsChanged,
+    Announcement,
     KeyRemoved,
     QuestionAsked,
     RowAppended,
@@ -312,13 +313,11 @@ class ShellHandler(ChannelHandler):
 
     # World events
 
-    def _on_agent_event(
-        self, event: RowAppended | AgentsChanged | QuestionAsked | AgentEvicted | KeyRemoved
-    ) -> None:
+    def _on_agent_event(self, event: AgentEvent) -> None:
         if isinstance(event, RowAppended):
             self._room_view.on_room_event(event)
-        elif isinstance(event, QuestionAsked):
-            self._on_question(event)
+        elif isinstance(event, (QuestionAsked, Announcement)):
+            self._on_message(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
         elif isinstance(event, KeyRemoved):
@@ -332,9 +331,9 @@ class ShellHandler(ChannelHandler):
         elif event.moves_connection(self._connection.room_id):
             self._background(self._on_moved_out(event.reason))
 
-    def _on_question(self, event: QuestionAsked) -> None:
-        """Show a question to this agent alone."""
-        self._print(draw_question(event))
+    def _on_message(self, event: QuestionAsked | Announcement) -> None:
+        """Show a question to this agent, or an announcement."""
+        self._print(draw_message(event))
         agent = self._world.agents.get(self._agent_id)
         if agent is not None and read_user_setting(agent.prefs, "bell") == "on":
             self.terminal.bell()

@@ -1,0 +1,89 @@
+"""Operations of the command line that only a running server can do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from sshwarma.admin.operations import Json, audit_command, register_operation, run_operation
+from sshwarma.admin.reload import ReloadReport
+from sshwarma.admin.upkeep import Upkeep
+from sshwarma.settings import LimitSettings, Settings
+from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
+from sshwarma.world.events import Announcement
+from sshwarma.world.free_pages import read_free_pages
+from sshwarma.world.world import World
+
+__all__ = ["RunningServer", "run_operation"]
+
+OPERATOR: Final = "the operator"
+"""Whose name an announcement from the command line has; no agent can be called so."""
+
+
+class RunningServer(Protocol):
+    """The parts of a running server that its operations use."""
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What it does for its world by itself."""
+
+    async def reload(self) -> ReloadReport:
+        """Read the settings again."""
+
+
+@register_operation
+async def reload(server: RunningServer | None, /) -> Json:
+    """Read the settings again; return what changed."""
+    # A slow MCP server may outlast the request, which must not cut the reload short.
+    report = await asyncio.shield(asyncio.ensure_future(require_server(server).reload()))
+    return report.as_json()
+
+
+@register_operation
+async def broadcast(
+    world: World, settings: Settings | None, server: RunningServer | None, /, text: str
+) -> Json:
+    """Send a message to everyone who is connected.
+
+    Raises:
+        Invalid: if it is empty, or longer than a line may be.
+    """
+    require_server(server)
+    limit = (settings.limits if settings is not None else LimitSettings()).line_bytes
+    if not text.strip():
+        raise empty_error("message", hint="Give a text, or - for standard input.")
+    if len(text.encode()) > limit:
+        raise Invalid(f"The message has over {limit} bytes.")
+    await audit_command(world, f"broadcast {text}", Announcement(OPERATOR, text.strip()))
+    return {"agents": world.presence.count_agents()}
+
+
+@register_operation
+async def vacuum(world: World, server: RunningServer | None, /) -> Json:
+    """Return the unused space of the database to the disk, in steps.
+
+    Raises:
+        Conflict: if the database has to be rebuilt once, which needs a stop.
+    """
+    running = require_server(server)
+    free = await world.store.read(read_free_pages)
+    if not free.can_shrink:
+        raise Conflict(
+            "The database was made by an older version, and has to be rebuilt once.",
+            hint="Stop the server, run sshwarma vacuum, and start it again.",
+        )
+    await audit_command(world, "vacuum")
+    # A large database takes longer than a request may; the rest goes on.
+    work = asyncio.ensure_future(running.upkeep.return_free_pages())
+    return {"returned": await asyncio.shield(work)}
+
+
+def require_server(server: RunningServer | None) -> RunningServer:
+    """Return the running server.
+
+    Raises:
+        Unavailable: if no server is running.
+    """
+    if server is None:
+        raise Unavailable("No server is running.")
+    return server

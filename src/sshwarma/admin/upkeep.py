@@ -1,0 +1,205 @@
+"""What a server does for its world by itself: backups, retention, free space."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from sshwarma.admin import scheduled_backups
+from sshwarma.admin.scheduled_backups import ScheduledBackup
+from sshwarma.common.background import ignore_outcome
+from sshwarma.common.durations import parse_duration
+from sshwarma.common.units import DAY_MS, HOUR_SECONDS, MIB, MINUTE_SECONDS
+from sshwarma.settings import ReloadableSettings
+from sshwarma.world.audit import delete_audit_before
+from sshwarma.world.errors import WorldError
+from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
+from sshwarma.world.garbage import find_deleted_things, purge_deleted_things
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+CHECK_SECONDS: Final = MINUTE_SECONDS
+"""Seconds between two looks whether something is due."""
+
+RETRY_SECONDS: Final = HOUR_SECONDS
+"""Seconds after which a backup that failed is tried again."""
+
+CLEANUP_SECONDS: Final = HOUR_SECONDS
+"""Seconds between two deletions of what is older than the settings allow."""
+
+AUDIT_ROWS_PER_STEP: Final = 500
+"""Rows that one change deletes, so that other changes need not wait for it."""
+
+PAUSE_SECONDS: Final = 0.05
+"""Seconds between two steps: a long deletion takes a small part of the writer's time."""
+
+MIN_FREE_PAGES: Final = 4 * PAGES_PER_STEP
+"""Unused pages that are left to the database, because new rows need some: 3 MiB."""
+
+
+class _StoppedError(Exception):
+    """The server stops, and with it a backup."""
+
+
+class Upkeep:
+    """Makes backups and deletes what is too old, as the settings in force say.
+
+    Attributes:
+        failed_backups: how many backups have failed since the start.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        data_dir: Path,
+        settings: ReloadableSettings,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.failed_backups = 0
+        self._world = world
+        self._data_dir = data_dir
+        self._settings = settings
+        self._clock = clock  # the time of day, as that of files: the machine may have slept
+        self._last_failure: float | None = None
+        self._last_cleanup: float | None = None
+        self._woken = asyncio.Event()
+
+    @property
+    def backups_directory(self) -> Path:
+        """The directory of the backups that the server makes."""
+        return scheduled_backups.choose_directory(self._data_dir, self._settings.backup)
+
+    async def watch(self) -> None:
+        """Do what is due, until cancelled."""
+        while True:
+            self._woken.clear()
+            await self.run_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._woken.wait()
+
+    def wake(self) -> None:
+        """Look at once, because the settings have changed."""
+        self._woken.set()
+
+    async def run_due(self) -> None:
+        """Do what is due now. A failure is logged, and tried again later."""
+        if await self._is_backup_due():
+            await self._back_up()
+        if not self._is_recent(self._last_cleanup, CLEANUP_SECONDS):
+            self._last_cleanup = self._clock()
+            try:
+                await self._delete_old()
+                if self._settings.retention.vacuum:
+                    await self.return_free_pages(MIN_FREE_PAGES)
+            except WorldError as error:
+                log.error("old rows were not deleted", reason=str(error))
+
+    async def return_free_pages(self, keep: int = 0) -> int:
+        """Return unused pages to the disk in steps, all but `keep`.
+
+        Returns:
+            The bytes that were returned.
+
+        Raises:
+            Unavailable: if the world cannot be written to.
+        """
+        store, returned = self._world.store, 0
+        free = await store.read(read_free_pages)
+        while free.can_shrink and free.count > keep:
+            await store.write(return_pages, may_postpone=True)
+            await asyncio.sleep(PAUSE_SECONDS)
+            left = await store.read(read_free_pages)
+            if left.count >= free.count:  # people remove faster than this returns
+                break
+            returned += free.size - left.size
+            free = left
+        if returned:
+            log.info("space was returned to the disk", mib=round(returned / MIB, 1))
+        return returned
+
+    async def _is_backup_due(self) -> bool:
+        interval = parse_duration(self._settings.backup.every)  # None: off
+        if interval is None or self._is_recent(self._last_failure, min(interval, RETRY_SECONDS)):
+            return False
+        try:
+            newest = await asyncio.to_thread(
+                scheduled_backups.find_newest_time, self.backups_directory
+            )
+        except OSError as error:
+            self._report_failure(error)
+            return False
+        return not self._is_recent(newest, interval)
+
+    def _is_recent(self, moment: float | None, seconds: float) -> bool:
+        """Return whether it was less than `seconds` ago; a time to come was not."""
+        return moment is not None and 0 <= self._clock() - moment < seconds
+
+    async def _back_up(self) -> None:
+        database, directory = self._world.store.path, self.backups_directory
+        keep, started = self._settings.backup.keep, time.monotonic()
+        stopping = threading.Event()
+
+        def check() -> None:
+            if stopping.is_set():
+                raise _StoppedError
+
+        making = asyncio.create_task(
+            asyncio.to_thread(scheduled_backups.make_backup, database, directory, keep, check)
+        )
+        try:
+            made: ScheduledBackup = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            stopping.set()  # the thread ends within milliseconds, and leaves nothing
+            await asyncio.wait([making])
+            ignore_outcome(making)
+            raise
+        except OSError as error:
+            self._report_failure(error)
+            return
+        self._last_failure = None
+        log.info(
+            "backup",
+            file=str(made.path),
+            bytes=made.size,
+            seconds=round(time.monotonic() - started, 1),
+            deleted=list(made.deleted),
+        )
+
+    def _report_failure(self, error: OSError) -> None:
+        self._last_failure = self._clock()
+        self.failed_backups += 1
+        log.error("the backup failed", directory=str(self.backups_directory), reason=str(error))
+
+    async def _delete_old(self) -> None:
+        """Delete what is older than the settings of `[retention]` allow."""
+        world, retention = self._world, self._settings.retention
+        if retention.audit_days is not None:
+            await self._delete_audit(int(self._clock() * 1000) - retention.audit_days * DAY_MS)
+        days = retention.deleted_days
+        if days is not None:
+            found = await world.store.read(lambda conn: find_deleted_things(conn, days))
+            if found.things:
+                purged = await world.change(lambda tx: purge_deleted_things(tx, days))
+                log.info("deleted things were purged", count=len(purged.things), days=days)
+
+    async def _delete_audit(self, before: int) -> None:
+        deleted = 0
+        while True:
+            count = await self._world.store.write(
+                lambda tx: delete_audit_before(tx, before, AUDIT_ROWS_PER_STEP), may_postpone=True
+            )
+            deleted += count
+            if count < AUDIT_ROWS_PER_STEP:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        if deleted:
+            log.info("old rows of the audit were deleted", count=deleted)

@@ -1,0 +1,25 @@
+"""`sshwarma vacuum`: gives the space of what was removed back to the disk."""
+
+from __future__ import annotations
+
+import click
+
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.units import MIB
+
+
+@click.command()
+@with_invocation
+def vacuum(invocation: Invocation) -> int:
+    """Return the unused space of the database to the disk.
+
+    A running server does so in small steps, while people go on; it also does by itself, unless the
+    setting retention.vacuum is false. Without a server the database is rebuilt, which needs
+    twice its size on disk.
+    """
+    from sshwarma.admin.vacuum import rebuild_database
+
+    done = invocation.change_with_or_without_server(
+        "vacuum", lambda settings: {"returned": rebuild_database(settings.database)}
+    )
+    return invocation.show(done, f"Returned {done['returned'] / MIB:.1f} MiB to the disk.")
