@@ -41,7 +41,7 @@ from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.router import SessionRouter
 from sshwarma.ssh.transport.admission import AdmissionLimits
-from sshwarma.ssh.transport.host_key import compute_fingerprint, load_host_key
+from sshwarma.ssh.transport.host_key import compute_fingerprint, load_host_keys
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Tools
@@ -105,7 +105,7 @@ class App:
         self.ssh: SshServer
         self.http: HttpServer | None = None
         self.admitted_operator: AdmittedOperator | None = None
-        self.host_key: asyncssh.SSHKey
+        self.host_keys: list[asyncssh.SSHKey]
         self.upkeep: Upkeep
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
@@ -169,6 +169,16 @@ class App:
             log.warning("these settings need a restart", settings=report.needs_restart)
         return report
 
+    async def load_host_keys(self) -> None:
+        """Use the host keys in the data directory for new connections.
+
+        Raises:
+            UnusableKey: if one cannot be used; then the old ones stay.
+        """
+        self.host_keys = await asyncio.to_thread(load_host_keys, self.settings.data_dir)
+        await self.ssh.set_host_keys(self.host_keys)
+        log.info("host keys", in_use=self.host_fingerprint(), announced=len(self.host_keys) - 1)
+
     @property
     def ssh_address(self) -> str:
         """HOST:PORT of the ssh server, with the port that was picked."""
@@ -197,7 +207,7 @@ class App:
         log.debug("data directory taken", path=lock.name)
         if not settings.database.exists():
             log.info("new world", data_dir=str(settings.data_dir))
-        self.host_key = load_host_key(settings.data_dir)
+        self.host_keys = load_host_keys(settings.data_dir)
         upgrade = await asyncio.to_thread(upgrade_database, settings.database)
         if upgrade is not None:
             upgrade.log()
@@ -285,7 +295,7 @@ class App:
         with listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
-                host_keys=[self.host_key],
+                host_keys=self.host_keys,
                 authenticator=authenticator,
                 sessions=SessionRouter(self.ssh_context),
                 limits=AdmissionLimits.from_settings(settings.ssh),
@@ -353,4 +363,4 @@ class App:
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
-        return compute_fingerprint(self.host_key)
+        return compute_fingerprint(self.host_keys[0])

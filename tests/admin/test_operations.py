@@ -201,6 +201,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("invite", {"role": "king"}, Invalid),
     ("reload", {}, Unavailable),
     ("vacuum", {}, Unavailable),
+    ("host_key_next", {}, Unavailable),
+    ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),
     ("nothing", {}, NotFound),
 ]

@@ -34,7 +34,8 @@ def test_command_line_has_exactly_these_commands() -> None:
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
         "keys remove", "agents list", "agents role",
         "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
-        "backup", "restore", "vacuum", "broadcast", "config show", "doctor", "version",
+        "backup", "restore", "vacuum", "broadcast", "host-key show",
+        "host-key next", "host-key switch", "config show", "doctor", "version",
     }  # fmt: skip
 
 

@@ -47,6 +47,9 @@ DIGESTS = {
     "connection.SSHConnection.send_userauth_success": "812e749ee243",
     "connection.SSHConnection._process_channel_open": "0a1ae759cb6a",
     "connection.SSHConnection._process_global_request": "ab927889d384",
+    "connection.SSHServerConnection.send_server_host_keys": "420c0eba4811",
+    "connection.SSHServerConnection"
+    "._process_hostkeys_prove_00_at_openssh_dot_com_global_request": "d6e86ada990b",
     "connection.SSHServerConnection.validate_public_key": "eb5e22433928",
     "connection.SSHServerConnection._validate_client_public_key": "6a630986a379",
     "connection.SSHServerConnection.create_server_channel": "b008e7eebd09",

@@ -102,6 +102,26 @@ async def test_global_requests_are_refused(
     await _answered(client)
 
 
+async def test_announced_host_keys_are_proved_once(server: SshServer, connect: Connect) -> None:
+    from asyncssh.constants import MSG_REQUEST_FAILURE, MSG_REQUEST_SUCCESS
+
+    keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(2)]
+    foreign = asyncssh.generate_private_key("ssh-ed25519")
+    await server.set_host_keys(keys)
+    client = await connect(server)
+    proof = (b"hostkeys-prove-00@openssh.com", String(keys[1].public_data))
+    answer, signatures = await within(client._make_global_request(*proof))
+    assert answer == MSG_REQUEST_SUCCESS
+    prefix = String(proof[0]) + String(client._session_id)
+    assert keys[1].convert_to_public().verify(prefix + proof[1], signatures.get_string())
+    answer, _ = await within(client._make_global_request(*proof))
+    assert answer == MSG_REQUEST_FAILURE
+    other = await connect(server)
+    answer, _ = await within(other._make_global_request(proof[0], String(foreign.public_data)))
+    assert answer == MSG_REQUEST_FAILURE
+    await _answered(client)
+
+
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final, Protocol
 
+from sshwarma.admin.host_keys import make_next_key, use_next_key
 from sshwarma.admin.operations import Json, audit_command, register_operation, run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.upkeep import Upkeep
@@ -29,6 +32,9 @@ class RunningServer(Protocol):
 
     async def reload(self) -> ReloadReport:
         """Read the settings again."""
+
+    async def load_host_keys(self) -> None:
+        """Use the host keys in the data directory for new connections."""
 
 
 @register_operation
@@ -76,6 +82,38 @@ async def vacuum(world: World, server: RunningServer | None, /) -> Json:
     # A large database takes longer than a request may; the rest goes on.
     work = asyncio.ensure_future(running.upkeep.return_free_pages())
     return {"returned": await asyncio.shield(work)}
+
+
+@register_operation
+async def host_key_next(
+    world: World, settings: Settings | None, server: RunningServer | None, /
+) -> Json:
+    """Create the next host key, and announce it to clients that log in."""
+    return await _change_host_keys(world, settings, server, "next", make_next_key)
+
+
+@register_operation
+async def host_key_switch(
+    world: World, settings: Settings | None, server: RunningServer | None, /
+) -> Json:
+    """Make the next host key the one in use."""
+    return await _change_host_keys(world, settings, server, "switch", use_next_key)
+
+
+async def _change_host_keys(
+    world: World,
+    settings: Settings | None,
+    server: RunningServer | None,
+    action: str,
+    change: Callable[[Path], Json],
+) -> Json:
+    running = require_server(server)
+    if settings is None:
+        raise Unavailable("The data directory is not known.")
+    keys = await asyncio.to_thread(change, settings.data_dir)
+    await running.load_host_keys()
+    await audit_command(world, f"host-key {action} {keys['current']['fingerprint']}")
+    return keys
 
 
 def require_server(server: RunningServer | None) -> RunningServer:

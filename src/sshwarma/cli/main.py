@@ -17,6 +17,7 @@ from sshwarma.cli import (
     broadcast,
     config,
     doctor,
+    host_key,
     init,
     keys,
     serve,
@@ -63,6 +64,7 @@ for _command in (
     backup.restore,
     vacuum.vacuum,
     broadcast.broadcast,
+    host_key.host_key,
     config.config,
     doctor.doctor,
 ):

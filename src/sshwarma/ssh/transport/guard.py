@@ -19,6 +19,8 @@ from sshwarma.ssh.transport.connection import LeanConnection
 
 ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
 ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
+PROVE_HOST_KEYS = b"hostkeys-prove-00@openssh.com"
+"""A client asks for signatures of the announced host keys. Once: they cost processor time."""
 
 MIN_PACKET_BYTES = 256
 """Minimum packet size accepted; with smaller packets one line costs dozens of them."""
@@ -62,6 +64,7 @@ class GuardedConnection(LeanConnection):
     ) -> None:
         super().__init__(options, owner, limits)
         self._client = owner
+        self._may_prove = bool(options.all_server_host_keys)
 
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         """Record that the client has sent data."""
@@ -97,6 +100,9 @@ class GuardedConnection(LeanConnection):
 
     def accepts_global_request(self, kind: bytes) -> bool:
         """Accept allowed requests only."""
+        if kind == PROVE_HOST_KEYS and self._may_prove:
+            self._may_prove = False
+            return True
         return kind in ALLOWED_GLOBAL_REQUESTS
 
     def internal_error(self, exc_info: Any = None, error_logger: Any = None) -> None:

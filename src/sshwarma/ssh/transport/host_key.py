@@ -1,4 +1,8 @@
-"""The server's host key file."""
+"""The server's host keys: the one in use, and the next one while it is announced.
+
+Clients learn the next key from the server, after a login with the key in use, and store it: so that
+a change of the key warns nobody who has connected meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,19 @@ import asyncssh
 from sshwarma.ssh.transport.public_key import UnusableKey
 
 HOST_KEY_FILENAME = "ssh_host_ed25519_key"
+NEXT_KEY_FILENAME = f"{HOST_KEY_FILENAME}.next"
+OLD_KEY_FILENAME = f"{HOST_KEY_FILENAME}.old"
+
+
+def load_host_keys(directory: Path) -> list[asyncssh.SSHKey]:
+    """Return the server's host key and, if there is one, the next; create the first.
+
+    Raises:
+        UnusableKey: if one cannot be read, or others can read it.
+    """
+    next_path = directory / NEXT_KEY_FILENAME
+    keys = [load_host_key(directory)]
+    return [*keys, _read_host_key(next_path)] if next_path.exists() else keys
 
 
 def load_host_key(directory: Path) -> asyncssh.SSHKey:
@@ -24,6 +41,46 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     path = directory / HOST_KEY_FILENAME
     if not path.exists():
         _create_host_key(path)
+    return _read_host_key(path)
+
+
+def create_next_host_key(directory: Path) -> None:
+    """Create the key that the server will use next.
+
+    Raises:
+        FileExistsError: if there is one already.
+    """
+    path = directory / NEXT_KEY_FILENAME
+    if path.exists():
+        raise FileExistsError(f"{path} exists.")
+    _create_host_key(path)
+
+
+def switch_host_key(directory: Path) -> None:
+    """Make the next key the one in use; keep the old one in a file of its own.
+
+    Raises:
+        FileNotFoundError: if there is no next key.
+        UnusableKey: if it cannot be used; then nothing has changed.
+    """
+    path, next_path, old = (
+        directory / name for name in (HOST_KEY_FILENAME, NEXT_KEY_FILENAME, OLD_KEY_FILENAME)
+    )
+    if not next_path.exists():
+        raise FileNotFoundError(f"{next_path} does not exist.")
+    _read_host_key(next_path)
+    if path.exists():
+        old.unlink(missing_ok=True)
+        os.link(path, old)
+    next_path.replace(path)  # at no moment is there no key
+
+
+def _read_host_key(path: Path) -> asyncssh.SSHKey:
+    """Return the key of a file.
+
+    Raises:
+        UnusableKey: if it cannot be read, or others can read it.
+    """
     file_stat = path.stat()
     other_bits = stat.S_IMODE(file_stat.st_mode) & 0o077
     if other_bits:

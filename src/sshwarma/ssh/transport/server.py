@@ -83,6 +83,7 @@ class SshServer:
         self._empty = asyncio.Event()
         self._empty.set()
         self._listener: asyncio.Server
+        self._options: SSHServerConnectionOptions
 
     @property
     def port(self) -> int:
@@ -126,16 +127,18 @@ class SshServer:
         await self._empty.wait()
         await asyncio.sleep(0)  # asyncio closes an aborted socket one turn later
 
-    async def open_listener(
-        self, host: str, port: int, options: SSHServerConnectionOptions
-    ) -> None:
+    async def set_host_keys(self, host_keys: Sequence[asyncssh.SSHKey]) -> None:
+        """Use these host keys for new connections: the first, and announce the others."""
+        self._options = await _make_options(host_keys, self.limits)
+
+    async def open_listener(self, host: str, port: int) -> None:
         """Listen at an address. Called once, by `start_ssh_server`.
 
         Raises:
             OSError: if the server cannot listen at the address.
         """
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Acceptor(self, options), host, port, backlog=ACCEPT_BACKLOG
+            lambda: Acceptor(self, self._options), host, port, backlog=ACCEPT_BACKLOG
         )
 
     # Reports from the acceptor and the connections
@@ -198,13 +201,24 @@ async def start_ssh_server(
 ) -> SshServer:
     """Listen at `host` and `port` (0 picks one) and serve until `drain` or `close`.
 
+    The first of the `host_keys` is used, the others are announced.
+
     Raises:
         OSError: if the server cannot listen at the address.
     """
-    limits = limits or AdmissionLimits()
-    server = SshServer(authenticator, sessions, limits)
-    options = await SSHServerConnectionOptions.construct(
+    server = SshServer(authenticator, sessions, limits or AdmissionLimits())
+    await server.set_host_keys(host_keys)
+    await server.open_listener(host, port)
+    return server
+
+
+async def _make_options(
+    host_keys: Sequence[asyncssh.SSHKey], limits: AdmissionLimits
+) -> SSHServerConnectionOptions:
+    """Return the options of new connections."""
+    options: SSHServerConnectionOptions = await SSHServerConnectionOptions.construct(
         server_host_keys=list(host_keys),
+        send_server_host_keys=len(host_keys) > 1,
         server_version="sshwarma",
         kex_algs=KEX_ALGORITHMS,
         encryption_algs="aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes256-ctr,aes128-ctr",
@@ -224,5 +238,4 @@ async def start_ssh_server(
         keepalive_interval=limits.keepalive_seconds,
         keepalive_count_max=limits.max_keepalive_misses - 1,
     )
-    await server.open_listener(host, port, options)
-    return server
+    return options

@@ -1,0 +1,83 @@
+"""`sshwarma host-key`: shows the host key, and changes it without a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sshwarma.cli.invocation import Invocation, with_invocation
+
+if TYPE_CHECKING:
+    from sshwarma.settings import Settings
+
+
+@click.group("host-key")
+def host_key() -> None:
+    """Show the server's host key, and change it without a warning.
+
+    `next` creates a key, which clients learn when they log in: OpenSSH stores it in its
+    known_hosts, by its option UpdateHostKeys. After some days `switch` uses it. Only those who
+    have not connected in between are warned.
+    """
+
+
+@host_key.command()
+@with_invocation
+def show(invocation: Invocation) -> int:
+    """Print the fingerprint of the key in use, and of the next one."""
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
+    from sshwarma.admin.host_keys import describe_host_keys
+
+    data_dir = invocation.world_settings().data_dir
+    check_data_dir_owner(data_dir)
+    keys = describe_host_keys(data_dir)
+    return invocation.show(keys, *_list_keys(keys))
+
+
+@host_key.command("next")
+@with_invocation
+def create_next(invocation: Invocation) -> int:
+    """Create the next key, and announce it to clients that log in."""
+    from sshwarma.admin.host_keys import make_next_key
+
+    keys = invocation.change_with_or_without_server(
+        "host_key_next", lambda settings: _with_lock(settings, make_next_key)
+    )
+    return invocation.show(
+        keys,
+        *_list_keys(keys),
+        "Clients learn the next key when they log in. Then use it: sshwarma host-key switch",
+    )
+
+
+@host_key.command()
+@with_invocation
+def switch(invocation: Invocation) -> int:
+    """Use the next key for new connections; the old one is kept in a file."""
+    from sshwarma.admin.host_keys import use_next_key
+    from sshwarma.ssh.transport.host_key import OLD_KEY_FILENAME
+
+    keys = invocation.change_with_or_without_server(
+        "host_key_switch", lambda settings: _with_lock(settings, use_next_key)
+    )
+    return invocation.show(
+        keys, *_list_keys(keys), f"The old key is kept: {OLD_KEY_FILENAME}. Delete it."
+    )
+
+
+def _with_lock(settings: Settings, change: Callable[[Path], Any]) -> Any:
+    """Change the keys of a world whose server is not running."""
+    from sshwarma.admin.data_dir_lock import lock_data_dir
+
+    with lock_data_dir(settings.data_dir):
+        return change(settings.data_dir)
+
+
+def _list_keys(keys: dict[str, Any]) -> list[str]:
+    lines = [f"In use: {keys['current']['fingerprint']}"]
+    if keys["next"] is not None:
+        lines.append(f"Next:   {keys['next']['fingerprint']}")
+    return lines

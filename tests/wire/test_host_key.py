@@ -1,0 +1,90 @@
+"""A host key is changed, and the known_hosts of stock clients follow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.driver import Server
+from support.driver.fixtures import homes
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with homes() as home:
+        made = Server(home())
+        yield made
+        assert made.stop() == 0
+
+
+def connect(server: Server, known_hosts: Path, checking: str) -> subprocess.CompletedProcess[str]:
+    """Log in with a client that has a known_hosts of its own, and learns keys."""
+    return subprocess.run(
+        [
+            *("ssh", "-F", "none", "-i", str(server.data_dir / "operator_ed25519")),
+            *("-o", f"UserKnownHostsFile={known_hosts}", "-o", "GlobalKnownHostsFile=/dev/null"),
+            *("-o", f"StrictHostKeyChecking={checking}", "-o", "UpdateHostKeys=yes"),
+            *("-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-p", str(server.port)),
+            *(f"{server.owner.name}@{server.host}", "look"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def keys_in(known_hosts: Path) -> set[str]:
+    return {line.split()[2] for line in known_hosts.read_text().splitlines()}
+
+
+def test_clients_that_connect_before_the_switch_are_not_warned(
+    server: Server, tmp_path: Path
+) -> None:
+    ann, bob = tmp_path / "ann", tmp_path / "bob"
+    for known_hosts in (ann, bob):
+        assert connect(server, known_hosts, "accept-new").returncode == 0
+        assert len(keys_in(known_hosts)) == 1
+    early = server.cli("host-key", "switch")
+    assert early.returncode == 1 and "There is no next host key." in early.stderr
+    made = json.loads(server.cli("host-key", "next", "--json").stdout)
+    again = server.cli("host-key", "next")
+    assert again.returncode == 1 and "host-key switch" in again.stderr
+    assert connect(server, ann, "yes").returncode == 0
+    public_keys = {made[name]["public_key"].split()[1] for name in ("current", "next")}
+    assert keys_in(ann) == public_keys
+    server.kill()
+    server.start()  # on another port: what a client knows has the port in its name
+    for known_hosts in (ann, bob):
+        text = known_hosts.read_text()
+        old_port = text.split("]:")[1].split()[0]
+        known_hosts.write_text(text.replace(f":{old_port} ", f":{server.port} "))
+    switched = server.cli("host-key", "switch")
+    assert switched.stdout.startswith(f"In use: {made['next']['fingerprint']}\n"), switched.stderr
+    assert connect(server, ann, "yes").returncode == 0
+    warned = connect(server, bob, "yes")
+    assert warned.returncode == 255
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in warned.stderr
+    assert (server.data_dir / "ssh_host_ed25519_key.old").stat().st_mode & 0o777 == 0o600
+    requests = [row["request"] for row in server.operate("audit_list", verb="host-key")]
+    assert [text.split()[0] for text in requests] == ["next", "switch"]
+
+
+def test_host_key_is_changed_without_a_server(server: Server) -> None:
+    before = server.cli("host-key", "show").stdout
+    server.stop()
+    assert server.cli("host-key", "next").stdout.startswith(before)
+    assert server.cli("host-key", "switch").returncode == 0
+    after = server.cli("host-key", "show").stdout
+    assert after.startswith("In use: SHA256:") and after != before
+    (server.data_dir / "ssh_host_ed25519_key.next").write_text("junk")
+    (server.data_dir / "ssh_host_ed25519_key.next").chmod(0o600)
+    junk = server.cli("host-key", "switch")
+    assert junk.returncode == 1 and "not a usable private key" in junk.stderr
+    (server.data_dir / "ssh_host_ed25519_key.next").unlink()
+    server.start()
+    assert after.split()[-1] in server.log().rpartition("Host key")[2]
