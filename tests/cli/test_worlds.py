@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.admin import running_worlds
+from sshwarma.admin import data_dir_owner, running_worlds
 from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_owner
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
@@ -217,3 +217,20 @@ def test_socket_of_another_user_is_no_running_world(
     assert running_worlds.find_running_worlds() == [service]
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     assert running_worlds.find_running_worlds() == []
+
+
+def test_user_of_a_process_names_who_has_logged_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_dir_owner, "PROCESSES", tmp_path)
+    (tmp_path / "7").mkdir()
+    login = tmp_path / "7" / "loginuid"
+    for text, named in (
+        ("0", "root"),
+        ("4294967295", "root"),
+        ("4242", "root (user 4242)"),
+        ("", "root"),
+    ):
+        login.write_text(text)
+        assert data_dir_owner.name_process_user(7, 0) == named
+    assert data_dir_owner.name_process_user(8, 0) == "root"

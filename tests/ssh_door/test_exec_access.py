@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,9 @@ class Output:
         self.status.set_result(status)
 
 
+LINK: Any = SimpleNamespace(peer=SimpleNamespace(address="127.0.0.1", fingerprint="SHA256:x"))
+
+
 def context_of(world: World, rate: LineRateLimiter) -> SshContext:
     gate: Any = None
     clock = FrameClock(asyncio.get_running_loop())
@@ -55,7 +59,7 @@ async def run_command(world: World, agent_id: str, command: str, rate: LineRateL
     """Run a command that reads no input, to its end."""
     output = Output()
     channel: Any = output
-    ExecHandler(context_of(world, rate), agent_id, channel, command)
+    ExecHandler(context_of(world, rate), agent_id, LINK, channel, command)
     await asyncio.wait_for(asyncio.shield(output.status), 20)
     return output
 
@@ -71,7 +75,7 @@ class Command(ExecHandler):
     async def begin(cls, world: World, agent_id: str, command: str) -> tuple[Command, Output]:
         output = Output()
         channel: Any = output
-        made = cls(context_of(world, LineRateLimiter(100)), agent_id, channel, command)
+        made = cls(context_of(world, LineRateLimiter(100)), agent_id, LINK, channel, command)
         made.is_reading = asyncio.Event()
         await asyncio.wait_for(made.is_reading.wait(), 20)
         return made, output

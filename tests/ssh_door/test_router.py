@@ -49,7 +49,7 @@ async def test_an_agent_disabled_after_its_login_gets_no_channel(
         world, services_in(world), gate, ReloadableSettings(), clock, LineRateLimiter(100)
     )
 
-    async def serve(agent_id: str, lines: Any) -> None:
+    async def serve(agent_id: str, origin: Any, lines: Any) -> None:
         raise AssertionError("the service of a disabled agent ran")
 
     house.channels["mcp"] = serve

@@ -6,13 +6,14 @@ import getpass
 import json
 import os
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.admin.data_dir_owner import name_process_user
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.server import PROGRAM
@@ -59,7 +60,7 @@ def test_unknown_key_leaves_a_row_of_a_failed_login(server: Server) -> None:
 
 
 def test_command_line_is_named_by_its_user(server: Server) -> None:
-    me = name_user(os.geteuid())
+    me = name_process_user(os.getpid(), os.geteuid())
     assert server.cli("agents", "role", "ann", "admin").returncode == 0
     [change] = rows(server, verb="agents")[-1:]
     assert (change["os_user"], change["agent"], change["request"]) == (me, None, "role ann admin")
@@ -82,6 +83,29 @@ def test_command_filters_and_prints_json_lines(server: Server) -> None:
     unknown = server.cli("audit", "--agent", "nobody")
     assert unknown.returncode == 1 and "Unknown agent nobody" in unknown.stderr
     assert len(server.cli("audit", "--limit", "2").stdout.splitlines()) == 2
+
+
+def test_changes_have_the_address_and_the_key_or_token_of_every_door(server: Server) -> None:
+    dan = server.person("dan", "admin")
+    token = server.operate("token_new", name="dan", label="t", scope="build")
+    assert dan.run("put a = 1").status == 0
+    screen = dan.sit()
+    screen.wait_for_prompt("lobby")
+    screen.type("/put b = 2\r")
+    wait_until(lambda: any(row["door"] == "ssh" for row in rows(server, name="dan", verb="put")))
+    request = urllib.request.Request(
+        f"http://{server.http}/api/v1/verbs/put",
+        json.dumps({"name": "c", "text": "3"}).encode(),
+        {"Authorization": f"Bearer {token['token']}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 200
+    found = {row["door"]: row for row in rows(server, name="dan", verb="put")}
+    assert set(found) == {"exec", "ssh", "web"}
+    assert {row["address"] for row in found.values()} == {"127.0.0.1"}
+    for door in ("exec", "ssh"):
+        assert found[door]["fingerprint"].startswith("SHA256:")
+    assert found["web"]["fingerprint"] == f"token {token['id'][:18]}"
 
 
 @covers("audit")

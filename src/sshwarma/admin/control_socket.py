@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 
-from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.admin.data_dir_owner import name_process_user
 from sshwarma.common.limits import (
     CONTROL_TIMEOUT_SECONDS,
     MAX_CONTROL_ANSWER_BYTES,
@@ -98,8 +98,8 @@ def _name_peer(writer: asyncio.StreamWriter) -> str:
     """Return the user of the process at the other end, as the kernel knows it."""
     link = writer.get_extra_info("socket")
     credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    _, uid, _ = CREDENTIALS.unpack(credentials)
-    return name_user(uid)
+    pid, uid, _ = CREDENTIALS.unpack(credentials)
+    return name_process_user(pid, uid)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

@@ -13,6 +13,11 @@ from typing import Final
 NUMBER_MARK: Final = "\\#"
 """What sudo wants before the number of a user, as a shell reads it."""
 
+PROCESSES: Final = Path("/proc")
+
+NOBODY_LOGGED_IN: Final = 2**32 - 1
+"""What the kernel says of a process that no login has started, such as a service."""
+
 
 class ForeignDataDirError(Exception):
     """A data directory, or a file in it, belongs to another user."""
@@ -51,6 +56,20 @@ def name_user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
+
+
+def name_process_user(pid: int, uid: int) -> str:
+    """Return the user of a process, with the one who logged in, if that is another.
+
+    After `sudo -u sshwarma` that is "sshwarma (alice)". The kernel keeps who has logged in; a
+    process cannot change it.
+    """
+    user = name_user(uid)
+    try:
+        login = int((PROCESSES / str(pid) / "loginuid").read_text())
+    except (OSError, ValueError):  # not this system's, or of a process that we may not see
+        return user
+    return user if login in (uid, NOBODY_LOGGED_IN) else f"{user} ({name_user(login)})"
 
 
 def _describe_foreign_directory(data_dir: Path, owner: int) -> str:

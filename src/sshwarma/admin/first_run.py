@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncssh
 import structlog
 
-from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.admin.data_dir_owner import name_process_user
 from sshwarma.admin.operations import run_operation
 from sshwarma.world.audit import operator
 from sshwarma.world.errors import WorldError
@@ -51,7 +51,7 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
         identity = data_dir / "operator_ed25519"
         texts = [_create_operator_key(identity)]
     fingerprints: list[str] = []
-    reset = operator.set(name_user(os.geteuid()))
+    reset = operator.set(name_process_user(os.getpid(), os.geteuid()))
     for text in texts:
         try:
             result = await run_operation(

@@ -214,7 +214,7 @@ def _run_operation(
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
     from sshwarma.admin import data_dir_lock
-    from sshwarma.admin.data_dir_owner import name_user
+    from sshwarma.admin.data_dir_owner import name_process_user
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
@@ -222,7 +222,7 @@ async def _operate_offline(settings: Settings, operation: str, args: dict[str, A
 
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     with data_dir_lock.lock_data_dir(settings.data_dir):
-        operator.set(name_user(os.geteuid()))
+        operator.set(name_process_user(os.getpid(), os.geteuid()))
         world = await open_world(settings)
         try:
             return await run_operation(world, operation, args, settings=settings)

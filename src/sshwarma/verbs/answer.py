@@ -34,4 +34,7 @@ async def answer(
     hub = services_of(caller).hub
     declines = decline or (text or "").strip() == "--decline"
     hub.elicitation.answer(caller.agent.id, None if declines else text or "")
-    return Confirmation("Declined." if declines else "Answered.")
+    done = "Declined." if declines else "Answered."
+    # The audit does not repeat the answer, which may be a password.
+    await caller.with_verb("answer", done).change(lambda tx: None)
+    return Confirmation(done)

@@ -33,6 +33,7 @@ from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.errors import refuse
 from sshwarma.world.agents import Agent
+from sshwarma.world.audit import origin_of_token
 from sshwarma.world.bearer import (
     BEARER_HINT,
     INVALID_BEARER,
@@ -208,6 +209,7 @@ class HttpApi:
             room_id=agent.room_id,
             door="web",
             scope=token.scope,
+            origin=origin_of_token(request.client.host if request.client else "", token.id),
         )
         room_name = request.query_params.get("room")
         return await (

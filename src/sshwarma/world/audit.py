@@ -26,7 +26,8 @@ class Origin:
 
     Attributes:
         address: of the client.
-        fingerprint: of the key that logged in, or was tried last.
+        fingerprint: of the key that logged in, or was tried last; of a request over HTTP
+            `token` and the start of the token's id.
         os_user: the user of the machine who ran a command.
     """
 
@@ -35,10 +36,18 @@ class Origin:
     os_user: str = ""
 
 
+SHOWN_TOKEN_CHARACTERS: Final = 18
+"""Characters of a token's id that tell it from others of the same moment."""
+
 NO_ORIGIN: Final = Origin()
 
 operator: Final[ContextVar[str]] = ContextVar("operator", default="")
 """The user of the machine whose command runs in this task; "" if none does."""
+
+
+def origin_of_token(address: str, token_id: str) -> Origin:
+    """Return the origin of a request over HTTP."""
+    return Origin(address, f"token {token_id[:SHOWN_TOKEN_CHARACTERS]}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
-from sshwarma.world.audit import record_change
+from sshwarma.world.audit import NO_ORIGIN, Origin, record_change
 from sshwarma.world.call_stack import CallStack
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
@@ -43,6 +43,7 @@ class Caller:
     Attributes:
         services: the parts of the program that verbs use.
         connection: the connection that stands in the room, where the door has one.
+        origin: the address, and the key or token, that the request came from.
         verb, line: the request, for the audit.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
@@ -60,6 +61,7 @@ class Caller:
     room_id: str
     door: Door
     connection: AgentConnection | None = None
+    origin: Origin = NO_ORIGIN
     verb: str = ""
     line: str = ""
     question: Question | None = None
@@ -368,6 +370,7 @@ class Caller:
                 request=self.line,
                 agent_id=self.agent.id,
                 room_id=self.room_id,
+                origin=self.origin,
             )
             return result
 

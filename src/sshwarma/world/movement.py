@@ -193,6 +193,7 @@ async def move_out_of_room(caller: Caller, target_id: str = LOBBY_ID) -> None:
             request=f"to {target_id}",
             agent_id=caller.agent.id,
             room_id=caller.room_id,
+            origin=caller.origin,
         )
 
     await caller.world.change(move)

@@ -144,6 +144,7 @@ class Offers:
                     request=server.name,
                     agent_id=caller.agent.id,
                     room_id=caller.room_id,
+                    origin=caller.origin,
                 )
 
         await self._world.change(work)

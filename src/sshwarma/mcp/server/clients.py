@@ -29,6 +29,7 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.world import movement, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, Agent
+from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Unavailable
 from sshwarma.world.events import AgentEvicted, AgentsChanged, Announcement, TokenRevoked
@@ -50,6 +51,7 @@ class McpConnection:
 
     Attributes:
         token: The token that authenticated it; None for an ssh key.
+        origin: Its address, and its key or token.
         stays: Whether the agent stays present for STAY_AFTER_REQUEST_SECONDS after it.
         is_session: Whether it is a session of the older protocol.
         request_id: Id of the JSON-RPC request that it carries over HTTP, once that is read.
@@ -57,9 +59,12 @@ class McpConnection:
         reason: Why it must stop.
     """
 
-    def __init__(self, client: ConnectedAgent, token: Token | None, stays: bool) -> None:
+    def __init__(
+        self, client: ConnectedAgent, token: Token | None, origin: Origin, stays: bool
+    ) -> None:
         self.client = client
         self.token = token
+        self.origin = origin
         self.stays = stays
         self.is_session = False
         self.request_id: str | int | None = None
@@ -106,7 +111,7 @@ class McpConnection:
         if agent is None or agent.disabled or link is None or self.ended.is_set():
             raise Forbidden(self.reason or "Your access has ended.")
         caller = clients.make_caller(agent, link.room_id, link)
-        return replace(caller, scope=self.scope, on_progress=report)
+        return replace(caller, scope=self.scope, origin=self.origin, on_progress=report)
 
     async def run_call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a call in its own task; cancel it if the request or the connection ends.
@@ -281,7 +286,7 @@ class ConnectedAgents:
         return iter(list(self._clients.values()))
 
     async def open_connection(
-        self, agent_id: str, token: Token | None, *, stays: bool = False
+        self, agent_id: str, token: Token | None, origin: Origin, *, stays: bool = False
     ) -> McpConnection:
         """Open a connection; the first one brings the agent into the world.
 
@@ -301,7 +306,7 @@ class ConnectedAgents:
             raise Unavailable(
                 f"{with_limit('Too many open requests and streams', MAX_OPEN_REQUESTS_PER_AGENT)}."
             )
-        connection = McpConnection(client, token, stays)
+        connection = McpConnection(client, token, origin, stays)
         client.add_connection(connection)
         try:
             async with client.enter_lock:

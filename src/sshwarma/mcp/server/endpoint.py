@@ -38,6 +38,7 @@ from sshwarma.mcp.server.session_table import SESSION_HEADER, SessionTable
 from sshwarma.mcp.server.ssh_channel import MessageStream
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.world.audit import Origin, origin_of_token
 from sshwarma.world.bearer import (
     BEARER_HINT,
     INVALID_BEARER,
@@ -108,13 +109,13 @@ class McpEndpoint:
             self._ready.set()
             await self._stopping.wait()
 
-    async def serve_lines(self, agent_id: str, lines: LineStream) -> None:
+    async def serve_lines(self, agent_id: str, origin: Origin, lines: LineStream) -> None:
         """Serve an agent over an ssh channel until the channel or its access ends.
 
         Raises:
             Forbidden: if the agent's access ends.
         """
-        connection = await self._clients.open_connection(agent_id, None)
+        connection = await self._clients.open_connection(agent_id, None, origin)
         messages = MessageStream(lines, agent_id, self._request_rate)
         server = self.handlers.server
         serve_task = asyncio.get_running_loop().create_task(
@@ -153,7 +154,10 @@ class McpEndpoint:
             if scope["method"] == "POST":
                 self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
-            connection = await self._clients.open_connection(token.agent_id, token, stays=stays)
+            origin = origin_of_token((scope["client"] or ("",))[0], token.id)
+            connection = await self._clients.open_connection(
+                token.agent_id, token, origin, stays=stays
+            )
         except RateLimited as busy:
             await send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
             return

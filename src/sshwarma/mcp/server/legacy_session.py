@@ -60,7 +60,9 @@ class LegacySessions:
     async def _open(
         self, opened: McpConnection, sdk_connection: Any, send: SendEvent
     ) -> LegacySession:
-        connection = await self._clients.open_connection(opened.client.agent_id, opened.token)
+        connection = await self._clients.open_connection(
+            opened.client.agent_id, opened.token, opened.origin
+        )
         connection.is_session = True
         session = LegacySession(connection, ChangeListener(connection, send, LIST_EVENTS))
         sdk_connection.exit_stack.callback(self._close, session)

@@ -21,6 +21,7 @@ from sshwarma.mcp.server.refusals import send_refusal
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.world.audit import Origin
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 
@@ -68,13 +69,13 @@ class McpServer:
             return
         await endpoint.serve_http(scope, receive, send)
 
-    async def lines(self, agent_id: str, lines: LineStream) -> None:
+    async def lines(self, agent_id: str, origin: Origin, lines: LineStream) -> None:
         """Serve an agent over a channel until it ends.
 
         Raises:
             WorldError: if the agent may not connect.
         """
-        await (await self._wait_until_loaded()).serve_lines(agent_id, lines)
+        await (await self._wait_until_loaded()).serve_lines(agent_id, origin, lines)
 
     async def _load(self) -> McpEndpoint:
         endpoint = await asyncio.get_running_loop().run_in_executor(None, self._make_endpoint)

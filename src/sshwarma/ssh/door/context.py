@@ -24,6 +24,7 @@ from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
+from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import Announcement, QuestionAsked
@@ -112,10 +113,12 @@ class SshContext:
         """
         return self.world.agents.get_enabled(agent_id)
 
-    def make_caller(self, agent_id: str, door: Door, connection: AgentConnection | None) -> Caller:
+    def make_caller(
+        self, agent_id: str, door: Door, origin: Origin, connection: AgentConnection | None = None
+    ) -> Caller:
         """Make the caller of a request of an agent.
 
-        `link` is the agent's connection in a room; None makes the request in the agent's last room.
+        Without a `connection` in a room, the request is made in the agent's last room.
 
         Raises:
             Forbidden: if the agent is deleted or disabled.
@@ -130,6 +133,7 @@ class SshContext:
             room_id=room_id,
             door=door,
             connection=connection,
+            origin=origin,
         )
 
     def utf8(self, env: dict[str, str]) -> bool:

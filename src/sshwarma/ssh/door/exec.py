@@ -35,8 +35,9 @@ from sshwarma.ssh.door.context import (
 )
 from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
+from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.interfaces import Channel
+from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.text import block
 from sshwarma.terminal.theme import MONO
@@ -68,10 +69,18 @@ _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 class ExecHandler(TaskHandler):
     """The handler of one command."""
 
-    def __init__(self, context: SshContext, agent_id: str, channel: Channel, command: str) -> None:
+    def __init__(
+        self,
+        context: SshContext,
+        agent_id: str,
+        link: ClientLink,
+        channel: Channel,
+        command: str,
+    ) -> None:
         super().__init__(channel)
         self._context = context
         self._agent_id = agent_id
+        self._origin = origin_of(link.peer)
         self._piped = bytearray()
         self._came = asyncio.Event()
         self._ended = asyncio.Event()
@@ -128,7 +137,7 @@ class ExecHandler(TaskHandler):
             )
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
-                caller = self._context.make_caller(self._agent_id, "exec", None)
+                caller = self._context.make_caller(self._agent_id, "exec", self._origin)
                 caller = await replace(caller, wants_json=self._json).in_accessible_room()
                 if room_name:
                     caller = await caller.in_room(room_name)

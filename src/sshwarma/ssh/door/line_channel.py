@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from sshwarma.common.units import KIB
 from sshwarma.ssh.transport.interfaces import Channel
+from sshwarma.world.audit import Origin
 
 MAX_UNREAD_BYTES: Final = 256 * KIB
 """Unread bytes above which the peer is held back, unless they are all one line."""
@@ -126,5 +127,5 @@ class LineChannel:
             self._channel.resume_reading()
 
 
-LineService: TypeAlias = Callable[[str, LineChannel], Awaitable[None]]
+LineService: TypeAlias = Callable[[str, Origin, LineChannel], Awaitable[None]]
 """A service, called with an agent id and a channel; it may raise world.errors.WorldError."""

@@ -10,11 +10,11 @@ from typing_extensions import override
 from sshwarma.common.limits import REGISTRATION_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.settings import ReloadableSettings
-from sshwarma.ssh.door.login_audit import LoginAudit
+from sshwarma.ssh.door.login_audit import LoginAudit, origin_of
 from sshwarma.ssh.transport.interfaces import Authenticator, FailedLogin, Peer, Rejected
 from sshwarma.world import agents, invites
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON
-from sshwarma.world.audit import Origin, record_change
+from sshwarma.world.audit import record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -148,7 +148,7 @@ class WorldAuthenticator(Authenticator):
 
 def record_registration(tx: Change, agent: agents.Agent, peer: Peer, verb: str) -> None:
     """Append the audit row of a new agent, with its address and key."""
-    origin = Origin(peer.address, peer.fingerprint)
+    origin = origin_of(peer)
     record_change(tx, door="ssh", verb=verb, request=agent.name, agent_id=agent.id, origin=origin)
 
 

@@ -24,6 +24,11 @@ FAILURE_WINDOW_SECONDS: Final = HOUR_SECONDS
 MAX_COUNTED_ADDRESSES: Final = 10_000
 
 
+def origin_of(peer: Peer) -> Origin:
+    """Return where the requests of a client come from."""
+    return Origin(peer.address, peer.fingerprint)
+
+
 class LoginAudit:
     """Records logins and failed logins, without delaying them."""
 
@@ -45,8 +50,7 @@ class LoginAudit:
             fingerprint=peer.fingerprint,
             client=peer.client,
         )
-        origin = Origin(peer.address, peer.fingerprint)
-        self._record(LOGIN, peer.client, agent_id, origin)
+        self._record(LOGIN, peer.client, agent_id, origin_of(peer))
 
     def record_logout(self, peer: Peer, agent_id: str, seconds: float) -> None:
         """Log that a connection of an agent has ended."""

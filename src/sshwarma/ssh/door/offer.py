@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.line_channel import LineChannel
 from sshwarma.world.access import Right
+from sshwarma.world.audit import Origin
 from sshwarma.world.errors import Invalid
 
 OFFER_USAGE = "ssh HOST offer NAME [--room ROOM]"
 
 
 async def serve_offer(
-    context: SshContext, words: Sequence[str], agent_id: str, lines: LineChannel
+    context: SshContext, words: Sequence[str], agent_id: str, origin: Origin, lines: LineChannel
 ) -> None:
     """Offer tools of the MCP server behind `lines` in a room until the channel ends.
 
@@ -25,7 +26,7 @@ async def serve_offer(
             MCP server.
     """
     name, room = _parse_offer_arguments(words)
-    caller = await context.make_caller(agent_id, "mcp", None).in_accessible_room()
+    caller = await context.make_caller(agent_id, "mcp", origin).in_accessible_room()
     if room is not None:
         caller = await caller.in_room(room)
     await caller.require(Right.BUILD)

@@ -78,8 +78,8 @@ class SessionRouter(HandlerFactory):
                     )
                 service = self._service(command)
                 if service is not None:
-                    return ServiceHandler(self._context, agent_id, channel, service)
-                return ExecHandler(self._context, agent_id, channel, command)
+                    return ServiceHandler(self._context, agent_id, link, channel, service)
+                return ExecHandler(self._context, agent_id, link, channel, command)
         raise TypeError(f"no command for {link.identity!r}")
 
     @override
@@ -89,7 +89,7 @@ class SessionRouter(HandlerFactory):
             return None
         agent_id = identity.agent_id
         self._check_access(agent_id, link)
-        return ServiceHandler(self._context, agent_id, channel, service, waits=True)
+        return ServiceHandler(self._context, agent_id, link, channel, service, waits=True)
 
     def _identify(self, link: ClientLink) -> object:
         """Return a connection's identity; a newcomer may have registered since login."""

@@ -20,8 +20,9 @@ from sshwarma.common.exit_status import (
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
+from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.task_handler import TaskHandler
-from sshwarma.ssh.transport.interfaces import Channel
+from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Invalid, WorldError
 
@@ -44,6 +45,7 @@ class ServiceHandler(TaskHandler):
         self,
         context: SshContext,
         agent_id: str,
+        link: ClientLink,
         channel: Channel,
         service: LineService,
         *,
@@ -52,6 +54,7 @@ class ServiceHandler(TaskHandler):
         """Start the service; with `waits`, only after the first bytes have arrived."""
         super().__init__(channel)
         self._context = context
+        self._origin = origin_of(link.peer)
         self._lines = LineChannel(channel)
         self._service = service
         self._waits = waits
@@ -109,7 +112,7 @@ class ServiceHandler(TaskHandler):
                 )
             if not self._waits:
                 await self._warn_if_silent()
-            await self._service(agent_id, self._lines)
+            await self._service(agent_id, self._origin, self._lines)
         except asyncio.CancelledError:
             status = EXIT_INTERRUPTED if self._interrupted else EXIT_OK
             raise

@@ -20,6 +20,7 @@ from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.greeting import draw_greeting
+from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
 from sshwarma.ssh.door.typed_ahead import check_talk, check_waiting_lines
@@ -384,7 +385,8 @@ class ShellHandler(ChannelHandler):
         self._context.background.spawn(work)
 
     def _make_caller(self) -> Caller:
-        return self._context.make_caller(self._agent_id, "ssh", self._connection)
+        origin = origin_of(self._link.peer)
+        return self._context.make_caller(self._agent_id, "ssh", origin, self._connection)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
