@@ -55,6 +55,8 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
     assert await run_operation(world, "keys_list", {}) == listed
     with pytest.raises(Conflict, match="already belongs to carol"):
         await run_operation(world, "keys_add", {"name": "alice", "public_key": public})
+    again = await run_operation(world, "keys_add", {"name": "carol", "public_key": public})
+    assert [key["done"] for key in again["keys"]] == ["unchanged"]
     gone = await run_operation(
         world, "keys_remove", {"name": "carol", "fingerprint": done["fingerprint"]}
     )
@@ -62,8 +64,50 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
     assert await audit(world) == [
         (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
         (None, None, "cli", "keys", f"add carol {second['fingerprint']}"),
+        (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
         (None, None, "cli", "keys", f"remove carol {done['fingerprint']}"),
     ]
+
+
+async def test_all_keys_of_a_file_are_added_or_none(world: World, alice: Someone) -> None:
+    one, two, taken = key("one"), key("two"), key("taken")
+    await run_operation(world, "keys_add", {"name": "alice", "public_key": taken})
+    before = await everything(world)
+    for text_, reason in (
+        (f"{one}{taken}", "already belongs to alice"),
+        (f"{one}nonsense\n", "^Invalid key: line 2: not an OpenSSH public key"),
+    ):
+        with pytest.raises((Conflict, Invalid), match=reason):
+            await run_operation(world, "keys_add", {"name": "carol", "public_key": text_})
+    assert await everything(world) == before
+    await run_operation(world, "keys_add", {"name": "carol", "public_key": one})
+    done = await run_operation(world, "keys_add", {"name": "carol", "public_key": one + two})
+    assert [(one["comment"], one["done"]) for one in done["keys"]] == [
+        ("one", "unchanged"), ("two", "added"),
+    ]  # fmt: skip
+
+
+async def test_expiry_of_a_key_is_set_and_never_lengthened_unasked(
+    world: World, alice: Someone
+) -> None:
+    public, listed = key(), []
+    for days in (None, 2, None, 3):
+        done = await run_operation(
+            world, "keys_add", {"name": "carol", "public_key": public, "days": days}
+        )
+        [one] = await run_operation(world, "keys_list", {"name": "carol"})
+        assert one["expires_at"] == done["keys"][0]["expires_at"]
+        listed.append((done["keys"][0]["done"], one["expires_at"]))
+    assert [word for word, _ in listed] == [
+        "added", "expiry changed", "unchanged", "expiry changed",
+    ]  # fmt: skip
+    ends = [end for _, end in listed]
+    assert ends[0] is None and ends[1] == ends[2] < ends[3]
+    assert one["last_used_at"] is None and one["created_at"] < ends[1]
+    with pytest.raises(Invalid, match="days: must be more than 0 and at most 3650"):
+        await run_operation(
+            world, "keys_add", {"name": "carol", "public_key": public, "days": 4000}
+        )
 
 
 async def test_agent_role_and_disabling_are_changed_and_listed(

@@ -59,7 +59,8 @@ def draw_new_token(token: NewToken) -> Block:
 class TokenListItem:
     """A token without its secret. Times are in milliseconds since 1970.
 
-    `expires_at` is None if the token is valid until it is revoked.
+    `expires_at` is None if the token is valid until it is revoked, `last_used_at` if it was never
+    used; a use is recorded once in LAST_USE_MINUTES.
     """
 
     id: str
@@ -67,6 +68,7 @@ class TokenListItem:
     scope: str
     created_at: int
     expires_at: int | None
+    last_used_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ def draw_token_list(result: TokenList) -> Block:
                     f"until {format_clock(token.expires_at)}"
                     if token.expires_at
                     else "until revoked",
+                ),
+                (
+                    "time",
+                    f"used {format_clock(token.last_used_at)}"
+                    if token.last_used_at
+                    else "never used",
                 ),
                 token.label,
             )
@@ -130,7 +138,10 @@ token = group(
     "list", tool=False, ssh_only=True, examples=("/token", "/token list"), scope=TokenScope.BUILD
 )
 async def list_tokens(caller: Caller) -> TokenList:
-    """List your tokens."""
+    """List your tokens, with their creation, expiry and last use.
+
+    The use of a token is recorded once in {LAST_USE_MINUTES} minutes.
+    """
     live_tokens = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
     )
@@ -190,4 +201,11 @@ async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
 
 
 def _make_list_item(token: Token) -> TokenListItem:
-    return TokenListItem(token.id, token.label, token.scope, token.created_at, token.expires_at)
+    return TokenListItem(
+        token.id,
+        token.label,
+        token.scope,
+        token.created_at,
+        token.expires_at,
+        token.last_used_at,
+    )

@@ -1,4 +1,4 @@
-"""Agents (people, models, external agents, bots), their keys, roles and invites.
+"""Agents (people, models, external agents, bots), and their roles.
 
 `AgentDirectory` also keeps all live agents and keys in memory, because every login, every name in a
 view and every rights check reads them.
@@ -7,12 +7,11 @@ view and every rights check reads them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.world import names, things
 from sshwarma.world.errors import (
     Conflict,
@@ -23,8 +22,8 @@ from sshwarma.world.errors import (
 )
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import LOBBY_ID
+from sshwarma.world.login_keys import AgentKey, add_key, read_keys
 from sshwarma.world.reader import Hint, next_call
-from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -75,17 +74,6 @@ class Agent:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentKey:
-    """A public key of an agent. `public_key` is its OpenSSH text without the comment."""
-
-    fingerprint: str
-    agent_id: str
-    public_key: str
-    comment: str
-    created_at: int
-
-
 ACCOUNT_DISABLED_REASON: Final = "Your account is disabled."
 
 
@@ -96,12 +84,14 @@ class AgentDirectory:
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str, str] = {}
         self._keys: dict[str, AgentKey] = {}
+        self._fingerprints: dict[str, list[str]] = {}  # by agent
 
     def load(self, agents: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
         """Replace all cached agents and keys."""
         self._agents = {agent.id: agent for agent in agents}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
-        self._keys = {key.fingerprint: key for key in keys}
+        self._keys, self._fingerprints = {}, {}
+        self._add_keys(keys)
 
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace the cached data of one agent."""
@@ -111,9 +101,22 @@ class AgentDirectory:
         if agent is not None:
             self._agents[agent_id] = agent
             self._by_name[agent.name] = agent_id
-        self._keys = {
-            fingerprint: key for fingerprint, key in self._keys.items() if key.agent_id != agent_id
-        } | {key.fingerprint: key for key in keys if agent is not None}
+        for old_key in self.keys_of(agent_id):
+            del self._keys[old_key.fingerprint]
+        self._fingerprints.pop(agent_id, None)
+        if agent is not None:
+            self._add_keys(keys)
+
+    def set_key_used(self, fingerprint: str, at: int) -> None:
+        """Set when a key was last used, if there is such a key."""
+        key = self._keys.get(fingerprint)
+        if key is not None:
+            self._keys[fingerprint] = replace(key, last_used_at=at)
+
+    def _add_keys(self, keys: Iterable[AgentKey]) -> None:
+        for key in keys:
+            self._keys[key.fingerprint] = key
+            self._fingerprints.setdefault(key.agent_id, []).append(key.fingerprint)
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
@@ -144,14 +147,20 @@ class AgentDirectory:
         agent = self._agents.get(agent_id)
         return agent.name if agent else "(gone)"
 
+    def find_key(self, fingerprint: str) -> AgentKey | None:
+        """Return the key with that fingerprint, also if it has expired, or None."""
+        return self._keys.get(fingerprint)
+
     def find_by_key(self, fingerprint: str) -> Agent | None:
-        """Return the agent with that key, or None."""
+        """Return the agent with that key, or None; an expired key is nobody's."""
         key = self._keys.get(fingerprint)
-        return self._agents.get(key.agent_id) if key else None
+        return self._agents.get(key.agent_id) if key and not key.expired else None
 
     def keys_of(self, agent_id: str) -> list[AgentKey]:
-        """Return the keys of an agent."""
-        return [key for key in self._keys.values() if key.agent_id == agent_id]
+        """Return the keys of an agent, also those that have expired."""
+        found = map(self._keys.get, self._fingerprints.get(agent_id, ()))
+        # A key that has changed hands is read again with its old agent, then with the new one.
+        return [key for key in found if key is not None and key.agent_id == agent_id]
 
     def find(self, prefix: str) -> Agent:
         """Return the agent with that name, or the only one whose name starts with it.
@@ -196,8 +205,7 @@ class AgentDirectory:
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
     agents = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]
-    query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
-    return agents, [_key_from_row(row) for row in conn.execute(query)]
+    return agents, read_keys(conn)
 
 
 def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
@@ -205,12 +213,7 @@ def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[Agen
     thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "agent":
         return None, []
-    query = select(agent_keys).where(
-        agent_keys.c.agent_id == agent_id, agent_keys.c.deleted_at.is_(None)
-    )
-    return Agent.from_thing(thing), [
-        _key_from_row(row) for row in conn.execute(query.order_by("created_at"))
-    ]
+    return Agent.from_thing(thing), read_keys(conn, agent_id)
 
 
 def create_agent(
@@ -255,41 +258,6 @@ def create_agent(
     return Agent.from_thing(thing)
 
 
-def add_key(
-    tx: Change,
-    agent_id: str,
-    fingerprint: str,
-    public_key: str,
-    comment: str = "",
-    created_by: str | None = None,
-) -> None:
-    """Add a key with which an agent can log in.
-
-    Raises:
-        Conflict: if the key is already registered; one key is one identity.
-    """
-    query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
-    key_row = tx.conn.execute(query).first()
-    if key_row is not None and key_row.deleted_at is None:
-        owner = things.get_thing(tx.conn, key_row.agent_id)
-        raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
-    values = {
-        "agent_id": agent_id,
-        "public_key": public_key,
-        "comment": comment[:MAX_LABEL_CHARACTERS],
-        "created_by": created_by,
-        "created_at": tx.now,
-        "deleted_at": None,
-    }
-    if key_row is None:
-        tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
-    else:
-        tx.conn.execute(
-            update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
-        )
-    tx.publish_on_commit(AgentsChanged(agent_id))
-
-
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
     """Set an agent's `prefs`, `aliases` or `room_id`; of a model also its own fields."""
     things.set_metadata(tx, agent_id, structural=False, **values)
@@ -313,7 +281,3 @@ def check_server_role(role: str) -> ServerRole:
         if role == known:
             return known
     raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
-
-
-def _key_from_row(row: Any) -> AgentKey:
-    return AgentKey(row.fingerprint, row.agent_id, row.public_key, row.comment, row.created_at)
