@@ -347,7 +347,9 @@ class App:
         if operation == "reload":
             # A slow MCP server may outlast the request, which must not cut the reload short.
             return (await asyncio.shield(asyncio.ensure_future(self.reload()))).as_json()
-        return await run_operation(self.world, operation, args, settings=self.settings)
+        ssh = self.settings.ssh.model_copy(update={"listen": self.ssh_address})
+        settings = self.settings.model_copy(update={"ssh": ssh})  # with the port that was picked
+        return await run_operation(self.world, operation, args, settings=settings)
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""

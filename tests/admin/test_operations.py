@@ -130,27 +130,6 @@ async def test_agent_role_and_disabling_are_changed_and_listed(
     ]  # fmt: skip
 
 
-async def test_invite_audit_row_omits_the_code(world: World) -> None:
-    made = await run_operation(world, "invite", {"role": "guest", "hours": 1})
-    assert len(made["code"]) >= 12
-    assert [what for *_, what in await audit(world)] == ["guest"]
-    assert made["code"] not in repr(await everything(world))
-
-
-async def test_invite_is_refused_unless_registration_mode_is_invite(world: World) -> None:
-    before = await everything(world)
-    modes: list[tuple[RegistrationMode, str]] = [
-        ("closed", "cannot be used"),
-        ("open", "is not needed: any new key may log in"),
-    ]
-    for mode, reason in modes:
-        with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
-            await run_operation(world, "invite", {}, settings=registering(mode))
-        assert caught.value.hint_for(PERSON).endswith("with --registration invite.")
-    assert await everything(world) == before
-    assert (await run_operation(world, "invite", {}, settings=registering("invite")))["code"]
-
-
 async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
     world: World, alice: Someone
 ) -> None:
@@ -242,6 +221,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
     ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),
     ("invite", {"role": "king"}, Invalid),
+    ("invite_revoke", {"invite_id": ""}, Invalid),
+    ("invite_revoke", {"invite_id": "nothing"}, NotFound),
     ("nothing", {}, NotFound),
 ]
 
@@ -384,5 +365,5 @@ def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
 
 
 def test_every_operation_has_a_refusal_test() -> None:
-    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show"}
+    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show", "invite_list"}
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

@@ -13,7 +13,7 @@ import pytest
 
 from sshwarma.admin import operations
 from sshwarma.admin.invite_operations import invite as invite_operation
-from sshwarma.cli.agents import invite
+from sshwarma.cli.invite import invite
 from sshwarma.cli.invocation import ROLES
 from sshwarma.cli.tokens import new
 from sshwarma.verbs.token import create_token

@@ -22,7 +22,7 @@ def every_command(
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from every_command(command, *path, name)
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield (*path, name), command
 
 
@@ -33,8 +33,8 @@ def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
         "keys remove", "agents list", "agents role",
-        "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
-        "backup", "restore", "config show", "doctor", "version",
+        "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
+        "token list", "token revoke", "backup", "restore", "config show", "doctor", "version",
     }  # fmt: skip
 
 
@@ -61,6 +61,7 @@ def test_every_command_has_help_and_the_common_options(
         (["agents", "role", "ann", "king"], "'owner', 'admin', 'member', 'guest'"),
         (["serve", "--registration", "maybe"], "'closed', 'invite', 'open'"),
         (["invite", "--hours", "soon"], "'soon' is not a valid float"),
+        (["invite", "--role", "guest", "list"], "Give --role after list: sshwarma invite list"),
         (["doctor", "--verbose"], "No such option"),
     ],
 )

@@ -1,11 +1,10 @@
-"""`sshwarma agents` and `sshwarma invite`: agents, roles and invite codes."""
+"""`sshwarma agents`: agents and their roles."""
 
 from __future__ import annotations
 
 import click
 
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
-from sshwarma.common.limits import DEFAULT_INVITE_HOURS
 
 
 @click.group()
@@ -58,28 +57,3 @@ def enable(invocation: Invocation, name: str) -> int:
     """Enable agent NAME again."""
     agent = invocation.change("agents_enable", name=name)
     return invocation.show(agent, f"{agent['name']} is enabled")
-
-
-@click.command()
-@click.option(
-    "--role",
-    type=click.Choice(ROLES[1:]),
-    default="member",
-    show_default=True,
-    help="Role of the agent that redeems it.",
-)
-@click.option(
-    "--hours",
-    type=float,
-    default=DEFAULT_INVITE_HOURS,
-    show_default=True,
-    help="Hours until the code expires.",
-)
-@with_invocation
-def invite(invocation: Invocation, role: str, hours: float) -> int:
-    """Print a one-time invite code.
-
-    Codes work only while the server runs with --registration invite.
-    """
-    invitation = invocation.change("invite", role=role, hours=hours)
-    return invocation.show(invitation, invitation["code"])

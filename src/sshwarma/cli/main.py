@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import click
 
 import sshwarma
-from sshwarma.cli import agents, audit, backup, config, doctor, init, keys, serve, tokens
+from sshwarma.cli import agents, audit, backup, config, doctor, init, invite, keys, serve, tokens
 from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
@@ -44,7 +44,7 @@ for _command in (
     keys.keys,
     keys.recover,
     agents.agents,
-    agents.invite,
+    invite.invite,
     tokens.token,
     audit.audit,
     backup.backup,

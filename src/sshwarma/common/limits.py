@@ -251,6 +251,9 @@ MAX_MAP_ROOMS: Final = 60
 MAX_OPEN_INVITES: Final = 50
 """Unused invite codes of one agent, so that /invite cannot fill the database."""
 
+MAX_LISTED_INVITES: Final = 200
+"""Invites that a list shows, the newest: those that nobody can use any more stay for the record."""
+
 MAX_TOKEN_DAYS: Final = 3650
 """Days a token or key is valid, if it expires: ten years. One that lasts longer is made without an
 end."""

@@ -15,16 +15,18 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Word
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ArgumentRight
-from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
+from sshwarma.verbs.views import (
+    SHOWN_ID_CHARACTERS,
+    Confirmation,
+    draw_columns,
+    format_clock,
+    view,
+)
 from sshwarma.world import tokens
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token
-
-SHOWN_ID_CHARACTERS = 18
-"""Characters of an id that a list shows: the first ones, where ids of one moment are alike, and
-enough of the rest to tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
