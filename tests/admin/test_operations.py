@@ -18,10 +18,12 @@ from sshwarma.admin import control_socket, data_dir_lock
 from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS, run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
+from sshwarma.common.times import format_iso
 from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import AgentEvicted, Event
+from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, everything
@@ -119,6 +121,7 @@ async def test_agent_role_and_disabling_are_changed_and_listed(
     await run_operation(world, "agents_disable", {"name": "BOB"})
     assert [type(event) for event in received if isinstance(event, AgentEvicted)] == [AgentEvicted]
     listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
+    assert listed["bob"].pop("last_seen_at") <= format_iso(now_ms()), "bob is connected"
     assert listed["bob"] == {
         "name": "bob", "kind": "person", "role": "admin", "disabled": True, "keys": 0,
         "connections": 1,
@@ -217,6 +220,13 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("agents_role", {"name": "alice", "role": "admin"}, Conflict),
     ("agents_disable", {"name": "alice"}, Conflict),
     ("agents_enable", {"name": "nobody"}, NotFound),
+    ("agents_rename", {"name": "nobody", "new_name": "zoe"}, NotFound),
+    ("agents_rename", {"name": "alice", "new_name": "Bad Name"}, Invalid),
+    ("agents_rename", {"name": "alice", "new_name": "system"}, Invalid),
+    ("agents_rename", {"name": "alice", "new_name": "lobby"}, Conflict),
+    ("agents_rename", {"name": "alice", "new_name": "alice"}, Conflict),
+    ("agents_remove", {"name": "alice"}, Conflict),
+    ("agents_remove", {"name": "nobody"}, NotFound),
     ("audit_list", {"name": "nobody"}, NotFound),
     ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
     ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),

@@ -32,7 +32,7 @@ COMMANDS = dict(every_command())
 def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
-        "keys remove", "agents list", "agents role",
+        "keys remove", "agents list", "agents role", "agents rename", "agents remove",
         "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
         "token list", "token revoke", "backup", "restore", "config show", "doctor", "version",
     }  # fmt: skip
@@ -171,7 +171,17 @@ def test_lists_have_aligned_columns(
     assert second.endswith("  laptop")
     assert main(["agents", "list", *data]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["ann", "member", "person", "1", "key", "0", "connected"]
+    assert first.split() == [
+        "ann",
+        "member",
+        "person",
+        "1",
+        "key",
+        "0",
+        "connected",
+        "never",
+        "seen",
+    ]
     assert first.index("member") == second.index("member")
 
 

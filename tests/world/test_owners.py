@@ -35,6 +35,8 @@ steps = st.one_of(
     st.builds(lambda n, r: ("agents_role", {"name": n, "role": r}), names, st.sampled_from(ROLES)),
     st.builds(lambda n: ("agents_disable", {"name": n}), names),
     st.builds(lambda n: ("agents_enable", {"name": n}), names),
+    st.builds(lambda n: ("agents_remove", {"name": n}), names),
+    st.builds(lambda n, m: ("agents_rename", {"name": n, "new_name": m}), names, names),
     st.builds(
         lambda n, k, r, d: ("keys_add", {"name": n, "public_key": k, "role": r, "days": d}),
         names, st.sampled_from((*KEYS, "\n".join(KEYS[:2]))), st.sampled_from((None, *ROLES)),

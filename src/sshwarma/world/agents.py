@@ -6,11 +6,11 @@ view and every rights check reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from sshwarma.world import names, things
 from sshwarma.world.errors import (
@@ -24,6 +24,7 @@ from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.login_keys import AgentKey, add_key, read_keys
 from sshwarma.world.reader import Hint, next_call
+from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -85,9 +86,16 @@ class AgentDirectory:
         self._by_name: dict[str, str] = {}
         self._keys: dict[str, AgentKey] = {}
         self._fingerprints: dict[str, list[str]] = {}  # by agent
+        self._removed_names: dict[str, str] = {}
 
-    def load(self, agents: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
-        """Replace all cached agents and keys."""
+    def load(
+        self,
+        agents: Iterable[Agent],
+        keys: Iterable[AgentKey],
+        removed_names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace all cached agents, keys and names of removed agents."""
+        self._removed_names = dict(removed_names or {})
         self._agents = {agent.id: agent for agent in agents}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
         self._keys, self._fingerprints = {}, {}
@@ -96,8 +104,10 @@ class AgentDirectory:
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace the cached data of one agent."""
         old_agent = self._agents.pop(agent_id, None)
-        if old_agent is not None:
-            self._by_name.pop(old_agent.name, None)
+        if old_agent is not None and self._by_name.get(old_agent.name) == agent_id:
+            del self._by_name[old_agent.name]
+        if old_agent is not None and agent is None:
+            self._removed_names[agent_id] = old_agent.name
         if agent is not None:
             self._agents[agent_id] = agent
             self._by_name[agent.name] = agent_id
@@ -141,11 +151,19 @@ class AgentDirectory:
         return self._agents.get(self._by_name.get(name.lower(), ""))
 
     def name_of(self, agent_id: str | None) -> str:
-        """Return the agent's name; `sshwarma` for messages of the world itself."""
+        """Return the agent's name; `sshwarma` for messages of the world itself.
+
+        A removed agent keeps its name, marked if somebody else has it now.
+        """
         if agent_id is None:
             return "sshwarma"
         agent = self._agents.get(agent_id)
-        return agent.name if agent else "(gone)"
+        if agent is not None:
+            return agent.name
+        name = self._removed_names.get(agent_id)
+        if name is None:
+            return "(gone)"
+        return f"{name} (removed)" if name in self._by_name else name
 
     def find_key(self, fingerprint: str) -> AgentKey | None:
         """Return the key with that fingerprint, also if it has expired, or None."""
@@ -208,6 +226,16 @@ def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     return agents, read_keys(conn)
 
 
+def read_removed_names(conn: Connection) -> dict[str, str]:
+    """Return the names of removed agents, by id: what they said stays."""
+    query = select(things_table.c.id, things_table.c.name).where(
+        things_table.c.parent_id == "agents",
+        things_table.c.kind == "agent",
+        things_table.c.deleted_at.is_not(None),
+    )
+    return {row.id: row.name for row in conn.execute(query)}
+
+
 def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
     """Return one live agent and its keys."""
     thing = things.get_thing(conn, agent_id)
@@ -230,22 +258,8 @@ def create_agent(
         Invalid: if the name or the role is not allowed.
         Conflict: if the name is taken, or looks like one that is.
     """
-    names.check_name(name, "agent")
     check_server_role(role)
-    skeleton = names.confusable_skeleton(name)
-    for agent in things.read_children(tx.conn, "agents", "agent"):
-        if agent.name == name:
-            raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
-        if names.confusable_skeleton(agent.name) == skeleton:
-            raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
-    if things.find_child(tx.conn, "rooms", name, "room") is not None:
-        # The same as for an agent's name: a private room is not named as one.
-        raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
-    if (namesake := things.find_by_qualified_name(tx.conn, name)) is not None:
-        raise Conflict(
-            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
-            hint="Choose another name.",
-        )
+    _check_free_name(tx.conn, name)
     thing = things.create_thing(
         tx,
         "agents",
@@ -256,6 +270,58 @@ def create_agent(
     )
     tx.publish_on_commit(AgentsChanged(thing.id))
     return Agent.from_thing(thing)
+
+
+def rename_agent(tx: Change, agent_id: str, name: str) -> str:
+    """Give a person another name; return the old one.
+
+    Everything refers to agents by id, so that what they said, own and may do has the new name. Text
+    that names them stays as it was written.
+
+    Raises:
+        Invalid: if the name is not allowed, or the agent is a model.
+        Conflict: if the name is taken, looks like one that is, or is the agent's own.
+    """
+    thing = things.get_live_thing(tx.conn, agent_id)
+    if Agent.from_thing(thing).kind != "person":
+        raise Invalid(
+            f"{thing.name} is a model, and cannot be renamed.",
+            hint="Add it under the other name, and remove this one.",
+        )
+    if thing.name == name:
+        raise Conflict(f"{name} has that name already.")
+    _check_free_name(tx.conn, name, own_id=agent_id)
+    things.update_thing(tx, agent_id, name=name)
+    tx.publish_on_commit(AgentsChanged(agent_id))
+    return thing.name
+
+
+def _check_free_name(conn: Connection, name: str, own_id: str = "") -> None:
+    """Raise unless an agent may get a name.
+
+    Names that look like it are no obstacle if they are those of `own_id`.
+
+    Raises:
+        Invalid: if the name is not allowed.
+        Conflict: if the name is taken, or looks like one that is.
+    """
+    names.check_name(name, "agent")
+    skeleton = names.confusable_skeleton(name)
+    for agent in things.read_children(conn, "agents", "agent"):
+        if agent.id == own_id:
+            continue
+        if agent.name == name:
+            raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
+        if names.confusable_skeleton(agent.name) == skeleton:
+            raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
+    if things.find_child(conn, "rooms", name, "room") is not None:
+        # The same as for an agent's name: a private room is not named as one.
+        raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
+    if (namesake := things.find_by_qualified_name(conn, name)) is not None:
+        raise Conflict(
+            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
+            hint="Choose another name.",
+        )
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Column, update
+from sqlalchemy import Column, Connection, func, select, update
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import LAST_USE_MINUTES
@@ -17,6 +17,18 @@ from sshwarma.world.store import Change, Store
 from sshwarma.world.tokens import Token
 
 _FAILED: Final = "the last use of a key or token was not recorded"
+
+
+def read_last_seen(conn: Connection) -> dict[str, int]:
+    """Return when each agent last used a key or a token, by its id."""
+    last_seen: dict[str, int] = {}
+    for table in (agent_keys, tokens):
+        query = select(table.c.agent_id, func.max(table.c.last_used_at)).where(
+            table.c.last_used_at.is_not(None)
+        )
+        for agent_id, at in conn.execute(query.group_by(table.c.agent_id)):
+            last_seen[agent_id] = max(at, last_seen.get(agent_id, 0))
+    return last_seen
 
 
 class LastUse:

@@ -107,10 +107,11 @@ class World:
             await world.store.write(turns.cancel_open_turns)
             await world.store.write(lambda tx: bootstrap_world(tx, tools))
             agent_list, keys = await world.store.read(agents.read_agents)
+            removed_names = await world.store.read(agents.read_removed_names)
         except BaseException:
             await world.store.close()
             raise
-        world.agents.load(agent_list, keys)
+        world.agents.load(agent_list, keys, removed_names)
         world._schedule_indexing()
         return world
 
