@@ -213,6 +213,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("keys_add", {"name": "carol", "public_key": "nonsense"}, Invalid),
     ("keys_add", {"name": "carol", "public_key": key(), "role": "king"}, Invalid),
     ("keys_add", {"name": "alice", "public_key": key(), "role": "member"}, Conflict),
+    ("keys_add", {"name": "alice", "public_key": key(), "days": -1}, Invalid),
     ("keys_list", {"name": "nobody"}, NotFound),
     ("keys_remove", {"name": "alice", "fingerprint": "SHA256:none"}, NotFound),
     ("agents_role", {"name": "nobody", "role": "admin"}, NotFound),

@@ -110,7 +110,10 @@ async def test_what_a_removed_agent_said_keeps_its_name(
 ) -> None:
     await do(bob, "hello")
     await do(bob, "/tell alice psst")
+    await do(bob, "/alias people = who")
     await remove(world, "bob")
+    [row] = await run_operation(world, "audit_list", {"name": "bob"})
+    assert (row["agent"], row["verb"]) == ("bob", "alias")
     assert await authors(world) == ["bob"]
     refusal = await refused(alice, "/reply yes?")
     assert refusal.message == "bob, who sent you the last private message, was removed."

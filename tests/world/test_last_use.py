@@ -1,4 +1,4 @@
-"""The last use of tokens: one write for many requests, and no request waits for it."""
+"""The last use of tokens: many requests make one write, and none waits for it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ async def new_token(someone: Someone) -> str:
 
 
 async def used_at(someone: Someone) -> int | None:
-    [token] = await someone.world.store.read(
-        lambda conn: tokens.read_live_tokens(conn, someone.id)
-    )
+    [token] = await someone.world.store.read(lambda conn: tokens.read_live_tokens(conn, someone.id))
     return token.last_used_at
 
 

@@ -120,9 +120,11 @@ def test_no_sequence_of_commands_ends_the_last_owner(
     loop.run_until_complete(run())
 
 
-async def test_models_get_no_role(world: World, alice: Someone, qwen: Any) -> None:
+async def test_models_get_neither_role_nor_key(world: World, alice: Someone, qwen: Any) -> None:
     with pytest.raises(Invalid, match="qwen is a model, and models have no role"):
         await run_operation(world, "agents_role", {"name": "qwen", "role": "owner"})
+    with pytest.raises(Invalid, match="qwen is a model, and models do not log in"):
+        await run_operation(world, "keys_add", {"name": "qwen", "public_key": KEYS[0]})
 
 
 async def test_last_key_of_the_last_owner_stays(world: World, alice: Someone) -> None:

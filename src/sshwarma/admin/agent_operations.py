@@ -20,7 +20,8 @@ from sshwarma.world.world import World
 async def agents_list(world: World, /) -> Json:
     """Agents with role, keys and connections, except those of removed models.
 
-    `last_seen_at` is now for those who are connected, else the last recorded use of a key or token.
+    Keys that have expired are not counted. `last_seen_at` is now for those who are connected, else
+    the last recorded use of a key or token.
     """
     last_seen = await world.store.read(read_last_seen)
     for agent in world.agents:
@@ -32,7 +33,7 @@ async def agents_list(world: World, /) -> Json:
             "kind": agent.kind,
             "role": agent.role,
             "disabled": agent.disabled,
-            "keys": len(world.agents.keys_of(agent.id)),
+            "keys": sum(not key.expired for key in world.agents.keys_of(agent.id)),
             "connections": len(world.presence.connections_of(agent.id)),
             "last_seen_at": format_time(last_seen.get(agent.id)),
         }

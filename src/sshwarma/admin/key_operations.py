@@ -47,6 +47,13 @@ async def keys_add(
     except UnusableKey as error:
         raise Invalid(f"Invalid key: {error}.") from error
 
+    known = find_agent(world, name)
+    if known is not None and known.kind == "model":
+        raise Invalid(
+            f"{known.name} is a model, and models do not log in.",
+            hint="Add the key to a name of its own.",
+        )
+
     def work(tx: Change) -> tuple[Agent, list[dict[str, Any]]]:
         expires_at = compute_expiry(tx.now, days)
         done = []

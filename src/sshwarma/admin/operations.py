@@ -11,6 +11,7 @@ from sshwarma.admin.operation_registry import (
     OPERATIONS,
     Json,
     audited_change,
+    find_agent,
     format_time,
     register_operation,
     require_agent,
@@ -103,8 +104,11 @@ async def audit_list(
     after: int | None = None,
     limit: int = DEFAULT_AUDIT_ROWS,
 ) -> Json:
-    """The newest audit rows, the oldest first; `since` is in milliseconds since 1970."""
-    agent_id = require_agent(world, name).id if name else None
+    """The newest audit rows, the oldest first; `since` is in milliseconds since 1970.
+
+    `name` may be that of a removed agent, if nobody else has it now.
+    """
+    agent_id = _find_agent_or_removed(world, name) if name else None
     wanted = AuditFilter(agent_id, verb, since, after)
     limit = max(1, min(limit, MAX_AUDIT_ROWS))
     entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
@@ -123,3 +127,15 @@ async def audit_list(
         }
         for entry in entries
     ]
+
+
+def _find_agent_or_removed(world: World, name: str) -> str:
+    """Return the id of the agent with a name, or of the last that had it.
+
+    Raises:
+        NotFound: if nobody has or had that name.
+    """
+    removed_id = world.agents.find_removed(name)
+    if find_agent(world, name) is None and removed_id is not None:
+        return removed_id
+    return require_agent(world, name).id

@@ -165,6 +165,11 @@ class AgentDirectory:
             return "(gone)"
         return f"{name} (removed)" if name in self._by_name else name
 
+    def find_removed(self, name: str) -> str | None:
+        """Return the id of the agent that was removed last under a name, or None."""
+        ids = [one_id for one_id, known in self._removed_names.items() if known == name.lower()]
+        return max(ids, default=None)  # ids are in order of creation
+
     def find_key(self, fingerprint: str) -> AgentKey | None:
         """Return the key with that fingerprint, also if it has expired, or None."""
         return self._keys.get(fingerprint)
