@@ -38,7 +38,7 @@ async def make_world(data_dir: Path, people: int) -> list[str]:
     """Make a world with `people` members; return their private keys."""
     from sshwarma.app import open_world
     from sshwarma.settings import load_settings
-    from sshwarma.world import agents, things
+    from sshwarma.world import login_keys, things
 
     world = await open_world(load_settings(data_dir=data_dir))
     keys = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(people)]
@@ -50,7 +50,7 @@ async def make_world(data_dir: Path, people: int) -> list[str]:
             agent = things.create_thing(
                 tx, "agents", "agent", name_of(number), metadata={"prefs": {"history": "0"}}
             )
-            agents.add_key(tx, agent.id, key.get_fingerprint(), public)
+            login_keys.add_key(tx, agent.id, key.get_fingerprint(), public)
 
     await world.change(register)
     await world.close()

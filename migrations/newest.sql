@@ -79,7 +79,7 @@ CREATE TABLE agent_keys (
 	comment TEXT DEFAULT '' NOT NULL,
 	created_by TEXT,
 	created_at INTEGER NOT NULL,
-	deleted_at INTEGER,
+	deleted_at INTEGER, expires_at INTEGER, last_used_at INTEGER,
 	CONSTRAINT pk_agent_keys PRIMARY KEY (fingerprint),
 	CONSTRAINT fk_agent_keys_agent_id FOREIGN KEY(agent_id) REFERENCES things (id)
 );
@@ -283,7 +283,7 @@ CREATE TABLE tokens (
 	created_by TEXT,
 	created_at INTEGER NOT NULL,
 	expires_at INTEGER,
-	deleted_at INTEGER, scope TEXT DEFAULT 'build' NOT NULL,
+	deleted_at INTEGER, scope TEXT DEFAULT 'build' NOT NULL, last_used_at INTEGER,
 	CONSTRAINT pk_tokens PRIMARY KEY (id),
 	CONSTRAINT fk_tokens_agent_id FOREIGN KEY(agent_id) REFERENCES things (id),
 	CONSTRAINT uq_tokens_token_sha256 UNIQUE (token_sha256)
@@ -459,7 +459,7 @@ CREATE TABLE attachments (
 
 CREATE INDEX ix_attachments_room ON attachments (room_id, id);
 
-INSERT INTO "alembic_version" VALUES('0011');
+INSERT INTO "alembic_version" VALUES('0012');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

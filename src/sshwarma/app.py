@@ -359,7 +359,9 @@ class App:
         Raises:
             WorldError: with the reason, if it is refused.
         """
-        return await run_operation(self.world, operation, args, settings=self.settings, server=self)
+        ssh = self.settings.ssh.model_copy(update={"listen": self.ssh_address})
+        settings = self.settings.model_copy(update={"ssh": ssh})  # with the port that was picked
+        return await run_operation(self.world, operation, args, settings=settings, server=self)
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""

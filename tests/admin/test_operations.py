@@ -19,10 +19,12 @@ from sshwarma.admin.control_socket import ControlServer, send_request
 from sshwarma.admin.operations import OPERATIONS
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
+from sshwarma.common.times import format_iso
 from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import agents
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.events import AgentEvicted, Event
+from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, everything
@@ -56,6 +58,8 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
     assert await run_operation(world, "keys_list", {}) == listed
     with pytest.raises(Conflict, match="already belongs to carol"):
         await run_operation(world, "keys_add", {"name": "alice", "public_key": public})
+    again = await run_operation(world, "keys_add", {"name": "carol", "public_key": public})
+    assert [key["done"] for key in again["keys"]] == ["unchanged"]
     gone = await run_operation(
         world, "keys_remove", {"name": "carol", "fingerprint": done["fingerprint"]}
     )
@@ -63,8 +67,50 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
     assert await audit(world) == [
         (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
         (None, None, "cli", "keys", f"add carol {second['fingerprint']}"),
+        (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
         (None, None, "cli", "keys", f"remove carol {done['fingerprint']}"),
     ]
+
+
+async def test_all_keys_of_a_file_are_added_or_none(world: World, alice: Someone) -> None:
+    one, two, taken = key("one"), key("two"), key("taken")
+    await run_operation(world, "keys_add", {"name": "alice", "public_key": taken})
+    before = await everything(world)
+    for text_, reason in (
+        (f"{one}{taken}", "already belongs to alice"),
+        (f"{one}nonsense\n", "^Invalid key: line 2: not an OpenSSH public key"),
+    ):
+        with pytest.raises((Conflict, Invalid), match=reason):
+            await run_operation(world, "keys_add", {"name": "carol", "public_key": text_})
+    assert await everything(world) == before
+    await run_operation(world, "keys_add", {"name": "carol", "public_key": one})
+    done = await run_operation(world, "keys_add", {"name": "carol", "public_key": one + two})
+    assert [(one["comment"], one["done"]) for one in done["keys"]] == [
+        ("one", "unchanged"), ("two", "added"),
+    ]  # fmt: skip
+
+
+async def test_expiry_of_a_key_is_set_and_never_lengthened_unasked(
+    world: World, alice: Someone
+) -> None:
+    public, listed = key(), []
+    for days in (None, 2, None, 3):
+        done = await run_operation(
+            world, "keys_add", {"name": "carol", "public_key": public, "days": days}
+        )
+        [one] = await run_operation(world, "keys_list", {"name": "carol"})
+        assert one["expires_at"] == done["keys"][0]["expires_at"]
+        listed.append((done["keys"][0]["done"], one["expires_at"]))
+    assert [word for word, _ in listed] == [
+        "added", "expiry changed", "unchanged", "expiry changed",
+    ]  # fmt: skip
+    ends = [end for _, end in listed]
+    assert ends[0] is None and ends[1] == ends[2] < ends[3]
+    assert one["last_used_at"] is None and one["created_at"] < ends[1]
+    with pytest.raises(Invalid, match="days: must be more than 0 and at most 3650"):
+        await run_operation(
+            world, "keys_add", {"name": "carol", "public_key": public, "days": 4000}
+        )
 
 
 async def test_agent_role_and_disabling_are_changed_and_listed(
@@ -76,6 +122,7 @@ async def test_agent_role_and_disabling_are_changed_and_listed(
     await run_operation(world, "agents_disable", {"name": "BOB"})
     assert [type(event) for event in received if isinstance(event, AgentEvicted)] == [AgentEvicted]
     listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
+    assert listed["bob"].pop("last_seen_at") <= format_iso(now_ms()), "bob is connected"
     assert listed["bob"] == {
         "name": "bob", "kind": "person", "role": "admin", "disabled": True, "keys": 0,
         "connections": 1,
@@ -85,27 +132,6 @@ async def test_agent_role_and_disabling_are_changed_and_listed(
     assert [(verb, what) for *_, verb, what in await audit(world)] == [
         ("agents", "role bob admin"), ("agents", "disable BOB"), ("agents", "enable bob"),
     ]  # fmt: skip
-
-
-async def test_invite_audit_row_omits_the_code(world: World) -> None:
-    made = await run_operation(world, "invite", {"role": "guest", "hours": 1})
-    assert len(made["code"]) >= 12
-    assert [what for *_, what in await audit(world)] == ["guest"]
-    assert made["code"] not in repr(await everything(world))
-
-
-async def test_invite_is_refused_unless_registration_mode_is_invite(world: World) -> None:
-    before = await everything(world)
-    modes: list[tuple[RegistrationMode, str]] = [
-        ("closed", "cannot be used"),
-        ("open", "is not needed: any new key may log in"),
-    ]
-    for mode, reason in modes:
-        with pytest.raises(Conflict, match=f"Registration is {mode}, so .* {reason}") as caught:
-            await run_operation(world, "invite", {}, settings=registering(mode))
-        assert caught.value.hint_for(PERSON).endswith("with --registration invite.")
-    assert await everything(world) == before
-    assert (await run_operation(world, "invite", {}, settings=registering("invite")))["code"]
 
 
 async def test_keys_remove_refuses_an_unknown_or_ambiguous_fingerprint(
@@ -188,6 +214,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("keys_add", {"name": "carol", "public_key": "nonsense"}, Invalid),
     ("keys_add", {"name": "carol", "public_key": key(), "role": "king"}, Invalid),
     ("keys_add", {"name": "alice", "public_key": key(), "role": "member"}, Conflict),
+    ("keys_add", {"name": "alice", "public_key": key(), "days": -1}, Invalid),
     ("keys_list", {"name": "nobody"}, NotFound),
     ("keys_remove", {"name": "alice", "fingerprint": "SHA256:none"}, NotFound),
     ("agents_role", {"name": "nobody", "role": "admin"}, NotFound),
@@ -195,6 +222,13 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("agents_role", {"name": "alice", "role": "admin"}, Conflict),
     ("agents_disable", {"name": "alice"}, Conflict),
     ("agents_enable", {"name": "nobody"}, NotFound),
+    ("agents_rename", {"name": "nobody", "new_name": "zoe"}, NotFound),
+    ("agents_rename", {"name": "alice", "new_name": "Bad Name"}, Invalid),
+    ("agents_rename", {"name": "alice", "new_name": "system"}, Invalid),
+    ("agents_rename", {"name": "alice", "new_name": "lobby"}, Conflict),
+    ("agents_rename", {"name": "alice", "new_name": "alice"}, Conflict),
+    ("agents_remove", {"name": "alice"}, Conflict),
+    ("agents_remove", {"name": "nobody"}, NotFound),
     ("audit_list", {"name": "nobody"}, NotFound),
     ("recover", {"name": "alice", "public_key": "nonsense"}, Invalid),
     ("recover", {"name": "Bad Name", "public_key": key()}, Invalid),
@@ -204,6 +238,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("host_key_next", {}, Unavailable),
     ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),
+    ("invite_revoke", {"invite_id": ""}, Invalid),
+    ("invite_revoke", {"invite_id": "nothing"}, NotFound),
     ("nothing", {}, NotFound),
 ]
 
@@ -346,5 +382,5 @@ def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
 
 
 def test_every_operation_has_a_refusal_test() -> None:
-    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show"}
+    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show", "invite_list"}
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

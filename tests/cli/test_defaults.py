@@ -12,7 +12,8 @@ import click
 import pytest
 
 from sshwarma.admin import operations
-from sshwarma.cli.agents import invite
+from sshwarma.admin.invite_operations import invite as invite_operation
+from sshwarma.cli.invite import invite
 from sshwarma.cli.invocation import ROLES
 from sshwarma.cli.tokens import new
 from sshwarma.verbs.token import create_token
@@ -38,8 +39,8 @@ def test_scopes_are_those_of_the_world_at_every_door() -> None:
     ("command", "operation", "name"),
     [
         (new, operations.token_new, "scope"),
-        (invite, operations.invite, "role"),
-        (invite, operations.invite, "hours"),
+        (invite, invite_operation, "role"),
+        (invite, invite_operation, "hours"),
     ],
 )
 def test_default_of_an_option_is_that_of_its_operation(

@@ -22,7 +22,7 @@ def every_command(
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from every_command(command, *path, name)
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield (*path, name), command
 
 
@@ -32,9 +32,9 @@ COMMANDS = dict(every_command())
 def test_command_line_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
-        "keys remove", "agents list", "agents role",
-        "agents disable", "agents enable", "invite", "token new", "token list", "token revoke",
-        "backup", "restore", "vacuum", "broadcast", "host-key show",
+        "keys remove", "agents list", "agents role", "agents rename", "agents remove",
+        "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
+        "token list", "token revoke", "backup", "restore", "vacuum", "broadcast", "host-key show",
         "host-key next", "host-key switch", "config show", "doctor", "version",
     }  # fmt: skip
 
@@ -62,6 +62,7 @@ def test_every_command_has_help_and_the_common_options(
         (["agents", "role", "ann", "king"], "'owner', 'admin', 'member', 'guest'"),
         (["serve", "--registration", "maybe"], "'closed', 'invite', 'open'"),
         (["invite", "--hours", "soon"], "'soon' is not a valid float"),
+        (["invite", "--role", "guest", "list"], "Give --role after list: sshwarma invite list"),
         (["doctor", "--verbose"], "No such option"),
     ],
 )
@@ -171,7 +172,17 @@ def test_lists_have_aligned_columns(
     assert second.endswith("  laptop")
     assert main(["agents", "list", *data]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["ann", "member", "person", "1", "key", "0", "connected"]
+    assert first.split() == [
+        "ann",
+        "member",
+        "person",
+        "1",
+        "key",
+        "0",
+        "connected",
+        "never",
+        "seen",
+    ]
     assert first.index("member") == second.index("member")
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
+from sshwarma.common.limits import LAST_USE_MINUTES
+from sshwarma.common.units import MINUTE_MS
 from sshwarma.settings import RegistrationMode, RegistrationSettings, ReloadableSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
 from sshwarma.ssh.door.login_audit import MAX_FAILURES_PER_ADDRESS, LoginAudit
-from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
-from sshwarma.world import agents, invites
+from sshwarma.ssh.transport.interfaces import FailedLogin, Peer, Rejected
+from sshwarma.world import agents, invites, last_use, login_keys
 from sshwarma.world.audit import FAILED_LOGIN, LOGIN, AuditFilter, Origin
 from sshwarma.world.audit import read_audit as read_entries
 from sshwarma.world.world import World
-from support.people import Someone, alice, world
+from support.people import Someone, alice, bob, qwen, world
 
-__all__ = ["alice", "world"]
+__all__ = ["alice", "bob", "qwen", "world"]
 
 PEER = Peer("192.0.2.1", 40000, "carol", "SHA256:carol", "ssh-ed25519 AAAA", "test")
 
@@ -73,10 +77,74 @@ async def test_registration_has_address_and_key(world: World) -> None:
 
 async def test_login_is_recorded_with_the_client(world: World, alice: Someone) -> None:
     gate = authenticator(world, "open")
-    await world.change(lambda tx: agents.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key))
+    await world.change(
+        lambda tx: login_keys.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key)
+    )
     await gate.enter(PEER)
     await gate.audit.close()
     [login] = await world.store.read(
         lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_id=alice.id), 10)
     )
     assert login.request == PEER.client
+
+
+async def test_expired_key_does_not_log_in_and_is_named(
+    world: World, alice: Someone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.change(
+        lambda tx: login_keys.add_key(
+            tx, alice.id, PEER.fingerprint, PEER.public_key, expires_at=tx.now
+        )
+    )
+    gate = authenticator(world, "open")
+    assert not gate.is_acceptable("carol", PEER.fingerprint), "nor is it registered again"
+    with pytest.raises(Rejected, match="Your key has expired"):
+        await gate.enter(PEER)
+    offered = ("SHA256:other", PEER.fingerprint, "SHA256:last")
+    gate.failed(FailedLogin("192.0.2.7", "SHA256:last", 3, "no key was accepted", offered))
+    await gate.audit.close()
+    [entry] = await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 10)
+    )
+    assert re.fullmatch(r"the key of alice expired at 20\S+; 3 keys tried", entry.request)
+    assert entry.origin == Origin("192.0.2.7", PEER.fingerprint)
+    shown = capsys.readouterr()
+    assert "login refused: the key has expired" in shown.out + shown.err
+
+
+async def test_unknown_key_under_a_known_name_is_refused_for_the_next_one(
+    world: World, alice: Someone, bob: Someone, qwen: Someone
+) -> None:
+    """ssh then offers the next key of its agent, which may be that of the name."""
+    await world.change(lambda tx: login_keys.add_key(tx, alice.id, "SHA256:a", "ssh-x"))
+    for mode, newcomers in (("open", True), ("invite", True), ("closed", False)):
+        gate = authenticator(world, mode)  # type: ignore[arg-type]
+        assert not gate.is_acceptable("alice", "SHA256:new")
+        assert not gate.is_acceptable("ALICE", "SHA256:new")
+        assert gate.is_acceptable("nobody", "SHA256:a"), "the key decides"
+        for name in ("nobody", "bob", "qwen"):  # two have no key that could come later
+            assert gate.is_acceptable(name, "SHA256:new") is newcomers
+
+
+async def test_last_use_of_a_key_is_recorded_once_in_a_while(
+    world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.change(
+        lambda tx: login_keys.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key)
+    )
+    gate = authenticator(world, "closed")
+
+    async def enter() -> list[int | None]:
+        for _ in range(3):
+            await gate.enter(PEER)
+        await world.last_use.close()
+        _, keys = await world.store.read(agents.read_agents)
+        assert keys == world.agents.keys_of(alice.id), "the directory knows it, too"
+        return [key.last_used_at for key in keys]
+
+    [first] = await enter()
+    assert first is not None
+    assert await enter() == [first]
+    later = first + LAST_USE_MINUTES * MINUTE_MS
+    monkeypatch.setattr(last_use, "now_ms", lambda: later)
+    assert await enter() == [later]

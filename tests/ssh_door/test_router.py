@@ -15,7 +15,7 @@ from sshwarma.ssh.door.router import SessionRouter
 from sshwarma.ssh.transport.interfaces import Rejected
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.world import agents, owners
+from sshwarma.world import agents, login_keys, owners
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
@@ -67,7 +67,9 @@ async def test_an_agent_disabled_after_its_login_gets_no_channel(
 async def test_a_removed_key_ends_the_connections_made_with_it_and_no_others(world: World) -> None:
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
     for key in ("SHA256:first", "SHA256:second"):
-        await world.change(lambda tx, key=key: agents.add_key(tx, carol.id, key, f"ssh-x {key}"))
+        await world.change(
+            lambda tx, key=key: login_keys.add_key(tx, carol.id, key, f"ssh-x {key}")
+        )
     gate: Any = None
     clock = FrameClock(asyncio.get_running_loop())
     router = SessionRouter(

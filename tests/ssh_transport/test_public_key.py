@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key
+from sshwarma.ssh.transport.public_key import (
+    UnusableKey,
+    parse_public_key,
+    parse_public_keys,
+)
 
 
 def _public(kind: str, **options: int) -> tuple[asyncssh.SSHKey, str]:
@@ -43,21 +47,47 @@ def test_security_key_line_is_parsed(line: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "found 0 lines"),
+        ("", "found no public key"),
+        ("# only a comment\n", "found no public key"),
         ("nonsense", "not an OpenSSH public key"),
         ("ssh-ed25519 AAAA", "not an OpenSSH public key"),
         ("ssh-ed25519 \0\x1b[2J", "not an OpenSSH public key"),
         ("x" * 20_000, "20000 characters"),
+        ("x" * 50_000, "too long for public keys .50000 characters"),
+        (f"ssh-ed25519-cert-v01@openssh.com AAAA {'x' * 9}", "is a certificate; add the plain key"),
+        ('command="ls" ' + _public("ssh-ed25519")[1], "options such as 'command' do not apply"),
         (
             asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode(),
             "is a private",
         ),
-        (_public("ssh-ed25519")[1] + _public("ssh-ed25519")[1], "found 2 lines"),
+        (_public("ssh-ed25519")[1] + _public("ssh-ed25519")[1], "found 2"),
         (_public("ssh-rsa", key_size=1024)[1], "RSA of 2048 to 8192 bits"),
         (_public("ssh-dss")[1], "ssh-dss keys of this strength are not accepted"),
     ],
-    ids=["none", "words", "short", "escape", "long", "private", "two", "weak", "dsa"],
+    ids=[
+        "none",
+        "comment",
+        "words",
+        "short",
+        "escape",
+        "long",
+        "longest",
+        "certificate",
+        "options",
+        "private",
+        "two",
+        "weak",
+        "dsa",
+    ],
 )
 def test_invalid_public_key_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(UnusableKey, match=reason):
         parse_public_key(text)
+
+
+def test_file_of_several_keys_is_read_as_an_authorized_keys_file() -> None:
+    one, two = _public("ssh-ed25519")[1], _public("ssh-rsa", key_size=2048)[1]
+    found = parse_public_keys(f"# alice\n{one}\n\r\n{two}{one}")
+    assert found == [parse_public_key(one), parse_public_key(two)]
+    with pytest.raises(UnusableKey, match=r"^line 3: not an OpenSSH public key"):
+        parse_public_keys(f"{one}\nnonsense\n{two}")

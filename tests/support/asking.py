@@ -12,9 +12,9 @@ import pytest_asyncio
 from sqlalchemy import insert
 
 from sshwarma.world import (
-    agents,
     equipment,
     input_history,
+    login_keys,
     private_messages,
     rooms,
     rows,
@@ -100,7 +100,7 @@ async def keep_secrets(world: World) -> Asking:
             toolset_id="kit", path="a.py", kind="python", sha256="0", size=1, stored_path=SECRET,
         ))  # fmt: skip
         things.set_metadata(tx, qwen.id, base_url=SECRET, aliases={SECRET: SECRET})
-        agents.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
+        login_keys.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
         tokens.issue_token(tx, carol.id, SECRET, None, None)
         equipment.equip_things(tx, carol.id, [things.get_live_thing(tx.conn, "tool_look")])
         return {"den": den, "vault": vault}

@@ -226,6 +226,10 @@ REFUSALS = """
 /invite
 /invite --role owner
 /invite --hours 0
+/invite list all
+/invite revoke
+/invite revoke ""
+/invite revoke nothing
 /gc everything
 /gc purge -1
 /gc orphans now

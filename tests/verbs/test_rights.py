@@ -47,6 +47,8 @@ NEEDS = {
     "/audit": ("own right on this server", "Ask alice"),
     "/invite": ("admin right on this server", "Ask alice"),
     "/invite --role admin": ("admin right on this server", "Ask alice"),
+    "/invite list": ("admin right on this server", "Ask alice"),
+    "/invite revoke 0199": ("admin right on this server", "Ask alice"),
     "/room delete lobby": ("moderate right in lobby", "Ask alice."),
     "/create den": ("create right on this server", "Ask alice"),
     "/fork lobby": ("create right on this server", "Ask alice"),

@@ -45,6 +45,7 @@ def test_commands_of_the_page_do_what_it_says(server: Server) -> None:
     """They run one after another, on a server in the place of the service."""
     alice = server.stranger("alice")
     (server.home / "alice.pub").write_text(f"{alice.public_key}\n")
+    (server.home / "bob.pub").write_text(f"{server.stranger('bob').public_key}\n")
     (server.home / "sshwarma.toml").write_text('motd = "Tea is at four."\n')
     program = server.home / "bin" / "sshwarma"
     program.parent.mkdir()
@@ -64,6 +65,7 @@ def test_commands_of_the_page_do_what_it_says(server: Server) -> None:
         printed += done.stdout
     assert "alice (owner) may log in with SHA256:" in printed
     assert "\nlobby\n" in printed
+    assert "bob is now called robert." in printed
     assert 'Reloaded.\n  motd: "" -> "Tea is at four."' in printed
     assert '"status":"ok"' in printed
     assert "alice is an owner and may log in" in printed

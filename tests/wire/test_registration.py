@@ -111,7 +111,34 @@ def test_open_registration_admits_anybody_and_refuses_bad_names(
     assert "Too many registrations" in done.err
 
 
-@covers("invite")
+@covers("invite list", "invite revoke")
+def test_admins_see_and_revoke_their_own_invites_and_owners_all(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(registration__mode="invite")
+    boss, owner = server.person("boss", "admin"), server.owner
+    assert boss.run("invite list").out == "There are no invites. /invite makes one.\n"
+    own, others = boss.json("invite --role guest --hours 2"), owner.json("invite")
+    unused = server.operate("invite")["id"]
+    listed = boss.json("invite list")["invites"]
+    assert [(one["id"], one["role"], one["by"]) for one in listed] == [(own["id"], "guest", "boss")]
+    assert own["code"] not in boss.run("invite list").out
+    assert [one["by"] for one in owner.json("invite list")["invites"]] == ["boss", owner.name, ""]
+    refused = boss.run(f"invite revoke {others['id']}")
+    assert (refused.status, "needs the own right" in refused.err) == (1, True)
+    ann = server.stranger("ann")
+    assert boss.does(f"invite revoke {own['id']}").endswith("for a new guest.\n")
+    assert "unknown, used or expired" in ann.run(f"register {own['code']}", b"", "-T").err
+    assert ann.run(f"register {others['code']}", b"", "-T").status == 0
+    assert "was used already" in owner.run(f"invite revoke {others['id']}").err
+    assert "used by ann" in owner.run("invite list").out
+    screen = owner.sit()
+    screen.type("/invite revoke ")
+    screen.press("tab")
+    screen.wait_for_input(f"lobby> /invite revoke {unused}")
+
+
+@covers("invite new")
 def test_admin_invites_a_newcomer_from_the_world(serve: Callable[..., Server]) -> None:
     server = serve(registration__mode="invite")
     boss, member = server.person("boss", "admin"), server.person("plain")
@@ -123,7 +150,7 @@ def test_admin_invites_a_newcomer_from_the_world(serve: Callable[..., Server]) -
     screen = boss.sit()
     screen.enter("/invite --role guest --hours 2")
     screen.wait_for("ssh NAME@HOST register ")
-    made = boss.json("invite")
+    made = boss.json("invite new")
     assert re.fullmatch(r"[a-hjkmnp-z2-9]{14}", made["code"])
     assert made["role"] == "member"
     ann = server.stranger("ann")

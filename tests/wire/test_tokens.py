@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from typing import Any
 
 from support.driver import Person, Server
 from support.driver.covers import covers
+from support.waiting import wait_until
 
 
 def over_http(world: Server, token: str, verb: str, **arguments: object) -> tuple[int, Any]:
@@ -60,3 +62,22 @@ def test_token_secret_is_shown_once_on_its_own_line(alice: Person) -> None:
     assert shown[0].startswith("swt_")
     assert shown[1].startswith("It acts as you, with the scope act until ")
     assert shown[0] not in alice.run("token").out
+
+
+@covers("token list")
+def test_lists_show_when_a_token_was_used(world: Server, alice: Person) -> None:
+    made = alice.json("token new laptop --days 3")
+    [item] = [one for one in alice.json("token list")["tokens"] if one["id"] == made["id"]]
+    assert item["last_used_at"] is None and item["created_at"] < item["expires_at"]
+    assert re.search(r"  until \S+ \S+  never used  laptop", alice.run("token").out)
+    for _ in range(3):
+        assert over_http(world, made["token"], "look")[0] == 200
+
+    def is_used() -> bool:
+        [one] = [one for one in world.operate("token_list") if one["id"] == made["id"]]
+        return one["last_used_at"] is not None
+
+    wait_until(is_used)  # it is recorded after the answer
+    listed = world.cli("token", "list", alice.name).stdout
+    assert re.search(r"  act  added 20\S+ \S+  until 20\S+ \S+  used 20\S+ \S+  laptop", listed)
+    assert re.search(r"  used [0-9:]+  laptop", alice.run("token").out)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.world import agents, input_history, invites, owners, private_messages
+from sshwarma.world import agents, input_history, invites, login_keys, owners, private_messages
 from sshwarma.world import world as world_module
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable
@@ -24,7 +24,7 @@ async def add(world: World, name: str, **values: Any) -> Agent:
 
 
 async def give_key(world: World, agent: Agent | Someone, fingerprint: str) -> None:
-    await world.change(lambda tx: agents.add_key(tx, agent.id, fingerprint, "ssh-ed25519 AAAA"))
+    await world.change(lambda tx: login_keys.add_key(tx, agent.id, fingerprint, "ssh-ed25519 AAAA"))
 
 
 @pytest.mark.parametrize(("first", "second"), [

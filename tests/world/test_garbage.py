@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from sshwarma.common.units import DAY_MS
-from sshwarma.world import agents, garbage, rows, schema, things
+from sshwarma.world import agents, garbage, login_keys, rows, schema, things
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, make, refused
 
@@ -82,7 +82,7 @@ async def test_purge_keeps_referenced_things(world: World, alice: Someone, bob: 
     await do(bob, "/create den")  # its log has bob's arrival
     den = bob.room_id
     carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
-    await world.change(lambda tx: agents.add_key(tx, carol.id, "SHA256:c", "k"))
+    await world.change(lambda tx: login_keys.add_key(tx, carol.id, "SHA256:c", "k"))
     box = await make(world, "lobby", "container", "box", id="box")
     await make(world, box.id, "data", "live", id="live")
     await delete(world, den, carol.id, "box")

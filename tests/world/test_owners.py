@@ -35,10 +35,14 @@ steps = st.one_of(
     st.builds(lambda n, r: ("agents_role", {"name": n, "role": r}), names, st.sampled_from(ROLES)),
     st.builds(lambda n: ("agents_disable", {"name": n}), names),
     st.builds(lambda n: ("agents_enable", {"name": n}), names),
+    st.builds(lambda n: ("agents_remove", {"name": n}), names),
+    st.builds(lambda n, m: ("agents_rename", {"name": n, "new_name": m}), names, names),
     st.builds(
-        lambda n, k, r: ("keys_add", {"name": n, "public_key": k, "role": r}),
-        names, st.sampled_from(KEYS), st.sampled_from((None, *ROLES)),
+        lambda n, k, r, d: ("keys_add", {"name": n, "public_key": k, "role": r, "days": d}),
+        names, st.sampled_from((*KEYS, "\n".join(KEYS[:2]))), st.sampled_from((None, *ROLES)),
+        st.sampled_from((None, 0.5, 30)),
     ),
+    st.just(("time passes", {})),
     st.builds(
         lambda n, f: ("keys_remove", {"name": n, "fingerprint": f}),
         names, st.sampled_from(("SHA256:", "", "SHA256:b", "WHOLE")),
@@ -50,7 +54,18 @@ async def count(world: World) -> int:
     return owners.count_usable_owners(*await world.store.read(agents.read_agents))
 
 
+def let_keys_expire(tx: Change) -> None:
+    """Do what time does: every key that has an expiry has expired."""
+    keys = agent_keys.c
+    tx.conn.execute(update(agent_keys).where(keys.expires_at.is_not(None)).values(expires_at=1))
+    for agent in agents.read_agents(tx.conn)[0]:
+        tx.publish_on_commit(AgentsChanged(agent.id))
+
+
 async def run_step(world: World, name: str, args: dict[str, Any]) -> None:
+    if name == "time passes":
+        await world.change(let_keys_expire)
+        return
     if args.get("fingerprint") == "WHOLE":
         agent = world.agents.find_by_name(args["name"])
         keys = world.agents.keys_of(agent.id) if agent is not None else []
@@ -99,13 +114,17 @@ def test_no_sequence_of_commands_ends_the_last_owner(
         for batch in batches:
             await asyncio.gather(*(run_step(world, name, args) for name, args in batch))
             assert await count(world) >= 1, batch
+        await world.change(let_keys_expire)
+        assert await count(world) >= 1, "the last keys of owners have expired"
 
     loop.run_until_complete(run())
 
 
-async def test_models_get_no_role(world: World, alice: Someone, qwen: Any) -> None:
+async def test_models_get_neither_role_nor_key(world: World, alice: Someone, qwen: Any) -> None:
     with pytest.raises(Invalid, match="qwen is a model, and models have no role"):
         await run_operation(world, "agents_role", {"name": "qwen", "role": "owner"})
+    with pytest.raises(Invalid, match="qwen is a model, and models do not log in"):
+        await run_operation(world, "keys_add", {"name": "qwen", "public_key": KEYS[0]})
 
 
 async def test_last_key_of_the_last_owner_stays(world: World, alice: Someone) -> None:
@@ -128,6 +147,34 @@ async def test_short_start_of_a_fingerprint_names_no_key(world: World, alice: So
     await run_operation(world, "keys_remove", {"name": "bob", "fingerprint": start[:8]})
 
 
+async def test_last_owner_keeps_a_key_that_never_expires(world: World, alice: Someone) -> None:
+    """The first owner's key, too: nobody could log in when it has expired."""
+    first = {"name": "alice", "public_key": KEYS[0]}
+    with pytest.raises(Conflict, match="a key that never expires, and this would leave none") as no:
+        await run_operation(world, "keys_add", {**first, "days": 30})
+    assert "Give an owner a key without an expiry first." in str(no.value)
+    added = await run_operation(world, "keys_add", first)
+    with pytest.raises(Conflict, match="would leave none"):
+        await run_operation(world, "keys_add", {**first, "days": 30})
+    await run_operation(world, "keys_add", {"name": "alice", "public_key": KEYS[1], "days": 30})
+    with pytest.raises(Conflict, match="would leave none"):
+        await run_operation(
+            world, "keys_remove", {"name": "alice", "fingerprint": added["fingerprint"]}
+        )
+    second = {"name": "bob", "public_key": KEYS[2], "role": "owner", "days": 30}
+    await run_operation(world, "keys_add", second)
+    await world.change(let_keys_expire)
+    with pytest.raises(Conflict, match="an owner with a key, and this is the only one"):
+        await run_operation(world, "agents_disable", {"name": "alice"})
+    assert await count(world) == 1
+
+
+def zoe_id(world: World) -> str:
+    zoe = world.agents.find_by_name("zoe")
+    assert zoe is not None
+    return zoe.id
+
+
 async def test_recover_makes_an_owner_of_anybody(world: World, alice: Someone) -> None:
     await run_operation(world, "keys_add", {"name": "bob", "public_key": KEYS[1], "role": "guest"})
     await run_operation(world, "agents_disable", {"name": "bob"})
@@ -139,6 +186,10 @@ async def test_recover_makes_an_owner_of_anybody(world: World, alice: Someone) -
     assert again["done"] == []
     new = await run_operation(world, "recover", {"name": "zoe", "public_key": KEYS[2]})
     assert new["done"] == ["created", "key added"]
+    await run_operation(world, "keys_add", {"name": "zoe", "public_key": KEYS[2], "days": 1})
+    longer = await run_operation(world, "recover", {"name": "zoe", "public_key": KEYS[2]})
+    assert longer["done"] == ["key no longer expires"]
+    assert all(key.expires_at is None for key in world.agents.keys_of(zoe_id(world)))
     with pytest.raises(Conflict, match="already belongs to bob"):
         await run_operation(world, "recover", {"name": "alice", "public_key": KEYS[1]})
     assert alice.agent.role == "owner"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from sshwarma.admin.host_keys import make_next_key, use_next_key
-from sshwarma.admin.operations import Json, audit_command, register_operation, run_operation
+from sshwarma.admin.operation_registry import Json, audited_change, register_operation
+from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.settings import LimitSettings, Settings
@@ -60,7 +61,8 @@ async def broadcast(
         raise empty_error("message", hint="Give a text, or - for standard input.")
     if len(text.encode()) > limit:
         raise Invalid(f"The message has over {limit} bytes.")
-    await audit_command(world, f"broadcast {text}", Announcement(OPERATOR, text.strip()))
+    announcement = Announcement(OPERATOR, text.strip())
+    await audited_change(world, f"broadcast {text}", lambda tx: tx.publish_on_commit(announcement))
     return {"agents": world.presence.count_agents()}
 
 
@@ -78,7 +80,7 @@ async def vacuum(world: World, server: RunningServer | None, /) -> Json:
             "The database was made by an older version, and has to be rebuilt once.",
             hint="Stop the server, run sshwarma vacuum, and start it again.",
         )
-    await audit_command(world, "vacuum")
+    await audited_change(world, "vacuum", lambda tx: None)
     # A large database takes longer than a request may; the rest goes on.
     work = asyncio.ensure_future(running.upkeep.return_free_pages())
     return {"returned": await asyncio.shield(work)}
@@ -112,7 +114,8 @@ async def _change_host_keys(
         raise Unavailable("The data directory is not known.")
     keys = await asyncio.to_thread(change, settings.data_dir)
     await running.load_host_keys()
-    await audit_command(world, f"host-key {action} {keys['current']['fingerprint']}")
+    line = f"host-key {action} {keys['current']['fingerprint']}"
+    await audited_change(world, line, lambda tx: None)
     return keys
 
 

@@ -1,22 +1,27 @@
-"""`sshwarma agents` and `sshwarma invite`: agents, roles and invite codes."""
+"""`sshwarma agents`: agents and their roles."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
-from sshwarma.common.limits import DEFAULT_INVITE_HOURS
+from sshwarma.cli.times import draw_time
 
 
 @click.group()
 def agents() -> None:
-    """List agents, change their roles, disable and enable them."""
+    """List agents; change their roles and names; disable, enable and remove them."""
 
 
 @agents.command("list")
 @with_invocation
 def list_agents(invocation: Invocation) -> int:
-    """List agents with their role, kind, keys and connections."""
+    """List agents with role, kind, keys, connections and when they were last seen.
+
+    Times are in UTC; those of agents who are not connected are those of an hour ago at most.
+    """
     records = invocation.operate("agents_list")
     rows = (
         (
@@ -25,11 +30,18 @@ def list_agents(invocation: Invocation) -> int:
             agent["kind"],
             f"{agent['keys']} {'key' if agent['keys'] == 1 else 'keys'}",
             f"{agent['connections']} connected",
+            _draw_last_seen(agent),
             "disabled" if agent["disabled"] else "",
         )
         for agent in records
     )
     return invocation.show(records, *align_columns(rows))
+
+
+def _draw_last_seen(agent: dict[str, Any]) -> str:
+    if agent["kind"] == "model":
+        return ""
+    return f"seen {draw_time(agent['last_seen_at'])}" if agent["last_seen_at"] else "never seen"
 
 
 @agents.command("role")
@@ -40,6 +52,41 @@ def set_role(invocation: Invocation, name: str, role: str) -> int:
     """Give agent NAME a role."""
     agent = invocation.change("agents_role", name=name, role=role)
     return invocation.show(agent, f"Changed the role of {agent['name']} to {agent['role']}.")
+
+
+@agents.command()
+@click.argument("old")
+@click.argument("new")
+@with_invocation
+def rename(invocation: Invocation, old: str, new: str) -> int:
+    """Give the person OLD the name NEW.
+
+    What they have said, own and may do stays theirs, and is shown with the new name. Text that
+    mentions them, and lines of aliases, stay as they were written.
+    """
+    record = invocation.change("agents_rename", name=old, new_name=new)
+    return invocation.show(record, f"{record['old_name']} is now called {record['name']}.")
+
+
+@agents.command()
+@click.argument("name")
+@with_invocation
+def remove(invocation: Invocation, name: str) -> int:
+    """Remove the person NAME for good, and end their connections at once.
+
+    Their keys, tokens and unused invites are revoked. What they have said and made stays, with
+    their name, which somebody else may take. To keep somebody out for a time, disable them.
+    """
+    record = invocation.change("agents_remove", name=name)
+    counts = ", ".join(
+        f"{record[what]} {what if record[what] != 1 else what[:-1]}"
+        for what in ("keys", "tokens", "invites")
+    )
+    lines = [f"Removed {record['name']}, with {counts}."]
+    if record["rooms_without_owner"]:
+        rooms = ", ".join(record["rooms_without_owner"])
+        lines.append(f"Rooms without an owner, which owners of the server administer now: {rooms}")
+    return invocation.show(record, *lines)
 
 
 @agents.command()
@@ -58,28 +105,3 @@ def enable(invocation: Invocation, name: str) -> int:
     """Enable agent NAME again."""
     agent = invocation.change("agents_enable", name=name)
     return invocation.show(agent, f"{agent['name']} is enabled")
-
-
-@click.command()
-@click.option(
-    "--role",
-    type=click.Choice(ROLES[1:]),
-    default="member",
-    show_default=True,
-    help="Role of the agent that redeems it.",
-)
-@click.option(
-    "--hours",
-    type=float,
-    default=DEFAULT_INVITE_HOURS,
-    show_default=True,
-    help="Hours until the code expires.",
-)
-@with_invocation
-def invite(invocation: Invocation, role: str, hours: float) -> int:
-    """Print a one-time invite code.
-
-    Codes work only while the server runs with --registration invite.
-    """
-    invitation = invocation.change("invite", role=role, hours=hours)
-    return invocation.show(invitation, invitation["code"])

@@ -48,11 +48,11 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
-    from sshwarma.ssh.transport.public_key import parse_public_key
+    from sshwarma.ssh.transport.public_key import parse_public_keys
 
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     if owner is not None:
-        parse_public_key(key)  # refused before anything is made
+        parse_public_keys(key)  # refused before anything is made
     if settings.database.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
     data_dir_modes.make_data_dir_private(settings.data_dir)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
+from sshwarma.cli.times import draw_life, draw_time
 
 
 @click.group()
@@ -21,17 +23,27 @@ def keys() -> None:
 @click.option(
     "--role", type=click.Choice(ROLES), help="Role of the agent (default for a new agent: member)."
 )
+@click.option("--days", type=float, help="Lifetime in days (default: until the key is removed).")
 @with_invocation
-def add(invocation: Invocation, name: str, file: str, role: str | None) -> int:
-    """Add a public key of agent NAME.
+def add(invocation: Invocation, name: str, file: str, role: str | None, days: float | None) -> int:
+    """Add the public keys of agent NAME.
 
     The agent is created if it does not exist. FILE is a public key file such as
-    ~/.ssh/id_ed25519.pub, or - for standard input.
+    ~/.ssh/id_ed25519.pub, an authorized_keys file without options, or - for standard input. If it
+    has several keys, all are added or none. Keys that the agent has already stay, and get the
+    lifetime that --days gives.
     """
     text = sys.stdin.read() if file == "-" else _read_text(file)
-    key = invocation.change("keys_add", name=name, public_key=text, role=role)
-    message = f"{key['agent']} ({key['role']}) may log in with {key['fingerprint']}"
-    return invocation.show(key, message)
+    added = invocation.change("keys_add", name=name, public_key=text, role=role, days=days)
+    who = f"{added['agent']} ({added['role']})"
+    return invocation.show(added, *(_draw_addition(who, key) for key in added["keys"]))
+
+
+def _draw_addition(who: str, key: dict[str, Any]) -> str:
+    until = f" until {draw_time(key['expires_at'])}" if key["expires_at"] else ""
+    word = "may still" if key["done"] == "unchanged" else "may"
+    already = "; the key was added before" if key["done"] != "added" else ""
+    return f"{who} {word} log in with {key['fingerprint']}{until}{already}"
 
 
 def _read_text(file: str) -> str:
@@ -43,9 +55,12 @@ def _read_text(file: str) -> str:
 @click.argument("name", required=False)
 @with_invocation
 def list_keys(invocation: Invocation, name: str | None) -> int:
-    """List all keys, or those of agent NAME."""
+    """List all keys, or those of agent NAME.
+
+    Times are in UTC; the last use is that of an hour ago at most.
+    """
     records = invocation.operate("keys_list", name=name)
-    rows = ((key["agent"], key["fingerprint"], key["comment"]) for key in records)
+    rows = ((key["agent"], key["fingerprint"], *draw_life(key), key["comment"]) for key in records)
     return invocation.show(records, *align_columns(rows))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.cli.times import draw_life
 
 
 @click.group()
@@ -34,9 +35,15 @@ def new(invocation: Invocation, name: str, label: str, days: float | None, scope
 @click.argument("name", required=False)
 @with_invocation
 def list_tokens(invocation: Invocation, name: str | None) -> int:
-    """List active tokens of all agents, or of agent NAME."""
+    """List active tokens of all agents, or of agent NAME.
+
+    Times are in UTC; the last use is that of an hour ago at most.
+    """
     records = invocation.operate("token_list", name=name)
-    rows = ((record["id"], record["agent"], record["scope"], record["label"]) for record in records)
+    rows = (
+        (record["id"], record["agent"], record["scope"], *draw_life(record), record["label"])
+        for record in records
+    )
     return invocation.show(records, *align_columns(rows))
 
 

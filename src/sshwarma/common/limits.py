@@ -205,6 +205,10 @@ ignored."""
 MAX_PUBLIC_KEY_CHARACTERS: Final = 16_384
 """Characters of a public key line: RSA of 8192 bits takes 1,400. It bounds what is decoded."""
 
+MAX_PUBLIC_KEY_FILE_CHARACTERS: Final = 48 * KIB
+"""Characters of a file of public keys: hundreds of ed25519, dozens of RSA. It fits into a request
+of the command line to the server."""
+
 DEFAULT_AUDIT_ROWS: Final = 50
 """Rows of the audit that are shown by default: two screens. More would push out the newest."""
 
@@ -247,8 +251,16 @@ MAX_MAP_ROOMS: Final = 60
 MAX_OPEN_INVITES: Final = 50
 """Unused invite codes of one agent, so that /invite cannot fill the database."""
 
+MAX_LISTED_INVITES: Final = 200
+"""Invites that a list shows, the newest: those that nobody can use any more stay for the record."""
+
 MAX_TOKEN_DAYS: Final = 3650
-"""Days a token is valid, if it expires: ten years. One that lasts longer is made without an end."""
+"""Days a token or key is valid, if it expires: ten years. One that lasts longer is made without an
+end."""
+
+LAST_USE_MINUTES: Final = 60
+"""Minutes between two records of the last use of a key or token: a program may make hundreds of
+requests a second, and whether a token is still in use is a question of days."""
 
 MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent: enough for one per program, and few enough to look through for a

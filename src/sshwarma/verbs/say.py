@@ -264,6 +264,9 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
         lambda conn: private_messages.read_last_sender(conn, caller.agent.id)
     )
     recipient = caller.world.agents.get(recipient_id)
+    if recipient is None and recipient_id is not None:
+        name = caller.world.agents.name_of(recipient_id)
+        raise NotFound(f"{name}, who sent you the last private message, was removed.")
     if recipient is None:
         raise NotFound(
             "Nobody has sent you a private message yet.",

@@ -15,16 +15,18 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Word
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ArgumentRight
-from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view
+from sshwarma.verbs.views import (
+    SHOWN_ID_CHARACTERS,
+    Confirmation,
+    draw_columns,
+    format_clock,
+    view,
+)
 from sshwarma.world import tokens
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token
-
-SHOWN_ID_CHARACTERS = 18
-"""Characters of an id that a list shows: the first ones, where ids of one moment are alike, and
-enough of the rest to tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def draw_new_token(token: NewToken) -> Block:
 class TokenListItem:
     """A token without its secret. Times are in milliseconds since 1970.
 
-    `expires_at` is None if the token is valid until it is revoked.
+    `expires_at` is None if the token is valid until it is revoked, `last_used_at` if it was never
+    used; a use is recorded once in LAST_USE_MINUTES.
     """
 
     id: str
@@ -67,6 +70,7 @@ class TokenListItem:
     scope: str
     created_at: int
     expires_at: int | None
+    last_used_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,12 @@ def draw_token_list(result: TokenList) -> Block:
                     f"until {format_clock(token.expires_at)}"
                     if token.expires_at
                     else "until revoked",
+                ),
+                (
+                    "time",
+                    f"used {format_clock(token.last_used_at)}"
+                    if token.last_used_at
+                    else "never used",
                 ),
                 token.label,
             )
@@ -130,7 +140,10 @@ token = group(
     "list", tool=False, ssh_only=True, examples=("/token", "/token list"), scope=TokenScope.BUILD
 )
 async def list_tokens(caller: Caller) -> TokenList:
-    """List your tokens."""
+    """List your tokens, with their creation, expiry and last use.
+
+    The use of a token is recorded once in {LAST_USE_MINUTES} minutes.
+    """
     live_tokens = await caller.world.store.read(
         lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
     )
@@ -190,4 +203,11 @@ async def revoke_token(caller: Caller, token_id: TokenId) -> Confirmation:
 
 
 def _make_list_item(token: Token) -> TokenListItem:
-    return TokenListItem(token.id, token.label, token.scope, token.created_at, token.expires_at)
+    return TokenListItem(
+        token.id,
+        token.label,
+        token.scope,
+        token.created_at,
+        token.expires_at,
+        token.last_used_at,
+    )

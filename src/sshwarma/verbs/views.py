@@ -37,6 +37,10 @@ MAX_SUMMARY_CHARACTERS: Final = 120
 MAX_COLUMN_CHARACTERS: Final = 48
 """Characters of a column of a table; a wider cell shifts the rest of its own row."""
 
+SHOWN_ID_CHARACTERS: Final = 18
+"""Characters of an id that a list shows: the first ones, where ids of one moment are alike, and
+enough of the rest to tell them apart."""
+
 SHARED_VIEW_ATTRIBUTE: Final = "drawn_once"
 """A result type that has this attribute is given to many callers as one value, compared by
 identity; its Block is kept, so that it is rendered once per width and theme for all of them."""

@@ -1,4 +1,4 @@
-"""Agents (people, models, external agents, bots), their keys, roles and invites.
+"""Agents (people, models, external agents, bots), and their roles.
 
 `AgentDirectory` also keeps all live agents and keys in memory, because every login, every name in a
 view and every rights check reads them.
@@ -6,13 +6,12 @@ view and every rights check reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 
-from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.world import names, things
 from sshwarma.world.errors import (
     Conflict,
@@ -23,8 +22,9 @@ from sshwarma.world.errors import (
 )
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import LOBBY_ID
+from sshwarma.world.login_keys import AgentKey, add_key, read_keys
 from sshwarma.world.reader import Hint, next_call
-from sshwarma.world.schema import agent_keys
+from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -75,17 +75,6 @@ class Agent:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentKey:
-    """A public key of an agent. `public_key` is its OpenSSH text without the comment."""
-
-    fingerprint: str
-    agent_id: str
-    public_key: str
-    comment: str
-    created_at: int
-
-
 ACCOUNT_DISABLED_REASON: Final = "Your account is disabled."
 
 
@@ -96,24 +85,48 @@ class AgentDirectory:
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str, str] = {}
         self._keys: dict[str, AgentKey] = {}
+        self._fingerprints: dict[str, list[str]] = {}  # by agent
+        self._removed_names: dict[str, str] = {}
 
-    def load(self, agents: Iterable[Agent], keys: Iterable[AgentKey]) -> None:
-        """Replace all cached agents and keys."""
+    def load(
+        self,
+        agents: Iterable[Agent],
+        keys: Iterable[AgentKey],
+        removed_names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace all cached agents, keys and names of removed agents."""
+        self._removed_names = dict(removed_names or {})
         self._agents = {agent.id: agent for agent in agents}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
-        self._keys = {key.fingerprint: key for key in keys}
+        self._keys, self._fingerprints = {}, {}
+        self._add_keys(keys)
 
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace the cached data of one agent."""
         old_agent = self._agents.pop(agent_id, None)
-        if old_agent is not None:
-            self._by_name.pop(old_agent.name, None)
+        if old_agent is not None and self._by_name.get(old_agent.name) == agent_id:
+            del self._by_name[old_agent.name]
+        if old_agent is not None and agent is None:
+            self._removed_names[agent_id] = old_agent.name
         if agent is not None:
             self._agents[agent_id] = agent
             self._by_name[agent.name] = agent_id
-        self._keys = {
-            fingerprint: key for fingerprint, key in self._keys.items() if key.agent_id != agent_id
-        } | {key.fingerprint: key for key in keys if agent is not None}
+        for old_key in self.keys_of(agent_id):
+            del self._keys[old_key.fingerprint]
+        self._fingerprints.pop(agent_id, None)
+        if agent is not None:
+            self._add_keys(keys)
+
+    def set_key_used(self, fingerprint: str, at: int) -> None:
+        """Set when a key was last used, if there is such a key."""
+        key = self._keys.get(fingerprint)
+        if key is not None:
+            self._keys[fingerprint] = replace(key, last_used_at=at)
+
+    def _add_keys(self, keys: Iterable[AgentKey]) -> None:
+        for key in keys:
+            self._keys[key.fingerprint] = key
+            self._fingerprints.setdefault(key.agent_id, []).append(key.fingerprint)
 
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
@@ -138,20 +151,39 @@ class AgentDirectory:
         return self._agents.get(self._by_name.get(name.lower(), ""))
 
     def name_of(self, agent_id: str | None) -> str:
-        """Return the agent's name; `sshwarma` for messages of the world itself."""
+        """Return the agent's name; `sshwarma` for messages of the world itself.
+
+        A removed agent keeps its name, marked if somebody else has it now.
+        """
         if agent_id is None:
             return "sshwarma"
         agent = self._agents.get(agent_id)
-        return agent.name if agent else "(gone)"
+        if agent is not None:
+            return agent.name
+        name = self._removed_names.get(agent_id)
+        if name is None:
+            return "(gone)"
+        return f"{name} (removed)" if name in self._by_name else name
+
+    def find_removed(self, name: str) -> str | None:
+        """Return the id of the agent that was removed last under a name, or None."""
+        ids = [one_id for one_id, known in self._removed_names.items() if known == name.lower()]
+        return max(ids, default=None)  # ids are in order of creation
+
+    def find_key(self, fingerprint: str) -> AgentKey | None:
+        """Return the key with that fingerprint, also if it has expired, or None."""
+        return self._keys.get(fingerprint)
 
     def find_by_key(self, fingerprint: str) -> Agent | None:
-        """Return the agent with that key, or None."""
+        """Return the agent with that key, or None; an expired key is nobody's."""
         key = self._keys.get(fingerprint)
-        return self._agents.get(key.agent_id) if key else None
+        return self._agents.get(key.agent_id) if key and not key.expired else None
 
     def keys_of(self, agent_id: str) -> list[AgentKey]:
-        """Return the keys of an agent."""
-        return [key for key in self._keys.values() if key.agent_id == agent_id]
+        """Return the keys of an agent, also those that have expired."""
+        found = map(self._keys.get, self._fingerprints.get(agent_id, ()))
+        # A key that has changed hands is read again with its old agent, then with the new one.
+        return [key for key in found if key is not None and key.agent_id == agent_id]
 
     def find(self, prefix: str) -> Agent:
         """Return the agent with that name, or the only one whose name starts with it.
@@ -196,8 +228,17 @@ class AgentDirectory:
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
     agents = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]
-    query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
-    return agents, [_key_from_row(row) for row in conn.execute(query)]
+    return agents, read_keys(conn)
+
+
+def read_removed_names(conn: Connection) -> dict[str, str]:
+    """Return the names of removed agents, by id: what they said stays."""
+    query = select(things_table.c.id, things_table.c.name).where(
+        things_table.c.parent_id == "agents",
+        things_table.c.kind == "agent",
+        things_table.c.deleted_at.is_not(None),
+    )
+    return {row.id: row.name for row in conn.execute(query)}
 
 
 def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[AgentKey]]:
@@ -205,12 +246,7 @@ def read_agent(conn: Connection, agent_id: str) -> tuple[Agent | None, list[Agen
     thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None or thing.kind != "agent":
         return None, []
-    query = select(agent_keys).where(
-        agent_keys.c.agent_id == agent_id, agent_keys.c.deleted_at.is_(None)
-    )
-    return Agent.from_thing(thing), [
-        _key_from_row(row) for row in conn.execute(query.order_by("created_at"))
-    ]
+    return Agent.from_thing(thing), read_keys(conn, agent_id)
 
 
 def create_agent(
@@ -227,22 +263,8 @@ def create_agent(
         Invalid: if the name or the role is not allowed.
         Conflict: if the name is taken, or looks like one that is.
     """
-    names.check_name(name, "agent")
     check_server_role(role)
-    skeleton = names.confusable_skeleton(name)
-    for agent in things.read_children(tx.conn, "agents", "agent"):
-        if agent.name == name:
-            raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
-        if names.confusable_skeleton(agent.name) == skeleton:
-            raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
-    if things.find_child(tx.conn, "rooms", name, "room") is not None:
-        # The same as for an agent's name: a private room is not named as one.
-        raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
-    if (namesake := things.find_by_qualified_name(tx.conn, name)) is not None:
-        raise Conflict(
-            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
-            hint="Choose another name.",
-        )
+    _check_free_name(tx.conn, name)
     thing = things.create_thing(
         tx,
         "agents",
@@ -255,39 +277,56 @@ def create_agent(
     return Agent.from_thing(thing)
 
 
-def add_key(
-    tx: Change,
-    agent_id: str,
-    fingerprint: str,
-    public_key: str,
-    comment: str = "",
-    created_by: str | None = None,
-) -> None:
-    """Add a key with which an agent can log in.
+def rename_agent(tx: Change, agent_id: str, name: str) -> str:
+    """Give a person another name; return the old one.
+
+    Everything refers to agents by id, so that what they said, own and may do has the new name. Text
+    that names them stays as it was written.
 
     Raises:
-        Conflict: if the key is already registered; one key is one identity.
+        Invalid: if the name is not allowed, or the agent is a model.
+        Conflict: if the name is taken, looks like one that is, or is the agent's own.
     """
-    query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
-    key_row = tx.conn.execute(query).first()
-    if key_row is not None and key_row.deleted_at is None:
-        owner = things.get_thing(tx.conn, key_row.agent_id)
-        raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
-    values = {
-        "agent_id": agent_id,
-        "public_key": public_key,
-        "comment": comment[:MAX_LABEL_CHARACTERS],
-        "created_by": created_by,
-        "created_at": tx.now,
-        "deleted_at": None,
-    }
-    if key_row is None:
-        tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
-    else:
-        tx.conn.execute(
-            update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
+    thing = things.get_live_thing(tx.conn, agent_id)
+    if Agent.from_thing(thing).kind != "person":
+        raise Invalid(
+            f"{thing.name} is a model, and cannot be renamed.",
+            hint="Add it under the other name, and remove this one.",
         )
+    if thing.name == name:
+        raise Conflict(f"{name} has that name already.")
+    _check_free_name(tx.conn, name, own_id=agent_id)
+    things.update_thing(tx, agent_id, name=name)
     tx.publish_on_commit(AgentsChanged(agent_id))
+    return thing.name
+
+
+def _check_free_name(conn: Connection, name: str, own_id: str = "") -> None:
+    """Raise unless an agent may get a name.
+
+    Names that look like it are no obstacle if they are those of `own_id`.
+
+    Raises:
+        Invalid: if the name is not allowed.
+        Conflict: if the name is taken, or looks like one that is.
+    """
+    names.check_name(name, "agent")
+    skeleton = names.confusable_skeleton(name)
+    for agent in things.read_children(conn, "agents", "agent"):
+        if agent.id == own_id:
+            continue
+        if agent.name == name:
+            raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
+        if names.confusable_skeleton(agent.name) == skeleton:
+            raise Conflict(f"{name} looks too much like {agent.name}.", hint="Choose another name.")
+    if things.find_child(conn, "rooms", name, "room") is not None:
+        # The same as for an agent's name: a private room is not named as one.
+        raise Conflict(f"The name {name} is taken.", hint="Choose another name.")
+    if (namesake := things.find_by_qualified_name(conn, name)) is not None:
+        raise Conflict(
+            f"{name} is the name of {things.describe_kind(namesake.kind)}.",
+            hint="Choose another name.",
+        )
 
 
 def update_agent(tx: Change, agent_id: str, **values: Any) -> None:
@@ -313,7 +352,3 @@ def check_server_role(role: str) -> ServerRole:
         if role == known:
             return known
     raise Invalid(f"Unknown role {role}.", hint=f"Choose one of: {', '.join(SERVER_ROLES)}.")
-
-
-def _key_from_row(row: Any) -> AgentKey:
-    return AgentKey(row.fingerprint, row.agent_id, row.public_key, row.comment, row.created_at)

@@ -38,4 +38,7 @@ async def authenticate_bearer(world: World, authorization: str) -> tuple[Agent, 
     if token is None or token.id in revoked_ids:
         return None
     agent = world.agents.get(token.agent_id)
-    return None if agent is None or agent.disabled else (agent, token)
+    if agent is None or agent.disabled:
+        return None
+    world.last_use.note_token(token)
+    return agent, token

@@ -100,15 +100,23 @@ class TokenRevoked:
 
 @dataclass(frozen=True, slots=True)
 class KeyRemoved:
-    """An agent's key was removed: connections made with it must end, and no others."""
+    """An agent's key was removed or expired: connections made with it must end.
+
+    No others. `reason` is what a person at such a connection reads.
+    """
 
     agent_id: str
     fingerprint: str
+    reason: str = "The key of this connection was removed."
 
-    @property
-    def reason(self) -> str:
-        """What a person at such a connection reads."""
-        return "The key of this connection was removed."
+
+@dataclass(frozen=True, slots=True)
+class KeyExpirySet:
+    """The expiry of a key has changed; `expires_at` is None if it never expires."""
+
+    agent_id: str
+    fingerprint: str
+    expires_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +177,7 @@ Event: TypeAlias = (
     | AgentsChanged
     | TokenRevoked
     | KeyRemoved
+    | KeyExpirySet
     | PresenceChanged
     | QuestionAsked
     | Announcement

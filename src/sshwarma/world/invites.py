@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
-from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_OPEN_INVITES
+from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_LISTED_INVITES, MAX_OPEN_INVITES
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_MS
 from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
+from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id
+from sshwarma.world.reader import Hint
 from sshwarma.world.schema import invites
 from sshwarma.world.store import Change
 
@@ -29,15 +32,45 @@ class InvalidInviteCode(Invalid):
     """The code is unknown, used or expired."""
 
 
+LISTS_INVITES: Final = "sshwarma invite list lists them."
+
+
 @dataclass(frozen=True, slots=True)
 class NewInvite:
-    """A new invite code, and when it expires.
+    """A new invite code, the id of its invite, and when it expires.
 
     `expires_at` is in milliseconds since 1970.
     """
 
+    id: str
     code: str
     expires_at: int
+
+
+InviteState = Literal["open", "used", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Invite:
+    """An invite without its code, which is not stored. Times are Unix milliseconds.
+
+    `created_by` is None for one that the command line made.
+    """
+
+    id: str
+    role: str
+    created_by: str | None
+    created_at: int
+    expires_at: int
+    used_by: str | None
+    used_at: int | None
+
+    @property
+    def state(self) -> InviteState:
+        """Whether its code can be used, or why not."""
+        if self.used_at is not None:
+            return "used"
+        return "expired" if is_expired(self.expires_at) else "open"
 
 
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> NewInvite:
@@ -51,15 +84,16 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
     if created_by is not None and _count_open_invites(tx, created_by) >= MAX_OPEN_INVITES:
         raise Conflict(
             f"You can have at most {MAX_OPEN_INVITES} unused invite codes.",
-            hint="Wait until one is used or expires.",
+            hint="Revoke one, or wait until one is used or expires.",
         )
     if not 0 < hours <= MAX_INVITE_HOURS:
         raise Invalid(f"hours: must be more than 0 and at most {MAX_INVITE_HOURS} (got {hours:g}).")
     expires_at = tx.now + int(hours * HOUR_MS)
     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_CHARACTERS))
+    invite_id = new_id()
     tx.conn.execute(
         insert(invites).values(
-            id=new_id(),
+            id=invite_id,
             code_sha256=_hash_code(code),
             role=role,
             created_by=created_by,
@@ -67,7 +101,75 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
             expires_at=expires_at,
         )
     )
-    return NewInvite(code, expires_at)
+    return NewInvite(invite_id, code, expires_at)
+
+
+def read_invites(conn: Connection, created_by: str | None = None) -> list[Invite]:
+    """Return the newest invites that were not revoked, the oldest first.
+
+    At most MAX_LISTED_INVITES; with `created_by`, only those that this agent made.
+    """
+    query = select(invites).where(invites.c.deleted_at.is_(None))
+    if created_by is not None:
+        query = query.where(invites.c.created_by == created_by)
+    newest = conn.execute(query.order_by(invites.c.id.desc()).limit(MAX_LISTED_INVITES))
+    return [_invite_from_row(row) for row in newest][::-1]
+
+
+def find_invite(conn: Connection, invite_id: str, lists: Hint = LISTS_INVITES) -> Invite:
+    """Return an invite that was not revoked, by its id or the start of it.
+
+    `lists` says what lists the ids.
+
+    Raises:
+        Invalid: if the id is empty.
+        NotFound: if no invite matches, or several do.
+    """
+    if not invite_id:
+        raise empty_error("invite", hint=lists)
+    query = select(invites).where(
+        invites.c.deleted_at.is_(None), invites.c.id.startswith(invite_id, autoescape=True)
+    )
+    matches = [_invite_from_row(row) for row in conn.execute(query.limit(2))]
+    if not matches:
+        raise unknown_name_error("invite", invite_id, hint=lists)
+    if len(matches) > 1:
+        raise NotFound(
+            f"{shorten_name(invite_id)} is ambiguous: several invites begin with it.",
+            hint="Give more of the id.",
+        )
+    return matches[0]
+
+
+def revoke_invite(tx: Change, invite_id: str) -> Invite:
+    """Revoke an invite, whose code cannot be used any more.
+
+    Raises:
+        NotFound: if no invite matches, or several do.
+        Conflict: if its code cannot be used anyway.
+    """
+    invite = find_invite(tx.conn, invite_id)
+    if invite.state == "used":
+        raise Conflict(
+            "The code of this invite was used already.",
+            hint="To keep its agent out, disable or remove the agent.",
+        )
+    if invite.state == "expired":
+        raise Conflict("The code of this invite has expired already.")
+    tx.conn.execute(update(invites).where(invites.c.id == invite.id).values(deleted_at=tx.now))
+    return invite
+
+
+def _invite_from_row(row: Any) -> Invite:
+    return Invite(
+        row.id,
+        row.role,
+        row.created_by,
+        row.created_at,
+        row.expires_at,
+        row.used_by,
+        row.used_at,
+    )
 
 
 def _count_open_invites(tx: Change, created_by: str) -> int:

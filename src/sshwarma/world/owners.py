@@ -1,22 +1,25 @@
 """Changes of roles, accounts and keys, which leave every world an owner.
 
 Each is one transaction, and transactions run one after another: two at once cannot do together what
-neither may do alone.
+neither may do alone. What time does is foreseen: a world that has an owner who can log in keeps one
+whose key never expires. Other keys of owners may expire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, update
 
 from sshwarma.common.shorten import shorten_name
-from sshwarma.world import agents, things
-from sshwarma.world.agents import Agent, AgentKey
+from sshwarma.world import agents, login_keys, things
+from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
+from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 
@@ -96,28 +99,53 @@ def recover_owner(
     if agent is None:
         agent = agents.create_agent(tx, name, role="owner")
         done.append("created")
+    # The key comes first: nobody is made an owner who has only keys that expire.
+    key_done = _recover_key(tx, agent.id, fingerprint, public_key, comment)
     if agent.disabled:
         set_agent_disabled(tx, agent.id, False)
         done.append("enabled")
     if agent.role != "owner":
         set_agent_role(tx, agent.id, "owner")
         done.append(f"owner (was {agent.role})")
-    _, keys = agents.read_agent(tx.conn, agent.id)
-    if fingerprint not in {key.fingerprint for key in keys}:
-        agents.add_key(tx, agent.id, fingerprint, public_key, comment)
-        done.append("key added")
-    return done
+    return done + key_done
+
+
+def _recover_key(
+    tx: Change, agent_id: str, fingerprint: str, public_key: str, comment: str
+) -> list[str]:
+    """Give an agent a key that never expires; return what was changed, in words."""
+    if login_keys.ensure_key(tx, agent_id, fingerprint, public_key, comment) == "added":
+        return ["key added"]
+    for key in login_keys.read_keys(tx.conn, agent_id):
+        if key.fingerprint == fingerprint and key.expires_at is not None:
+            login_keys.set_key_expiry(tx, key, None)
+            return ["key no longer expires"]
+    return []
 
 
 def count_usable_owners(all_agents: list[Agent], keys: list[AgentKey]) -> int:
-    """Count the people who are enabled owners and have a key to log in with."""
+    """Count the people who are enabled owners and have a key to log in with now."""
+    return _count_owners_with(all_agents, [key for key in keys if not key.expired])
+
+
+def _count_owners_with(all_agents: list[Agent], keys: list[AgentKey]) -> int:
+    """Count the enabled owners who have one of the keys."""
     with_key = {key.agent_id for key in keys}
     return sum(_is_owner(agent) and agent.id in with_key for agent in all_agents)
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnerCounts:
+    """Enabled owners; those who can log in now; those with a key that never expires."""
+
+    all: int
+    usable: int
+    lasting: int
+
+
 @contextmanager
 def keeping_an_owner(tx: Change) -> Iterator[None]:
-    """Refuse what is done inside if it takes the last owner, or the last with a key.
+    """Refuse what is done inside if it takes the last owner or lasting key.
 
     Raises:
         Conflict: then the transaction is rolled back.
@@ -125,17 +153,25 @@ def keeping_an_owner(tx: Change) -> Iterator[None]:
     before = _count_owners(tx.conn)
     yield
     after = _count_owners(tx.conn)
-    if any(now == 0 < earlier for now, earlier in zip(after, before, strict=True)):
+    if (after.all == 0 < before.all) or (after.usable == 0 < before.usable):
         raise Conflict(
             "The world needs an owner with a key, and this is the only one.",
             hint="Make another person owner first.",
         )
+    if after.lasting == 0 and (before.lasting or after.usable > before.usable):
+        raise Conflict(
+            "The world needs an owner with a key that never expires, and this would leave none.",
+            hint="Give an owner a key without an expiry first.",
+        )
 
 
-def _count_owners(conn: Connection) -> tuple[int, int]:
-    """Count enabled owners, and those of them that have a key."""
+def _count_owners(conn: Connection) -> _OwnerCounts:
     all_agents, keys = agents.read_agents(conn)
-    return sum(map(_is_owner, all_agents)), count_usable_owners(all_agents, keys)
+    return _OwnerCounts(
+        sum(map(_is_owner, all_agents)),
+        count_usable_owners(all_agents, keys),
+        _count_owners_with(all_agents, [key for key in keys if key.expires_at is None]),
+    )
 
 
 def _is_owner(agent: Agent) -> bool:

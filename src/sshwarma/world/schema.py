@@ -223,6 +223,8 @@ agent_keys = Table(
     Column("created_by", Text),
     Column("created_at", Millis, nullable=False),
     Column("deleted_at", Millis),
+    Column("expires_at", Millis),  # NULL: never
+    Column("last_used_at", Millis),
     PrimaryKeyConstraint("fingerprint"),
     _live_index("ix_agent_keys_agent", "agent_id"),
 )
@@ -239,6 +241,7 @@ tokens = Table(
     Column("expires_at", Millis),
     Column("deleted_at", Millis),
     Column("scope", Text, nullable=False, server_default="build"),
+    Column("last_used_at", Millis),
 )
 
 invites = Table(

@@ -8,20 +8,19 @@ it whatever its agent may do.
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKEN_DAYS, MAX_TOKENS_PER_AGENT
+from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKENS_PER_AGENT
 from sshwarma.common.shorten import shorten_name
-from sshwarma.common.units import DAY_MS
 from sshwarma.world.access import TokenScope
-from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
+from sshwarma.world.errors import Conflict, NotFound, empty_error, unknown_name_error
 from sshwarma.world.events import TokenRevoked
-from sshwarma.world.ids import new_id, now_ms
+from sshwarma.world.expiry import compute_expiry, is_expired, seconds_until
+from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import tokens
 from sshwarma.world.store import Change
@@ -34,7 +33,10 @@ BEARER_PREFIX: Final = "swt_"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A live token as lists show it. Times are Unix milliseconds; None never expires."""
+    """A live token as lists show it. Times are Unix milliseconds; None never expires.
+
+    `last_used_at` is None for one that was not used, see `LastUse`.
+    """
 
     id: str
     agent_id: str
@@ -42,18 +44,17 @@ class Token:
     created_at: int
     expires_at: int | None
     scope: TokenScope = TokenScope.BUILD
+    last_used_at: int | None = None
 
     @property
     def expired(self) -> bool:
         """Whether the token has expired."""
-        return self.expires_at is not None and self.expires_at <= now_ms()
+        return is_expired(self.expires_at)
 
     @property
     def seconds_left(self) -> float:
         """Seconds until the token expires; infinite if it never does."""
-        return (
-            math.inf if self.expires_at is None else max(0.0, (self.expires_at - now_ms()) / 1000)
-        )
+        return seconds_until(self.expires_at)
 
 
 def check_label(label: str) -> str:
@@ -81,15 +82,13 @@ def issue_token(
         Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
         Conflict: if the agent already has MAX_TOKENS_PER_AGENT.
     """
-    if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
-        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS} (got {days:g}).")
+    expires = compute_expiry(tx.now, days)
     if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
             f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
             hint="Revoke one first.",
         )
     secret = BEARER_PREFIX + secrets.token_urlsafe(32)
-    expires = None if days is None else tx.now + int(days * DAY_MS)
     token = Token(
         id=new_id(),
         agent_id=agent_id,
@@ -173,6 +172,7 @@ def _token_from_row(row: Any) -> Token:
         created_at=row.created_at,
         expires_at=row.expires_at,
         scope=TokenScope(row.scope),
+        last_used_at=row.last_used_at,
     )
 
 

@@ -33,6 +33,7 @@ from sshwarma.world.events import (
     WorldChanged,
 )
 from sshwarma.world.ids import now_ms
+from sshwarma.world.last_use import LastUse
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.migrate import prepare_database
 from sshwarma.world.open_requests import OpenRequests
@@ -79,6 +80,7 @@ class World:
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
         self.reports: Reports
+        self.last_use: LastUse
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
         self._cached_values: LRUCache[Hashable, tuple[Hashable, float, Any]] = LRUCache(MAX_MEMOS)
         self._tails: LRUCache[str, deque[Row]] = LRUCache(MAX_TAILS)
@@ -100,14 +102,16 @@ class World:
         world = cls()
         world.store = Store(path, world.publish)
         world.reports = Reports(path)
+        world.last_use = LastUse(world.store, world.agents)
         try:
             await world.store.write(turns.cancel_open_turns)
             await world.store.write(lambda tx: bootstrap_world(tx, tools))
             agent_list, keys = await world.store.read(agents.read_agents)
+            removed_names = await world.store.read(agents.read_removed_names)
         except BaseException:
             await world.store.close()
             raise
-        world.agents.load(agent_list, keys)
+        world.agents.load(agent_list, keys, removed_names)
         world._schedule_indexing()
         return world
 
@@ -120,6 +124,7 @@ class World:
             if task is not None:
                 await asyncio.gather(task, return_exceptions=True)
         await self.reports.close()
+        await self.last_use.close()
         await self.store.close()
 
     async def change(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:

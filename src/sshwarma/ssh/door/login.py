@@ -54,18 +54,28 @@ class WorldAuthenticator(Authenticator):
 
     @override
     def is_acceptable(self, username: str, fingerprint: str) -> bool:
-        agent = self._world.agents.find_by_key(fingerprint)
-        if agent is not None:
-            return not agent.disabled
-        return self._settings.registration.mode != "closed"
+        directory = self._world.agents
+        if directory.find_key(fingerprint) is not None:
+            agent = directory.find_by_key(fingerprint)
+            return agent is not None and not agent.disabled
+        if self._settings.registration.mode == "closed":
+            return False
+        # A client tries its keys one after another, and the first that is accepted decides. One
+        # with a known name has a key that may come later; nobody else can register the name.
+        named = directory.find_by_name(username)
+        return named is None or all(key.expired for key in directory.keys_of(named.id))
 
     @override
     async def enter(self, peer: Peer) -> RegisteredUser | UnregisteredUser:
-        agent = self._world.agents.find_by_key(peer.fingerprint)
-        if agent is not None:
-            if agent.disabled:
+        key = self._world.agents.find_key(peer.fingerprint)
+        if key is not None:
+            agent = self._world.agents.get(key.agent_id)
+            if agent is None or agent.disabled:
                 raise Rejected(f"{ACCOUNT_DISABLED_REASON} Ask an admin.")
+            if key.expired:  # since it was offered
+                raise Rejected("Your key has expired. Ask an admin.")
             self.audit.record_login(peer, agent.id)
+            self._world.last_use.note_key(key)
             return RegisteredUser(agent.id)
         match self._settings.registration.mode:
             case "closed":
@@ -80,11 +90,13 @@ class WorldAuthenticator(Authenticator):
 
     @override
     def left(self, peer: Peer, identity: object, seconds: float) -> None:
-        agent = self._world.agents.find_by_key(peer.fingerprint)
+        key = self._world.agents.find_key(peer.fingerprint)
+        if key is not None:
+            self._world.last_use.note_key(key)
         if isinstance(identity, RegisteredUser):
             self.audit.record_logout(peer, identity.agent_id, seconds)
-        elif agent is not None:  # registered on this connection
-            self.audit.record_logout(peer, agent.id, seconds)
+        elif key is not None:  # registered on this connection
+            self.audit.record_logout(peer, key.agent_id, seconds)
 
     @override
     def failed(self, failure: FailedLogin) -> None:

@@ -8,9 +8,11 @@ import structlog
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.common.times import format_iso
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.ssh.transport.interfaces import FailedLogin, Peer
 from sshwarma.world.audit import FAILED_LOGIN, LOGIN, Origin, record_change
+from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -61,13 +63,33 @@ class LoginAudit:
         """Record a client that was not admitted; the log has its own line for it.
 
         Beyond the limits nothing is recorded. `agent_id` of the row stays empty: a name that a
-        stranger sends proves nothing.
+        stranger sends proves nothing. A key that has expired is named, because its owner will ask.
         """
         if self._by_address.hit(failure.address) > 0 or self._all.hit("") > 0:
             return
         tries = f"{failure.tries} {'key' if failure.tries == 1 else 'keys'} tried"
-        origin = Origin(failure.address, failure.fingerprint)
-        self._record(FAILED_LOGIN, f"{failure.reason}; {tries}", None, origin)
+        reason, fingerprint = failure.reason, failure.fingerprint
+        expired = self._find_expired(failure)
+        if expired is not None and expired.expires_at is not None:
+            name, at = self._world.agents.name_of(expired.agent_id), format_iso(expired.expires_at)
+            reason, fingerprint = f"the key of {name} expired at {at}", expired.fingerprint
+            log.warning(
+                "login refused: the key has expired",
+                agent=name,
+                address=failure.address,
+                fingerprint=fingerprint,
+                expired_at=at,
+            )
+        origin = Origin(failure.address, fingerprint)
+        self._record(FAILED_LOGIN, f"{reason}; {tries}", None, origin)
+
+    def _find_expired(self, failure: FailedLogin) -> AgentKey | None:
+        """Return the first key that the client offered and that has expired."""
+        for fingerprint in failure.offered or (failure.fingerprint,):
+            key = self._world.agents.find_key(fingerprint)
+            if key is not None and key.expired:
+                return key
+        return None
 
     async def close(self) -> None:
         """Wait until everything is stored."""

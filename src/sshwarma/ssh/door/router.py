@@ -26,7 +26,9 @@ from sshwarma.ssh.transport.interfaces import (
     Rejected,
 )
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.events import KeyRemoved
+from sshwarma.world.events import KeyExpirySet, KeyRemoved
+from sshwarma.world.expiry import seconds_until
+from sshwarma.world.login_keys import EXPIRED_KEY_REASON
 
 RESTORE_TERMINAL_SECONDS: Final = 2.0
 """Seconds that a client has to write the last bytes of a terminal before its connection ends."""
@@ -38,7 +40,9 @@ class SessionRouter(HandlerFactory):
     def __init__(self, context: SshContext) -> None:
         self._context = context
         self._links: WeakSet[ClientLink] = WeakSet()  # those that opened a channel
+        self._expiries: dict[str, asyncio.TimerHandle] = {}  # by fingerprint
         context.world.bus.on_event(KeyRemoved, self._on_key_removed)
+        context.world.bus.on_event(KeyExpirySet, self._on_expiry_set)
 
     def _on_key_removed(self, event: KeyRemoved) -> None:
         """Close the connections of a key; those with a terminal after it was restored."""
@@ -47,6 +51,31 @@ class SessionRouter(HandlerFactory):
                 has_terminal = any(channel.has_pty for channel in link.channels)
                 seconds = RESTORE_TERMINAL_SECONDS if has_terminal else 0.0
                 asyncio.get_running_loop().call_later(seconds, link.close, event.reason)
+
+    def _on_expiry_set(self, event: KeyExpirySet) -> None:
+        if any(link.peer.fingerprint == event.fingerprint for link in list(self._links)):
+            self._watch_expiry(event.fingerprint, event.expires_at)
+
+    def _watch_expiry(self, fingerprint: str, expires_at: int | None) -> None:
+        """End the connections of a key when it expires."""
+        timer = self._expiries.pop(fingerprint, None)
+        if timer is not None:
+            timer.cancel()
+        if expires_at is not None:
+            self._expiries[fingerprint] = asyncio.get_running_loop().call_later(
+                seconds_until(expires_at), self._on_expiry, fingerprint
+            )
+
+    def _on_expiry(self, fingerprint: str) -> None:
+        del self._expiries[fingerprint]
+        key = self._context.world.agents.find_key(fingerprint)
+        if key is None:  # removed in the meantime
+            return
+        if key.expired:
+            event = KeyRemoved(key.agent_id, fingerprint, EXPIRED_KEY_REASON)
+            self._context.world.bus.publish(event)
+        else:  # the clocks differ by a little
+            self._watch_expiry(fingerprint, key.expires_at)
 
     @override
     def shell(self, link: ClientLink, channel: Channel) -> ChannelHandler:
@@ -107,7 +136,7 @@ class SessionRouter(HandlerFactory):
     def _check_access(self, agent_id: str, link: ClientLink) -> None:
         """Raise unless the agent may act with the key of its connection.
 
-        It may have been disabled, or the key removed, since its login.
+        It may have been disabled, or the key removed or expired, since its login.
 
         Raises:
             Rejected: with the reason.
@@ -117,9 +146,13 @@ class SessionRouter(HandlerFactory):
             self._context.require_agent(agent_id)
         except Forbidden as error:
             raise Rejected(str(error)) from error
-        key_owner = self._context.world.agents.find_by_key(link.peer.fingerprint)
-        if key_owner is None or key_owner.id != agent_id:
+        key = self._context.world.agents.find_key(link.peer.fingerprint)
+        if key is None or key.agent_id != agent_id:
             raise Rejected(KeyRemoved(agent_id, link.peer.fingerprint).reason)
+        if key.expired:
+            raise Rejected(EXPIRED_KEY_REASON)
+        if key.expires_at is not None and key.fingerprint not in self._expiries:
+            self._watch_expiry(key.fingerprint, key.expires_at)
 
     def _service(self, command: str) -> LineService | None:
         """Return the service that a command names, or None if the command is a verb.

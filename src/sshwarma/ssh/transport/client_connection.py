@@ -86,6 +86,7 @@ class ClientConnection(ConnectionOwner):
         self._failures = 0
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
+        self._offered: dict[str, None] = {}  # at most `max_auth_requests`
 
     # interfaces.ClientLink
 
@@ -105,6 +106,11 @@ class ClientConnection(ConnectionOwner):
     def channels(self) -> Collection[LeanChannel]:
         """The channels that run a handler."""
         return tuple(self._running)
+
+    @property
+    def offered_keys(self) -> tuple[str, ...]:
+        """Fingerprints of the keys that the client has offered, in their order."""
+        return tuple(self._offered)
 
     @property
     def closed(self) -> bool:
@@ -147,6 +153,7 @@ class ClientConnection(ConnectionOwner):
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Return whether a signature by this key should be checked; it proves nothing."""
         self._last_key = key.get_fingerprint()
+        self._offered[self._last_key] = None
         return is_acceptable_key(key) and self.server.authenticator.is_acceptable(
             username[:MAX_USERNAME_CHARACTERS], self._last_key
         )

@@ -45,13 +45,15 @@ class Peer:
 class FailedLogin:
     """A connection that tried to log in and was not admitted.
 
-    `fingerprint` is that of the last key that was tried; "" if none was.
+    `fingerprint` is that of the last key that was tried; "" if none was. `offered` are those of all
+    keys that the client offered, which proves nothing.
     """
 
     address: str
     fingerprint: str
     tries: int
     reason: str
+    offered: tuple[str, ...] = ()
 
 
 class Authenticator(Protocol):

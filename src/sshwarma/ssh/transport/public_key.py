@@ -1,17 +1,25 @@
-"""Public keys of people: accepted kinds, and parsing of lines operators add."""
+"""Public keys of people: accepted kinds, and parsing of files that operators add."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, TypeAlias, cast
 
 import asyncssh
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS
+from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS, MAX_PUBLIC_KEY_FILE_CHARACTERS
 
 RSA_KEY_BITS = (2048, 8192)
 """Minimum and maximum of RSA keys: weaker is forgeable, stronger costs milliseconds a signature."""
 
+CERTIFICATE_SUFFIX: Final = "-cert-v01@openssh.com"
+"""How the kind of a certificate ends; before it stands the kind of its key."""
+
+MAX_SHOWN_OPTION_CHARACTERS: Final = 40
+"""Characters of an option of an authorized_keys file that a refusal repeats."""
+
+ParsedKey: TypeAlias = tuple[str, str, str]
+"""The fingerprint, the key in OpenSSH format, and the comment."""
 
 PUBLIC_KEY_ALGORITHMS = (
     "ssh-ed25519",
@@ -29,7 +37,7 @@ class UnusableKey(Exception):
     """A key cannot be used; the message says why and what to do."""
 
 
-def parse_public_key(text: str) -> tuple[str, str, str]:
+def parse_public_key(text: str) -> ParsedKey:
     """Parse a public key, as in `~/.ssh/id_ed25519.pub`: (fingerprint, key, comment).
 
     The key returned is in OpenSSH format without options or comment. Blank lines and lines that
@@ -38,18 +46,62 @@ def parse_public_key(text: str) -> tuple[str, str, str]:
     Raises:
         UnusableKey: if the text is not exactly one key of an accepted kind.
     """
-    if len(text) > MAX_PUBLIC_KEY_CHARACTERS:
+    keys = parse_public_keys(text)
+    if len(keys) > 1:
+        raise UnusableKey(f"expected one public key, found {len(keys)}")
+    return keys[0]
+
+
+def parse_public_keys(text: str) -> list[ParsedKey]:
+    """Parse public keys, one a line, as in an authorized_keys file without options.
+
+    A key that stands there twice is returned once.
+
+    Raises:
+        UnusableKey: if there is no key, or one line is not a key of an accepted kind.
+    """
+    if len(text) > MAX_PUBLIC_KEY_FILE_CHARACTERS:
         raise UnusableKey(
-            f"too long for a public key ({len(text)} characters, limit {MAX_PUBLIC_KEY_CHARACTERS})"
+            f"too long for public keys ({len(text)} characters,"
+            f" limit {MAX_PUBLIC_KEY_FILE_CHARACTERS})"
         )
     if "PRIVATE KEY" in text:
         raise UnusableKey("this is a private key; use the file whose name ends in .pub")
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("#")]
-    if len(lines) != 1:
-        raise UnusableKey(f"expected one public key on one line, found {len(lines)} lines")
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise UnusableKey("found no public key")
+    keys: dict[str, ParsedKey] = {}
+    for number, line in lines:
+        try:
+            key = _parse_line(line)
+        except UnusableKey as error:
+            if len(lines) == 1:
+                raise
+            raise UnusableKey(f"line {number}: {error}") from error
+        keys.setdefault(key[0], key)
+    return list(keys.values())
+
+
+def _parse_line(line: str) -> ParsedKey:
+    if len(line) > MAX_PUBLIC_KEY_CHARACTERS:
+        raise UnusableKey(
+            f"too long for a public key ({len(line)} characters, limit {MAX_PUBLIC_KEY_CHARACTERS})"
+        )
+    words = line.split()
+    if words[0].endswith(CERTIFICATE_SUFFIX):
+        raise UnusableKey(
+            "this is a certificate; add the plain key, from the file without -cert in its name"
+        )
+    if words[0] not in PUBLIC_KEY_ALGORITHMS and any(
+        word.removesuffix(CERTIFICATE_SUFFIX) in PUBLIC_KEY_ALGORITHMS for word in words
+    ):
+        raise UnusableKey(
+            f"options such as {words[0].partition('=')[0][:MAX_SHOWN_OPTION_CHARACTERS]!a} do not"
+            " apply here; remove what stands before the kind of key"
+        )
     try:
-        key = asyncssh.import_public_key(lines[0])
+        key = asyncssh.import_public_key(line)
     except (asyncssh.KeyImportError, ValueError) as error:
         raise UnusableKey(
             "not an OpenSSH public key such as: ssh-ed25519 AAAA... you@host"

@@ -174,7 +174,9 @@ class SshServer:
         self.admission.count_failure(client.ticket)
         if tries:
             self.authenticator.failed(
-                FailedLogin(client.address, last_key, tries, "no key was accepted")
+                FailedLogin(
+                    client.address, last_key, tries, "no key was accepted", client.offered_keys
+                )
             )
         self._log.note(
             "ssh.auth_failed",

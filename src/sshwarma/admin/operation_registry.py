@@ -1,0 +1,111 @@
+"""The registry of operations, and what they share.
+
+The same functions run inside the server, if one is running, or else on the database.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+from sshwarma.common.times import format_iso
+from sshwarma.settings import Settings
+from sshwarma.world.agents import Agent
+from sshwarma.world.audit import Origin, operator, record_change
+from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+T = TypeVar("T")
+Json: TypeAlias = Any
+Operation: TypeAlias = Callable[..., Awaitable[Json]]
+
+OPERATIONS: Final[dict[str, Operation]] = {}
+
+
+async def run_operation(
+    world: World,
+    name: str,
+    args: dict[str, Any],
+    *,
+    settings: Settings | None = None,
+    server: object | None = None,
+) -> Json:
+    """Run an operation by name.
+
+    `world`, `settings` and `server`, the running one, are given to the operations that declare
+    them.
+
+    Raises:
+        WorldError: with the reason, or if there is no such operation.
+    """
+    operation = OPERATIONS.get(name)
+    if operation is None:
+        raise NotFound("Unknown operation.", hint="The server may be an older version.")
+    signature = inspect.signature(operation)
+    services = {"world": world, "settings": settings, "server": server}
+    wanted = [
+        services[parameter.name]
+        for parameter in signature.parameters.values()
+        if parameter.kind is parameter.POSITIONAL_ONLY
+    ]
+    try:
+        signature.bind(*wanted, **args)
+    except TypeError as error:
+        raise Invalid(f"{name}: {error}.", hint="The server may be another version.") from None
+    return await operation(*wanted, **args)
+
+
+def register_operation(run: Operation) -> Operation:
+    """Register an operation under the name of its function.
+
+    Its positional-only parameters are the services that it needs: `world`, `settings`, which are
+    those of the server, or None if the caller has none, and `server`, which is None if none is
+    running. The others are its arguments.
+    """
+    OPERATIONS[run.__name__] = run
+    return run
+
+
+async def audited_change(world: World, action: str, work: Callable[[Change], T]) -> T:
+    """Run a change of the command line with its audit row; return its result.
+
+    `action` is the command, as the audit shows it.
+
+    Raises:
+        WorldError: with the reason, if the world does not allow it.
+    """
+    origin = Origin(os_user=operator.get())  # the change runs in another thread
+
+    def run_with_audit(tx: Change) -> T:
+        result = work(tx)
+        verb, _, rest = action.partition(" ")
+        record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
+        return result
+
+    return await world.change(run_with_audit)
+
+
+def find_agent(world: World, name: str) -> Agent | None:
+    """Return the agent with that name, or None."""
+    return world.agents.find_by_name(name)
+
+
+def require_agent(world: World, name: str) -> Agent:
+    """Return the agent with that name.
+
+    Raises:
+        NotFound: with names that are alike, if nobody has that name.
+    """
+    agent = find_agent(world, name)
+    if agent is None:
+        names = [agent.name for agent in world.agents]
+        hint = "List them with: sshwarma agents list"
+        raise unknown_name_error("agent", name, known=names, hint=hint)
+    return agent
+
+
+def format_time(at_ms: int | None) -> str | None:
+    """Return a time as ISO 8601, or None."""
+    return None if at_ms is None else format_iso(at_ms)

@@ -1,0 +1,33 @@
+"""When keys and tokens expire."""
+
+from __future__ import annotations
+
+import math
+
+from sshwarma.common.limits import MAX_TOKEN_DAYS
+from sshwarma.common.units import DAY_MS
+from sshwarma.world.errors import Invalid
+from sshwarma.world.ids import now_ms
+
+
+def compute_expiry(now: int, days: float | None) -> int | None:
+    """Return the time at which what is made now expires; None if it never does.
+
+    Raises:
+        Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
+    """
+    if days is None:
+        return None
+    if not 0 < days <= MAX_TOKEN_DAYS:
+        raise Invalid(f"days: must be more than 0 and at most {MAX_TOKEN_DAYS} (got {days:g}).")
+    return now + max(1, int(days * DAY_MS))
+
+
+def is_expired(expires_at: int | None) -> bool:
+    """Return whether a time of expiry has passed; None never does."""
+    return expires_at is not None and expires_at <= now_ms()
+
+
+def seconds_until(expires_at: int | None) -> float:
+    """Return the seconds until a time of expiry; infinite without one."""
+    return math.inf if expires_at is None else max(0.0, (expires_at - now_ms()) / 1000)

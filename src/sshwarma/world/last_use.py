@@ -1,0 +1,76 @@
+"""When keys and tokens were last used: recorded beside logins and requests."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, func, select, update
+
+from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.limits import LAST_USE_MINUTES
+from sshwarma.common.units import MINUTE_MS
+from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.ids import now_ms
+from sshwarma.world.login_keys import AgentKey
+from sshwarma.world.schema import agent_keys, tokens
+from sshwarma.world.store import Change, Store
+from sshwarma.world.tokens import Token
+
+_FAILED: Final = "the last use of a key or token was not recorded"
+
+
+def read_last_seen(conn: Connection) -> dict[str, int]:
+    """Return when each agent last used a key or a token, by its id."""
+    last_seen: dict[str, int] = {}
+    for table in (agent_keys, tokens):
+        query = select(table.c.agent_id, func.max(table.c.last_used_at)).where(
+            table.c.last_used_at.is_not(None)
+        )
+        for agent_id, at in conn.execute(query.group_by(table.c.agent_id)):
+            last_seen[agent_id] = max(at, last_seen.get(agent_id, 0))
+    return last_seen
+
+
+class LastUse:
+    """Records when keys and tokens are used, at most once in LAST_USE_MINUTES.
+
+    Nobody waits for that: a login and a request are answered as if nothing was written.
+    """
+
+    def __init__(self, store: Store, agents: AgentDirectory) -> None:
+        self._store = store
+        self._agents = agents
+        self._pending: set[str] = set()
+        self._tasks = BackgroundTasks()
+
+    def note_key(self, key: AgentKey) -> None:
+        """Take note that an agent uses a key."""
+        self._note(agent_keys.c.fingerprint, key.fingerprint, key.last_used_at)
+
+    def note_token(self, token: Token) -> None:
+        """Take note that a program uses a token."""
+        self._note(tokens.c.id, token.id, token.last_used_at)
+
+    async def close(self) -> None:
+        """Wait until everything is stored."""
+        await self._tasks.join()
+
+    def _note(self, column: Column[Any], identifier: str, last_used_at: int | None) -> None:
+        now = now_ms()
+        is_recent = last_used_at is not None and now - last_used_at < LAST_USE_MINUTES * MINUTE_MS
+        if is_recent or identifier in self._pending:
+            return
+        self._pending.add(identifier)
+        self._tasks.spawn(self._record(column, identifier, now), name="last use", failed=_FAILED)
+
+    async def _record(self, column: Column[Any], identifier: str, now: int) -> None:
+        def work(tx: Change) -> None:
+            tx.conn.execute(
+                update(column.table).where(column == identifier).values(last_used_at=now)
+            )
+
+        try:
+            await self._store.write(work, may_postpone=True)
+            self._agents.set_key_used(identifier, now)
+        finally:
+            self._pending.discard(identifier)

@@ -1,0 +1,142 @@
+"""The public keys with which agents log in: added, given an expiry, read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sqlalchemy import Connection, insert, select, update
+
+from sshwarma.common.limits import MAX_LABEL_CHARACTERS
+from sshwarma.world import things
+from sshwarma.world.errors import Conflict
+from sshwarma.world.events import AgentsChanged, KeyExpirySet
+from sshwarma.world.expiry import is_expired, seconds_until
+from sshwarma.world.schema import agent_keys
+from sshwarma.world.store import Change
+
+KeyAddition = Literal["added", "expiry changed", "unchanged"]
+
+EXPIRED_KEY_REASON: Final = "The key of this connection has expired."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """A public key of an agent. `public_key` is its OpenSSH text without the comment.
+
+    Times are Unix milliseconds. `expires_at` is None for a key that never expires; `last_used_at`
+    is None for one that was not used, see `LastUse`.
+    """
+
+    fingerprint: str
+    agent_id: str
+    public_key: str
+    comment: str
+    created_at: int
+    expires_at: int | None = None
+    last_used_at: int | None = None
+
+    @property
+    def expired(self) -> bool:
+        """Whether the key has expired."""
+        return is_expired(self.expires_at)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the key expires; infinite if it never does."""
+        return seconds_until(self.expires_at)
+
+
+def read_keys(conn: Connection, agent_id: str | None = None) -> list[AgentKey]:
+    """Return every key, also those that have expired; of one agent only, if given."""
+    query = select(agent_keys).where(agent_keys.c.deleted_at.is_(None))
+    if agent_id is not None:
+        query = query.where(agent_keys.c.agent_id == agent_id)
+    return [_key_from_row(row) for row in conn.execute(query.order_by(agent_keys.c.created_at))]
+
+
+def add_key(
+    tx: Change,
+    agent_id: str,
+    fingerprint: str,
+    public_key: str,
+    comment: str = "",
+    created_by: str | None = None,
+    expires_at: int | None = None,
+) -> None:
+    """Add a key with which an agent can log in.
+
+    Raises:
+        Conflict: if the key is already registered; one key is one identity.
+    """
+    query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
+    key_row = tx.conn.execute(query).first()
+    if key_row is not None and key_row.deleted_at is None:
+        owner = things.get_thing(tx.conn, key_row.agent_id)
+        raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
+    values = {
+        "agent_id": agent_id,
+        "public_key": public_key,
+        "comment": comment[:MAX_LABEL_CHARACTERS],
+        "created_by": created_by,
+        "created_at": tx.now,
+        "deleted_at": None,
+        "expires_at": expires_at,
+        "last_used_at": None,
+    }
+    if key_row is None:
+        tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
+    else:
+        tx.conn.execute(
+            update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
+        )
+    tx.publish_on_commit(AgentsChanged(agent_id))
+
+
+def ensure_key(
+    tx: Change,
+    agent_id: str,
+    fingerprint: str,
+    public_key: str,
+    comment: str = "",
+    expires_at: int | None = None,
+) -> KeyAddition:
+    """Add a key to an agent that may have it already; return what was done.
+
+    The expiry of a key that it has is changed only to another one: adding a key again never
+    lengthens access without being asked to.
+
+    Raises:
+        Conflict: if the key belongs to another agent.
+    """
+    known = {key.fingerprint: key for key in read_keys(tx.conn, agent_id)}.get(fingerprint)
+    if known is None:
+        add_key(tx, agent_id, fingerprint, public_key, comment, expires_at=expires_at)
+        return "added"
+    if expires_at is None:
+        return "unchanged"
+    set_key_expiry(tx, known, expires_at)
+    return "expiry changed"
+
+
+def set_key_expiry(tx: Change, key: AgentKey, expires_at: int | None) -> None:
+    """Change when a key expires; its connections end then."""
+    tx.conn.execute(
+        update(agent_keys)
+        .where(agent_keys.c.fingerprint == key.fingerprint)
+        .values(expires_at=expires_at)
+    )
+    tx.publish_on_commit(AgentsChanged(key.agent_id))
+    tx.publish_on_commit(KeyExpirySet(key.agent_id, key.fingerprint, expires_at))
+
+
+def _key_from_row(row: Any) -> AgentKey:
+    return AgentKey(
+        row.fingerprint,
+        row.agent_id,
+        row.public_key,
+        row.comment,
+        row.created_at,
+        row.expires_at,
+        row.last_used_at,
+    )

@@ -1,0 +1,74 @@
+"""The last use of tokens: many requests make one write, and none waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sshwarma.common.limits import LAST_USE_MINUTES
+from sshwarma.common.units import MINUTE_MS
+from sshwarma.world import last_use, tokens
+from sshwarma.world.bearer import authenticate_bearer
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.store import Change
+from support.people import Someone
+
+
+async def new_token(someone: Someone) -> str:
+    def issue(tx: Change) -> str:
+        return tokens.issue_token(tx, someone.id, "ci", None, None)[1]
+
+    return f"Bearer {await someone.world.change(issue)}"
+
+
+async def used_at(someone: Someone) -> int | None:
+    [token] = await someone.world.store.read(lambda conn: tokens.read_live_tokens(conn, someone.id))
+    return token.last_used_at
+
+
+async def test_many_requests_make_one_write_an_hour(
+    bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, header = bob.world, await new_token(bob)
+    written = world.store.counts.units
+    found = await asyncio.gather(*(authenticate_bearer(world, header) for _ in range(50)))
+    assert None not in found
+    await world.last_use.close()
+    first = await used_at(bob)
+    assert first is not None
+    for _ in range(3):
+        await authenticate_bearer(world, header)
+    await world.last_use.close()
+    assert world.store.counts.units == written + 1
+    monkeypatch.setattr(last_use, "now_ms", lambda: first + LAST_USE_MINUTES * MINUTE_MS)
+    await authenticate_bearer(world, header)
+    await world.last_use.close()
+    assert world.store.counts.units == written + 2
+    assert await used_at(bob) == first + LAST_USE_MINUTES * MINUTE_MS
+
+
+async def test_request_is_answered_before_its_use_is_stored(
+    bob: Someone, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if it cannot be stored: a full disk does not lock programs out."""
+    world, header = bob.world, await new_token(bob)
+    may_fail = asyncio.Event()
+
+    async def write(work: Any, *, may_postpone: bool = False) -> None:
+        assert may_postpone
+        await may_fail.wait()
+        raise Unavailable("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "write", write)
+        assert await authenticate_bearer(world, header) is not None
+        may_fail.set()
+        await world.last_use.close()
+    shown = capsys.readouterr()
+    assert "the last use of a key or token was not recorded" in shown.out + shown.err
+    assert await used_at(bob) is None
+    assert await authenticate_bearer(world, header) is not None
+    await world.last_use.close()
+    assert await used_at(bob) is not None, "it is tried again"
