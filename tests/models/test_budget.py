@@ -93,6 +93,21 @@ def test_unknown_price_ends_a_turn_with_a_cost_limit() -> None:
     assert "its price is unknown, so the limit of $1 a turn cannot be enforced" in said
 
 
+def test_answers_from_before_a_price_was_set_count_at_that_price() -> None:
+    """A limit of the day must not stop a model until midnight because of one of them."""
+    limits = BudgetLimits(day_cost=0.01, price_in=1.0, price_out=2.0)
+    day = UsageTotal()
+    budget = TurnBudget(limits, lambda: day)
+    budget.begin_step()
+    budget.add_usage(TokenUsage(1_000, 500))  # $0.002 at this price
+    budget.check()
+    budget.add_usage(TokenUsage(0, 0, cost=0.0079))
+    budget.check()
+    budget.add_usage(TokenUsage(0, 50))
+    with pytest.raises(BudgetExceeded, match=r"it has used \$0.01 of \$0.01 for one day"):
+        budget.check()
+
+
 def test_limit_message_says_who_can_change_it() -> None:
     change = "an owner can change its {} (verb model set)"
     assert used_up(BudgetLimits(turn_steps=1, change_hint=change), CENT).endswith(
@@ -168,19 +183,19 @@ async def test_daily_usage_is_read_once_then_counted_in_memory(world: World) -> 
     await spend(world, qwen, CENT)
     await spend(world, qwen, TokenUsage(10, 0))
     budgets = ModelBudgets(world, lambda agent_id: BudgetLimits())
-    assert await budgets.usage_today(qwen) == UsageTotal(110, 0.01, 1)
+    assert await budgets.usage_today(qwen) == UsageTotal(110, 0.01, 1, 10)
     reads = world.store.counts.reads
     first, second = await budgets.begin_turn(qwen), await budgets.begin_turn(qwen)
     first.add_usage(CENT)
     second.add_usage(CENT)
-    assert first.day_usage() == second.day_usage() == UsageTotal(310, 0.03, 1)
+    assert first.day_usage() == second.day_usage() == UsageTotal(310, 0.03, 1, 10)
     assert first.turn_usage == UsageTotal(100, 0.01, 0)
     assert world.store.counts.reads == reads
     again = ModelBudgets(
         world, lambda agent_id: BudgetLimits()
     )  # after a restart: what was written
-    assert await again.usage_today(qwen) == UsageTotal(110, 0.01, 1)
-    assert await again.usage_today(other) == UsageTotal(700, 0.0, 1)
+    assert await again.usage_today(qwen) == UsageTotal(110, 0.01, 1, 10)
+    assert await again.usage_today(other) == UsageTotal(700, 0.0, 1, 700)
 
 
 async def test_concurrent_turns_lose_no_usage(world: World) -> None:

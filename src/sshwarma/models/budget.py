@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from sshwarma.common.limits import DEFAULT_TURN_SECONDS, DEFAULT_TURN_STEPS
+from sshwarma.models.prices import TOKENS_PER_PRICE
 from sshwarma.settings import ModelSettings
 from sshwarma.world import usage
 from sshwarma.world.end_reason import EndReason
@@ -43,7 +44,8 @@ class BudgetExceeded(Exception):
 class BudgetLimits:
     """Limits of one model, named as the settings; None means no limit.
 
-    `change_hint` says who can change them and how, with `{}` for the name of the setting.
+    `change_hint` says who can change them and how, with `{}` for the name of the setting. The
+    prices, in US dollars for a million tokens, are for answers from before they were set.
     """
 
     turn_steps: int = DEFAULT_TURN_STEPS
@@ -53,6 +55,8 @@ class BudgetLimits:
     day_tokens: int | None = None
     day_cost: float | None = None
     change_hint: str = ""
+    price_in: float | None = None
+    price_out: float | None = None
 
     @classmethod
     def from_settings(cls, settings: ModelSettings, change: str) -> BudgetLimits:
@@ -68,7 +72,22 @@ class BudgetLimits:
             settings.day_tokens,
             settings.day_cost,
             change,
+            settings.price_in,
+            settings.price_out,
         )
+
+    def estimate_cost(self, used: UsageTotal) -> float | None:
+        """Return the US dollars of some usage, its unpriced answers at today's price.
+
+        None if they have no price today either.
+        """
+        if not used.unpriced:
+            return used.cost
+        if self.price_in is None or self.price_out is None:
+            return None
+        prompt_cost = used.unpriced_prompt_tokens * self.price_in
+        answer_cost = used.unpriced_completion_tokens * self.price_out
+        return used.cost + (prompt_cost + answer_cost) / TOKENS_PER_PRICE
 
     def make_error(self, text: str, setting: str) -> BudgetExceeded:
         """Build the error for a limit that was reached."""
@@ -81,20 +100,26 @@ class UsageTotal:
     """Total tokens and US dollars.
 
     Attributes:
-        unpriced: number of answers of unknown price.
+        unpriced: number of answers of unknown price; their tokens are counted apart, too.
         reserved: tokens that steps in progress will probably use.
     """
 
     tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    unpriced_prompt_tokens: int = 0
+    unpriced_completion_tokens: int = 0
     reserved: int = 0
 
     def add(self, spent: TokenUsage) -> None:
         """Add the tokens and the cost of one step."""
         self.tokens += spent.prompt_tokens + spent.completion_tokens
-        self.cost += spent.cost or 0.0
-        self.unpriced += spent.cost is None
+        if spent.cost is not None:
+            self.cost += spent.cost
+            return
+        self.unpriced += 1
+        self.unpriced_prompt_tokens += spent.prompt_tokens
+        self.unpriced_completion_tokens += spent.completion_tokens
 
 
 @dataclass(slots=True)
@@ -222,11 +247,12 @@ class TurnBudget:
         if limit is None:
             return
         setting = f"{span}_cost"
-        if used.unpriced:
+        cost = self.limits.estimate_cost(used)
+        if cost is None:
             text = f"its price is unknown, so the limit of ${limit:g} a {span} cannot be enforced"
             raise self.limits.make_error(f"{self._refusal_prefix} {text}", setting)
-        if used.cost >= limit:
-            text = f"it has used ${used.cost:.4g} of ${limit:g} for one {span}"
+        if cost >= limit:
+            text = f"it has used ${cost:.4g} of ${limit:g} for one {span}"
             raise self.limits.make_error(f"{self._refusal_prefix} {text}", setting)
 
     @property

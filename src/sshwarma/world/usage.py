@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import ColumnElement, Connection, case, func, insert, select
 
 from sshwarma.world.schema import usage
 from sshwarma.world.store import Change
@@ -49,9 +49,10 @@ def record_usage(
     )
 
 
-def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int]:
+def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, float, int, int, int]:
     """Tokens, US dollars and unpriced answers of an agent since a day began (UTC).
 
+    Of the unpriced answers the tokens of prompts and of completions follow.
     The day is written `2026-11-21`. Rows are in order of time, so only later ones are read.
     """
     last_id = (
@@ -61,6 +62,13 @@ def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, fl
         func.coalesce(func.sum(usage.c.total_tokens), 0),
         func.coalesce(func.sum(usage.c.cost), 0.0),
         func.count() - func.count(usage.c.cost),
+        _sum_unpriced(usage.c.prompt_tokens),
+        _sum_unpriced(usage.c.completion_tokens),
     ).where(usage.c.id > func.coalesce(last_id.scalar_subquery(), 0), usage.c.agent_id == agent_id)
-    tokens, cost, unpriced = conn.execute(query).one()
-    return tokens, cost, unpriced
+    tokens, cost, unpriced, prompt, completion = conn.execute(query).one()
+    return tokens, cost, unpriced, prompt, completion
+
+
+def _sum_unpriced(column: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the sum of a column over the answers without a price."""
+    return func.coalesce(func.sum(case((usage.c.cost.is_(None), column), else_=0)), 0)
