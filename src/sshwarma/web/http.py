@@ -22,8 +22,7 @@ from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
-
-HEALTH_TIMEOUT_SECONDS = 5.0
+from sshwarma.world.write_check import WriteCheck
 
 SHUTDOWN_TIMEOUT_SECONDS = 5
 """Time for running requests to finish when the server stops."""
@@ -61,7 +60,7 @@ class HttpServer:
         routes: Mapping[str, ASGIApp] | None = None,
     ) -> None:
         """Make a server; `routes` maps paths to applications that answer all methods."""
-        self._world = world
+        self._write_check = WriteCheck(world.store)
         self._api = api
         self._others = routes or {}
         self._registry = registry
@@ -136,11 +135,10 @@ class HttpServer:
             await self._task
 
     async def _health(self, request: Request) -> Response:
-        """Return 200 if the database can be written and read now, else 503."""
+        """Return 200 if the world can be written to, else 503 with the reason."""
         try:
-            async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
-                await self._world.store.probe()
-        except (WorldError, TimeoutError) as error:
+            await self._write_check.run()
+        except WorldError as error:
             return JSONResponse({"status": "failing", "reason": str(error)}, status_code=503)
         return JSONResponse({"status": "ok", "version": sshwarma.__version__})
 

@@ -181,10 +181,10 @@ class Store:
         return await job.answer
 
     async def probe(self) -> None:
-        """Return when the writer has run a unit of work that changes nothing.
+        """Return when the writer has run a unit of work that writes nothing.
 
         Raises:
-            Unavailable: as `write`.
+            Unavailable: as `write`; the writer works, although the database may not.
         """
         await self.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
 
