@@ -10,7 +10,6 @@ from typing import IO, Any
 
 import asyncssh
 import structlog
-from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
@@ -54,8 +53,13 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
-from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
+from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
+from sshwarma.web.service_metrics import (
+    DiskMetricsCollector,
+    ModelMetricsCollector,
+    ToolMetricsCollector,
+)
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.migrate import damage_error
@@ -105,6 +109,7 @@ class App:
         self.http: HttpServer | None = None
         self.admitted_operator: AdmittedOperator | None = None
         self.host_key: asyncssh.SSHKey
+        self._lua_hosts: dict[str, LuaHost] = {}
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
 
@@ -216,6 +221,7 @@ class App:
         )
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
+        self._lua_hosts = {"compose": lua, "script": scripts}
         hub = Hub(world, settings.data_dir / "mcp")
         verb_tools = VerbToolProvider()
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
@@ -276,9 +282,9 @@ class App:
         stack.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, reloadable, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
-        registry = CollectorRegistry()
+        metrics = MetricsPage()
         # No door listens before a sign-in has its redirect address, which needs the port of HTTP.
-        http = self._bind_http(mcp, line_rate, registry)
+        http = self._bind_http(mcp, line_rate, metrics)
         with listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
@@ -289,8 +295,8 @@ class App:
             )
         stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         stack.push_async_callback(self._watchers.cancel)
-        registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
-        self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
+        self._add_metrics(metrics, http)
+        self._watchers.spawn(LoopLagMonitor(metrics.registry).watch(), name="loop lag")
         if http is not None:
             with listening_at(settings.http.listen, "--http"):
                 await http.serve()
@@ -299,7 +305,7 @@ class App:
         stack.push_async_callback(mcp.stop)
 
     def _bind_http(
-        self, mcp: McpServer, line_rate: LineRateLimiter, registry: CollectorRegistry
+        self, mcp: McpServer, line_rate: LineRateLimiter, metrics: MetricsPage
     ) -> HttpServer | None:
         """Take the address of the HTTP server, for sign-ins too; None if it is off.
 
@@ -311,12 +317,25 @@ class App:
         if settings.http.listen != "off":
             api = HttpApi(self.world, self.services, self.services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
-            http = HttpServer(self.world, registry, api, routes)
+            http = HttpServer(self.world, metrics, api, routes)
             with listening_at(settings.http.listen, "--http"):
                 http.bind(*split_address(settings.http.listen))
             self._parts.callback(http.unbind)
         self._set_client_metadata(http)
         return http
+
+    def _add_metrics(self, metrics: MetricsPage, http: HttpServer | None) -> None:
+        """Add the families of all parts to the metrics."""
+        world, services = self.world, self.services
+        disk = DiskMetricsCollector(world, services)
+        metrics.add(disk, disk.refresh)
+        metrics.add(ModelMetricsCollector(world, services))
+        metrics.add(ToolMetricsCollector(services, self._lua_hosts))
+        metrics.add(
+            WorldMetricsCollector(
+                world, self.ssh, services.search, lambda: http.connections if http else 0
+            )
+        )
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
         """Set where sign-ins to MCP servers return: to the HTTP server."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
@@ -17,6 +16,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.web import api, connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
@@ -38,7 +38,7 @@ async def world(world_file: Path) -> AsyncIterator[World]:
 async def port(world: World) -> AsyncIterator[int]:
     http = HttpServer(
         world,
-        CollectorRegistry(),
+        MetricsPage(),
         HttpApi(world, make_services(world), ReloadableSettings(), LineRateLimiter(1_000)),
     )
     http.bind("127.0.0.1", 0)

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,6 +20,7 @@ import sshwarma
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 from sshwarma.world.write_check import WriteCheck
@@ -55,7 +56,7 @@ class HttpServer:
     def __init__(
         self,
         world: World,
-        registry: CollectorRegistry,
+        metrics: MetricsPage,
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
     ) -> None:
@@ -63,11 +64,16 @@ class HttpServer:
         self._write_check = WriteCheck(world.store)
         self._api = api
         self._others = routes or {}
-        self._registry = registry
+        self._metrics_page = metrics
         self._listening: socket.socket | None = None
         self._server: _EmbeddedServer | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = 0
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return 0 if self._server is None else len(self._server.server_state.connections)
 
     def bind(self, host: str, port: int) -> None:
         """Take HOST:PORT; port 0 picks a free one and stores it in `port`.
@@ -143,4 +149,4 @@ class HttpServer:
         return JSONResponse({"status": "ok", "version": sshwarma.__version__})
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(await self._metrics_page.render(), media_type=CONTENT_TYPE_LATEST)
