@@ -7,6 +7,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
+
 
 def choose_free_name(path: Path) -> Path:
     """Return the path, with a number before its ending if that file exists already."""
@@ -33,12 +35,19 @@ def give_name(file: Path, name: Path) -> None:
         file.rename(name)
 
 
+def find_mount_point(path: Path) -> Path:
+    """Return where the file system of a path is mounted."""
+    folders = path.absolute().parents
+    return next((folder for folder in folders if folder.is_mount()), folders[-1])
+
+
 def copy_database(database: Path, to: Path) -> None:
     """Copy a database into a new file, which only this user can read.
 
     The file gets its name when it is complete.
 
     Raises:
+        DamagedDatabaseError: if the database is damaged.
         FileExistsError: if `to` exists.
         OSError: if it cannot be written, with a full disk too; then nothing is left of it.
     """
@@ -59,7 +68,14 @@ def copy_database(database: Path, to: Path) -> None:
         part.rename(to)
     except sqlite3.OperationalError as error:
         part.unlink()
-        raise OSError(f"{database} was not copied to {to}: {error}.") from error
+        reason = str(error)
+        if error.sqlite_errorname == "SQLITE_FULL":
+            place = find_mount_point(to)
+            reason = f"the disk at {place} is full. Make room, or choose another place"
+        raise OSError(f"{database} was not copied: {reason}.") from error
+    except sqlite3.DatabaseError as error:
+        part.unlink()
+        raise DamagedDatabaseError(describe_damage(database, error)) from error
     except BaseException:
         part.unlink()
         raise
