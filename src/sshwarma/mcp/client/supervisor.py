@@ -223,7 +223,7 @@ class Supervisor:
             failures += 1
             self._resolve_settled()
             wait = backoff_seconds(self._timing, self.state, failures)
-            log_down = log.info if reason != logged_reason else log.debug
+            log_down = log.warning if reason != logged_reason else log.debug
             log_down("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
             logged_reason = reason
             await self._pause(wait)
