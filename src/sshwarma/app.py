@@ -20,6 +20,7 @@ from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.start_errors import listening_at, using_data_dir
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.open_files import watch_open_files
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
@@ -296,7 +297,8 @@ class App:
         stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         stack.push_async_callback(self._watchers.cancel)
         self._add_metrics(metrics, http)
-        self._watchers.spawn(LoopLagMonitor(metrics.registry).watch(), name="loop lag")
+        self._watchers.keep_running(LoopLagMonitor(metrics.registry).watch, name="loop lag")
+        self._watchers.keep_running(watch_open_files, name="open files")
         if http is not None:
             with listening_at(settings.http.listen, "--http"):
                 await http.serve()
@@ -346,8 +348,8 @@ class App:
     async def _get_ready(self) -> None:
         """Watch for changes and listen on the control socket, which reports readiness."""
         index = Prefetcher(self.world, self.services.search)
-        self._watchers.spawn(index.watch(), name="namespace index")
-        self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
+        self._watchers.keep_running(index.watch, name="namespace index")
+        self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
         control = control_socket.ControlServer(self.settings.data_dir, self._operate)
         await control.start()
         self._parts.push_async_callback(control.stop)

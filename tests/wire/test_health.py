@@ -1,12 +1,14 @@
-"""/healthz: it fails when a write would, and never hangs."""
+"""/healthz fails when a write would; the log tells of other shortages."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import resource
+import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +83,19 @@ def test_full_disk_does_not_stop_the_watchdog(home: Path) -> None:
                 manager.read()
             assert manager.read_other("STATUS") == {"WATCHDOG": "1"}
         assert server.stop() == 0
+
+
+def test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm(home: Path) -> None:
+    server = Server(home)
+    files = Path(f"/proc/{server.process.pid}/fd")
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    limit = len(list(files.iterdir())) + 5
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    host, _, port = server.http.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        wait_until(lambda: "file descriptors run out: new connections fail" in server.log())
+    wait_until(lambda: "there are enough file descriptors again" in server.log())
+    assert health(server)[0] == 200
+    assert server.stop() == 0
