@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.refusals import read_refusals
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -112,10 +113,12 @@ async def test_connection_over_the_limit_gets_503(
     links = [await connect(port) for _ in range(3)]
     for link in links:
         assert b" 200 " in await ask(link)
+    refused = read_refusals().get("http_connections", 0)
     reader, writer = await connect(port)
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"Too many connections (limit 3)." in answer
+    assert read_refusals()["http_connections"] == refused + 1
     assert b" 200 " in await ask(links[0])
     for one in (*links, (reader, writer)):
         one[1].close()
