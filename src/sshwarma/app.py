@@ -10,7 +10,6 @@ from typing import IO, Any
 
 import asyncssh
 import structlog
-from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
@@ -22,6 +21,7 @@ from sshwarma.admin.start_errors import listening_at, using_data_dir
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.open_files import watch_open_files
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub
@@ -55,8 +55,14 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
-from sshwarma.web.metrics import LoopLagMonitor, WorldMetricsCollector
+from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
+from sshwarma.web.service_metrics import (
+    BackupMetricsCollector,
+    DiskMetricsCollector,
+    ModelMetricsCollector,
+    ToolMetricsCollector,
+)
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.migrate import damage_error
@@ -107,6 +113,7 @@ class App:
         self.admitted_operator: AdmittedOperator | None = None
         self.host_keys: list[asyncssh.SSHKey]
         self.upkeep: Upkeep
+        self._lua_hosts: dict[str, LuaHost] = {}
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
 
@@ -229,6 +236,7 @@ class App:
         )
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
+        self._lua_hosts = {"compose": lua, "script": scripts}
         hub = Hub(world, settings.data_dir / "mcp")
         verb_tools = VerbToolProvider()
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
@@ -267,6 +275,7 @@ class App:
             search=NamespaceSearch(embedder, reloadable),
             settings=reloadable,
         )
+        self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)
 
@@ -289,9 +298,9 @@ class App:
         stack.push_async_callback(self.ssh_context.flush)
         mcp = McpServer(self.world, services, reloadable, line_rate)
         self.ssh_context.channels["mcp"] = mcp.lines
-        registry = CollectorRegistry()
+        metrics = MetricsPage()
         # No door listens before a sign-in has its redirect address, which needs the port of HTTP.
-        http = self._bind_http(mcp, line_rate, registry)
+        http = self._bind_http(mcp, line_rate, metrics)
         with listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
@@ -302,8 +311,9 @@ class App:
             )
         stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
         stack.push_async_callback(self._watchers.cancel)
-        registry.register(WorldMetricsCollector(self.world, self.ssh, services.search))
-        self._watchers.spawn(LoopLagMonitor(registry).watch(), name="loop lag")
+        self._add_metrics(metrics, http)
+        self._watchers.keep_running(LoopLagMonitor(metrics.registry).watch, name="loop lag")
+        self._watchers.keep_running(watch_open_files, name="open files")
         if http is not None:
             with listening_at(settings.http.listen, "--http"):
                 await http.serve()
@@ -312,7 +322,7 @@ class App:
         stack.push_async_callback(mcp.stop)
 
     def _bind_http(
-        self, mcp: McpServer, line_rate: LineRateLimiter, registry: CollectorRegistry
+        self, mcp: McpServer, line_rate: LineRateLimiter, metrics: MetricsPage
     ) -> HttpServer | None:
         """Take the address of the HTTP server, for sign-ins too; None if it is off.
 
@@ -324,12 +334,26 @@ class App:
         if settings.http.listen != "off":
             api = HttpApi(self.world, self.services, self.services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
-            http = HttpServer(self.world, registry, api, routes)
+            http = HttpServer(self.world, metrics, api, routes)
             with listening_at(settings.http.listen, "--http"):
                 http.bind(*split_address(settings.http.listen))
             self._parts.callback(http.unbind)
         self._set_client_metadata(http)
         return http
+
+    def _add_metrics(self, metrics: MetricsPage, http: HttpServer | None) -> None:
+        """Add the families of all parts to the metrics."""
+        world, services = self.world, self.services
+        disk = DiskMetricsCollector(world, services)
+        metrics.add(disk, disk.refresh)
+        metrics.add(BackupMetricsCollector(self.upkeep))
+        metrics.add(ModelMetricsCollector(world, services))
+        metrics.add(ToolMetricsCollector(services, self._lua_hosts))
+        metrics.add(
+            WorldMetricsCollector(
+                world, self.ssh, services.search, lambda: http.connections if http else 0
+            )
+        )
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
         """Set where sign-ins to MCP servers return: to the HTTP server."""
@@ -340,10 +364,9 @@ class App:
     async def _get_ready(self) -> None:
         """Watch for changes and listen on the control socket, which reports readiness."""
         index = Prefetcher(self.world, self.services.search)
-        self._watchers.spawn(index.watch(), name="namespace index")
-        self._watchers.spawn(RoomStateWatcher(self.world).watch(), name="room states")
-        self.upkeep = Upkeep(self.world, self.settings.data_dir, self.services.settings)
-        self._watchers.spawn(self.upkeep.watch(), name="upkeep")
+        self._watchers.keep_running(index.watch, name="namespace index")
+        self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
+        self._watchers.keep_running(self.upkeep.watch, name="upkeep")
         control = control_socket.ControlServer(self.settings.data_dir, self._operate)
         await control.start()
         self._parts.push_async_callback(control.stop)

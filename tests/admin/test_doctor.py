@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
-from contextlib import closing
+import subprocess
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sshwarma.admin import data_dir_lock, doctor
-from sshwarma.admin.doctor import CheckResult
+from sshwarma.admin import data_dir_lock, doctor, doctor_network, doctor_providers
+from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.cli.main import main
 from sshwarma.settings import Settings, load_settings
+from support.driver.fixtures import homes
+from support.full_disk import filled, small_disk
 
 pytestmark = pytest.mark.process
 
@@ -67,14 +72,50 @@ def test_data_dir_readable_by_others_fails(data: Path) -> None:
 
 
 def test_host_key_readable_by_others_fails(data: Path) -> None:
-    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_key
 
     key = data / HOST_KEY_FILENAME
-    key.write_text("x")
+    load_host_key(data)
     key.chmod(0o644)
     assert of(data, "host key").remedy == f"chmod 600 {key}"
     key.chmod(0o600)
     assert of(data, "host key").ok
+
+
+@pytest.mark.parametrize(("passphrase", "remedy"), [
+    (None, "put the right file there, or delete it"),
+    ("tea", "remove its passphrase: ssh-keygen -p"),
+])  # fmt: skip
+def test_host_key_that_the_server_would_refuse_fails(
+    data: Path, passphrase: str | None, remedy: str
+) -> None:
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
+
+    key = data / HOST_KEY_FILENAME
+    if passphrase:
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(key)]
+        subprocess.run(make, check=True)
+    else:
+        key.write_bytes(b"junk")
+        key.chmod(0o600)
+    found = of(data, "host key")
+    assert not found.ok
+    assert "is not a usable private key" in found.detail
+    assert found.remedy.startswith(remedy)
+
+
+def test_disk_that_is_really_full_fails_and_the_checks_go_on(newborn: Path) -> None:
+    with homes() as make:
+        data = make() / "data"
+        with small_disk(data) as is_mounted:
+            data.chmod(0o700)
+            shutil.copyfile(newborn, data / "world.db")
+            with filled(data) if is_mounted else nullcontext():
+                assert of(data, "disk").ok is not is_mounted
+                found = of(data, "database")
+                assert found.ok is not is_mounted
+                assert "restore" not in found.remedy
+            assert of(data, "database").ok
 
 
 def test_full_disk_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +148,10 @@ def test_port_in_use_fails(data: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert not of(data, "ssh port", ssh={"listen": address}).ok
-        assert not of(data, "http port", http={"listen": address}).ok
+        found = of(data, "ssh port", ssh={"listen": address})
+        assert not found.ok and "ssh.listen in the settings, or serve --listen" in found.remedy
+        found = of(data, "http port", http={"listen": address})
+        assert not found.ok and "http.listen in the settings, or serve --http" in found.remedy
     assert of(data, "ssh port", ssh={"listen": address}).ok
 
 
@@ -135,7 +178,33 @@ def test_open_registration_is_reported(data: Path) -> None:
     found = of(data, "registration", **admins)
     assert not found.ok and 'role = "member"' in found.remedy
     everywhere = {**opened, "ssh": {"listen": "0.0.0.0:0"}}
-    assert "anyone who reaches it may register" in of(data, "registration", **everywhere).detail
+    found = of(data, "registration", **everywhere)
+    assert "anyone who reaches it may register" in found.detail
+    assert (found.ok, found.is_warning, found.mark) == (True, True, "warn")
+
+
+@pytest.mark.parametrize(("listen", "url", "mark"), [
+    ("0.0.0.0:0", "", "warn"), ("0.0.0.0:0", "http://world.example.org", "warn"),
+    ("0.0.0.0:0", "https://world.example.org", "ok"),
+])  # fmt: skip
+def test_http_without_tls_on_a_network_is_a_warning(
+    data: Path, listen: str, url: str, mark: str
+) -> None:
+    found = of(data, "http", http={"listen": listen, "public_url": url})
+    assert (found.ok, found.mark) == (True, mark)
+
+
+def test_server_that_does_not_answer_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_network, "ANSWER_SECONDS", 0.1)
+    with homes() as make, closing(socket.socket(socket.AF_UNIX)) as silent:
+        data = make()
+        silent.bind(str(data / "control.sock"))
+        silent.listen()
+        with data_dir_lock.lock_data_dir(data):
+            found = of(data, "server")
+    assert not found.ok
+    assert found.detail == "The server did not answer within 0.1 s."
+    assert "restart it" in found.remedy
 
 
 MODEL = {"name": "qwen", "kind": "compatible", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
@@ -148,6 +217,7 @@ MODEL = {"name": "qwen", "kind": "compatible", "model": "m", "base_url": "http:/
     ({"turn_cost": 1}, "its price is unknown, so turn_cost cannot be enforced"),
     ({"turn_cost": 1, "price_in": 1, "price_out": 2}, "m"),
     ({"key_file": "/nosuch"}, "cannot read the file /nosuch: No such file or directory"),
+    ({"key_file": "/"}, "cannot read the file /: it is not a file"),
     ({"key_env": "NOT_SET"}, "no key in the environment variable NOT_SET"),
     ({"kind": "anthropic"}, "no key in the environment variable ANTHROPIC_API_KEY"),
     ({"name": "system"}, "system is a reserved name."),
@@ -172,11 +242,62 @@ def test_mcp_server_with_a_name_in_use_fails(data: Path, name: str, detail: str)
     assert found.ok == (detail == "true") == (not found.remedy)
 
 
-def test_settings_file_is_named(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "mode", "owner", "detail", "remedy"), [
+    ("key", 0o600, None, "m", ""),
+    ("key", 0o644, None, "other users can access the file", "chmod 600 "),
+    ("", 0o600, None, "no key in the file", "write the key to "),
+    ("two words", 0o600, None, "does not hold a key", "write the key to "),
+    ("key", 0o600, 12345, "belongs to OWNER, who can change it", "chown "),
+])  # fmt: skip
+def test_key_files_of_models_are_opened(
+    data: Path, tmp_path: Path, text: str, mode: int, owner: int | None, detail: str,
+    remedy: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    file = tmp_path / "key"
+    file.write_text(text)
+    file.chmod(mode)
+    if owner is not None and os.geteuid() == 0:
+        os.chown(file, owner, -1)
+    elif owner is not None:  # as it looks to another user
+        us = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    chosen = settings(data, models=[MODEL | {"key_file": str(file)}])
+    (result,) = doctor_providers.check_models(chosen, {})
+    assert detail.replace("OWNER", name_user(file.stat().st_uid)) in result.detail
+    assert result.remedy.startswith(remedy)
+    assert result.ok == (not remedy)
+
+
+@pytest.mark.parametrize(("changes", "detail", "remedy"), [
+    ({"command": ["nosuch-program"]}, "program nosuch-program not found", "install it"),
+    ({"command": ["FILE"]}, "FILE is not executable", "chmod +x "),
+    ({"env": {"TOKEN": "${NOT_SET_HERE}"}}, "variable NOT_SET_HERE is not set", "set it where"),
+    ({"cwd": "/nosuch"}, "the directory /nosuch does not exist", "create it"),
+    ({"command": [], "url": "https://example.org/mcp", "headers": {"Authorization": "${NOT_SET}"}},
+     "variable NOT_SET is not set", "set it where"),
+])  # fmt: skip
+def test_programs_and_variables_of_mcp_servers_are_checked(
+    data: Path, tmp_path: Path, changes: dict[str, Any], detail: str, remedy: str
+) -> None:
+    file = tmp_path / "program"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o600)
+    entry = {"name": "files", "command": ["true"]} | changes
+    entry["command"] = [str(file) if word == "FILE" else word for word in entry["command"]]
+    found = of(data, "mcp files", mcp=[entry])
+    assert not found.ok
+    assert detail.replace("FILE", str(file)) in found.detail
+    assert found.remedy.startswith(remedy)
+
+
+def test_settings_file_and_variables_are_named(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "other.toml"
     file.write_text("")
+    monkeypatch.setenv("SSHWARMA_LOG__LEVEL", "debug")
     first = doctor.run_checks(settings(data), file)[0]
-    assert first.detail == str(file)
+    assert first.detail == f"{file}; overridden by SSHWARMA_LOG__LEVEL"
 
 
 def test_doctor_command_prints_findings_and_exits_1_on_failure(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common import background
 from sshwarma.common.background import BackgroundTasks, ignore_outcome
 
 
@@ -89,3 +90,23 @@ async def test_ignore_outcome_silences_the_exception_handler() -> None:
     del task
     gc.collect()
     assert reported == []
+
+
+async def test_watcher_that_fails_runs_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(background, "RESTART_SECONDS", 0.0)
+    runs, third = [0], asyncio.Event()
+
+    async def watch() -> None:
+        runs[0] += 1
+        if runs[0] < 3:
+            raise OSError(24, "Too many open files")
+        third.set()
+        await asyncio.Event().wait()
+
+    tasks = BackgroundTasks()
+    tasks.keep_running(watch, name="a watcher")
+    await asyncio.wait_for(third.wait(), 30)
+    await tasks.cancel()
+    assert capsys.readouterr().out.count("background task failed") == 2

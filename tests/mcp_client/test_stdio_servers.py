@@ -127,7 +127,7 @@ async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
     await hubbed.poisoned(calls_at_once=2)
     supervisor = hubbed.hub.pool.running["mcp_evil"]
     running = [asyncio.create_task(hubbed.call("evil:stall")) for _ in range(52)]
-    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor._calls.queued_count == 50)
+    await hubbed.until(lambda: supervisor.in_flight == 2 and supervisor.calls.queued_count == 50)
     one_more = await hubbed.call("evil:echo")
     assert one_more.text.startswith("evil is busy. Too many queued calls (limit 50). ")
     for task in running:

@@ -249,6 +249,17 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     await served.until(lambda: all(not guest.connections for guest in served.guests))
 
 
+async def test_client_that_hangs_up_in_its_body_is_no_error(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, writer = await slow_post(served, await served.newcomer("ann"), 100)
+    writer.write(b"{")
+    await writer.drain()
+    writer.close()
+    await served.until(lambda: all(not guest.connections for guest in served.guests))
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 async def test_a_body_over_the_limit_is_refused_in_chunks_too(served: Served) -> None:
     token = await served.newcomer("ann")
 

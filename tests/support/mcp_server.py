@@ -14,7 +14,6 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
-from prometheus_client import CollectorRegistry
 
 from sshwarma.admin import operations
 from sshwarma.common.units import DAY_MS
@@ -29,6 +28,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, equipment, namespaces, things, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -223,7 +223,7 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     pace = LineRateLimiter(bounds.lines_per_10_seconds)
     door = McpServer(world, services, settings, pace)
     http = HttpServer(
-        world, CollectorRegistry(), HttpApi(world, services, settings, pace), {"/mcp": door.http}
+        world, MetricsPage(), HttpApi(world, services, settings, pace), {"/mcp": door.http}
     )
     http.bind("127.0.0.1", 0)
     await http.serve()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
+from sshwarma.common.refusals import read_refusals
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -17,6 +17,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.web import api, connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
@@ -38,7 +39,7 @@ async def world(world_file: Path) -> AsyncIterator[World]:
 async def port(world: World) -> AsyncIterator[int]:
     http = HttpServer(
         world,
-        CollectorRegistry(),
+        MetricsPage(),
         HttpApi(world, make_services(world), ReloadableSettings(), LineRateLimiter(1_000)),
     )
     http.bind("127.0.0.1", 0)
@@ -112,10 +113,12 @@ async def test_connection_over_the_limit_gets_503(
     links = [await connect(port) for _ in range(3)]
     for link in links:
         assert b" 200 " in await ask(link)
+    refused = read_refusals().get("http_connections", 0)
     reader, writer = await connect(port)
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"Too many connections (limit 3)." in answer
+    assert read_refusals()["http_connections"] == refused + 1
     assert b" 200 " in await ask(links[0])
     for one in (*links, (reader, writer)):
         one[1].close()

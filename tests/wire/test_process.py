@@ -21,7 +21,7 @@ import pytest
 
 from support.driver.fixtures import homes
 from support.driver.person import CLEAN
-from support.driver.server import PROGRAM
+from support.driver.server import PROGRAM, Server
 from support.waiting import wait_until
 
 SECONDS = 30.0
@@ -110,6 +110,21 @@ def test_signals_without_a_meaning_are_ignored(home: Path, name: str) -> None:
         assert name in server.wait_for_log("signal ignored")
         assert "stopping" in server.stop()
         assert server.process.returncode == 0
+
+
+def test_model_and_server_of_the_settings_that_fail_are_warnings(home: Path) -> None:
+    model = {"name": "qwen", "kind": "compatible", "model": "m", "key_file": "/nosuch/key",
+             "base_url": "http://127.0.0.1:9/v1"}  # fmt: skip
+    program = {"name": "files", "command": ["nosuch-program"]}
+    server = Server(home, models=json.dumps([model]), mcp=json.dumps([program]))
+
+    def warning(event: str, *facts: str) -> bool:
+        lines = [line for line in server.log().splitlines() if event in line and "warning" in line]
+        return any(all(fact in line for fact in facts) for line in lines)
+
+    wait_until(lambda: warning("a model cannot answer", "agent=qwen", "/nosuch/key"))
+    wait_until(lambda: warning("an mcp server is down", "server=files", "nosuch-program not found"))
+    assert server.stop() == 0
 
 
 STUCK = """

@@ -223,8 +223,8 @@ def test_watchdog_is_notified_while_the_writer_works(tmp_path: Path) -> None:
         assert manager.read_other("WATCHDOG")["STOPPING"] == "1"
 
 
-def test_watchdog_is_not_notified_while_the_database_is_locked(tmp_path: Path) -> None:
-    """Another process holds the database, so that the writer of the server waits."""
+def test_watchdog_is_not_notified_while_the_writer_does_not_answer(tmp_path: Path) -> None:
+    """Another process locks the database for longer than the watchdog waits."""
     import sqlite3
 
     with homes() as home, listening(home()) as manager:

@@ -130,31 +130,45 @@ def _parse_request(line: bytes) -> tuple[str, dict[str, Any]]:
     raise Invalid('The request must be {"op": NAME, "args": {…}}.')
 
 
-async def send_request(data_dir: Path, op: str, args: dict[str, Any]) -> Any:
+async def send_request(
+    data_dir: Path, op: str, args: dict[str, Any], seconds: float | None = None
+) -> Any:
     """Run an operation in the running server.
+
+    Waits for `seconds`, or CONTROL_TIMEOUT_SECONDS.
 
     Raises:
         ConnectionError, FileNotFoundError: if no server is running there.
         WorldError: the server's refusal; Unavailable if it does not answer.
     """
-    with _short_socket_path(data_dir / SOCKET_NAME) as path:
-        reader, writer = await asyncio.open_unix_connection(path, limit=MAX_CONTROL_ANSWER_BYTES)
+    seconds = CONTROL_TIMEOUT_SECONDS if seconds is None else seconds
+    request = json.dumps({"op": op, "args": args}).encode() + b"\n"
     try:
-        writer.write(json.dumps({"op": op, "args": args}).encode() + b"\n")
-        async with asyncio.timeout(CONTROL_TIMEOUT_SECONDS):
-            line = await reader.readline()
+        async with asyncio.timeout(seconds):
+            line = await _exchange(data_dir / SOCKET_NAME, request)
     except TimeoutError:
         raise Unavailable(
-            f"The server did not answer within {CONTROL_TIMEOUT_SECONDS:g} s."
+            f"The server did not answer within {seconds:g} s.",
+            hint="It is stopped or too busy: see its log, continue it with kill -CONT, or restart"
+            " it.",
         ) from None
-    finally:
-        writer.close()
     if not line.endswith(b"\n"):
         raise Unavailable("The server ended before it answered.")
     answer = json.loads(line)
     if "error" in answer:
         raise WorldError(answer["message"], hint=answer.get("hint", ""))
     return answer["result"]
+
+
+async def _exchange(path: Path, request: bytes) -> bytes:
+    """Send a request and return the line that answers it; connecting may wait, too."""
+    with _short_socket_path(path) as name:
+        reader, writer = await asyncio.open_unix_connection(name, limit=MAX_CONTROL_ANSWER_BYTES)
+    try:
+        writer.write(request)
+        return await reader.readline()
+    finally:
+        writer.close()
 
 
 @contextlib.contextmanager

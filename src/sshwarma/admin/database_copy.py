@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.common.units import MIB
+from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
 PAGES_PER_STEP: Final = 2_000
 """Pages that are copied between two calls of `check`: some milliseconds."""
@@ -68,6 +69,12 @@ def check_room(directory: Path, purpose: str, needed: int) -> None:
         )
 
 
+def find_mount_point(path: Path) -> Path:
+    """Return where the file system of a path is mounted."""
+    folders = path.absolute().parents
+    return next((folder for folder in folders if folder.is_mount()), folders[-1])
+
+
 def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) -> None:
     """Copy a database into a new file, which only this user can read.
 
@@ -79,6 +86,7 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) 
         check: called again and again; what it raises ends the copy, of which nothing is left.
 
     Raises:
+        DamagedDatabaseError: if the database is damaged.
         FileExistsError: if `to` exists.
         OSError: if it cannot be written, with a full disk too; then nothing is left of it.
     """
@@ -102,7 +110,14 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) 
         part.rename(to)
     except sqlite3.OperationalError as error:
         part.unlink()
-        raise OSError(f"{database} was not copied to {to}: {error}.") from error
+        reason = str(error)
+        if error.sqlite_errorname == "SQLITE_FULL":
+            place = find_mount_point(to)
+            reason = f"the disk at {place} is full. Make room, or choose another place"
+        raise OSError(f"{database} was not copied: {reason}.") from error
+    except sqlite3.DatabaseError as error:
+        part.unlink()
+        raise DamagedDatabaseError(describe_damage(database, error)) from error
     except BaseException:
         part.unlink()
         raise

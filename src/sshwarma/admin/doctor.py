@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shlex
 import shutil
-import socket
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.admin import control_socket, data_dir_lock, data_dir_owner
+from sshwarma.admin import data_dir_owner
+from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.doctor_network import check_network
+from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.units import MIB
-from sshwarma.models.backend import BackendError
-from sshwarma.models.prices import COST_LIMITS, is_price_known
-from sshwarma.models.roster import describe_model
-from sshwarma.models.secrets import read_key
-from sshwarma.settings import (
-    ModelSettings,
-    Settings,
-    default_config_file,
-    is_loopback,
-    split_address,
-)
+from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, default_config_file
 from sshwarma.world.agents import read_agents
-from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
-from sshwarma.world.names import check_name
 from sshwarma.world.owners import count_usable_owners
 
 MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
-
-
-@dataclass
-class CheckResult:
-    """The result of one check. `remedy` says how to fix a failed one."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResult]:
@@ -56,10 +34,10 @@ def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResu
     `config` is the settings file, if it is not the default one.
     """
     return [
-        _check_config(config or default_config_file()),
+        _check_config(config or default_config_file(), os.environ),
         *_check_installation(settings),
-        *_check_models(settings, os.environ),
-        *_check_mcp_servers(settings),
+        *check_models(settings, os.environ),
+        *check_mcp_servers(settings, os.environ),
     ]
 
 
@@ -75,12 +53,17 @@ def _check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
-    yield from _check_ports(settings)
-    yield from _check_registration(settings)
+    yield from check_network(settings)
+    yield from _check_owners(settings)
 
 
-def _check_config(path: Path) -> CheckResult:
-    return CheckResult("settings", True, str(path) if path.exists() else "defaults, no file")
+def _check_config(path: Path, environ: Mapping[str, str]) -> CheckResult:
+    """Say where the settings come from; `load_settings` has refused invalid ones."""
+    source = str(path.absolute()) if path.exists() else "defaults, no file"
+    variables = sorted(name for name in environ if name.upper().startswith(ENVIRONMENT_PREFIX))
+    if variables:
+        source += f"; overridden by {', '.join(variables)}"
+    return CheckResult("settings", True, source)
 
 
 def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
@@ -132,6 +115,10 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         ) as database:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
             schema = read_file_revision(database)
+    except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
+        remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
+        yield CheckResult("database", False, f"{path} cannot be opened: {error}", remedy)
+        return
     except sqlite3.Error as error:
         yield CheckResult("database", False, str(error), _restore_command(settings))
         return
@@ -156,65 +143,30 @@ def _restore_command(settings: Settings) -> str:
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
-    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_key
+    from sshwarma.ssh.transport.public_key import UnusableKey
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
         yield CheckResult("host key", True, "will be created at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
-    yield CheckResult(
-        "host key",
-        not mode & 0o077,
-        f"{path}, mode {mode:04o}",
-        f"chmod 600 {path}" if mode & 0o077 else "",
-    )
-
-
-def _check_ports(settings: Settings) -> Iterator[CheckResult]:
-    if _is_server_running(settings):
-        yield CheckResult("server", True, "running")
+    if mode & 0o077:
+        yield CheckResult("host key", False, f"{path}, mode {mode:04o}", f"chmod 600 {path}")
         return
-    yield CheckResult("server", True, "not running")
-    for label, address in (("ssh port", settings.ssh.listen), ("http port", settings.http.listen)):
-        if address == "off":
-            continue
-        host, port = split_address(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with contextlib.closing(socket.socket(family)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError as error:
-                yield CheckResult(
-                    label,
-                    False,
-                    f"{address}: {error.strerror}",
-                    "stop the process that uses it, or set another address",
-                )
-            else:
-                yield CheckResult(label, True, f"{address} is free")
+    try:
+        load_host_key(settings.data_dir)
+    except UnusableKey as error:
+        remedy = "put the right file there, or delete it: then clients warn of a new host key"
+        if "passphrase" in str(error).lower():
+            remedy = f"remove its passphrase: ssh-keygen -p -N '' -f {shlex.quote(str(path))}"
+        yield CheckResult("host key", False, str(error), remedy)
+        return
+    yield CheckResult("host key", True, f"{path}, mode {mode:04o}")
 
 
-def _check_registration(settings: Settings) -> Iterator[CheckResult]:
-    """Check who may register: by the running server, or else by the settings."""
-    running_facts = _read_running_registration(settings)
-    facts = running_facts or {
-        "mode": settings.registration.mode,
-        "role": settings.registration.role,
-        "listen": settings.ssh.listen,
-    }
-    mode, role, host = facts["mode"], facts["role"], split_address(facts["listen"])[0]
-    exposed = mode == "open" and not is_loopback(host)
-    too_much = exposed and role == "admin"
-    source = "the running server" if running_facts else "the settings"
-    yield CheckResult(
-        "registration",
-        not too_much,
-        f"{mode} in {source}, listening on {host}"
-        + (f": anyone who reaches it may register as {role}" if exposed else ""),
-        'set role = "member" under [registration]' if too_much else "",
-    )
+def _check_owners(settings: Settings) -> Iterator[CheckResult]:
+    """Check that an owner can log in."""
     if not settings.database.exists():
         return
     try:
@@ -241,77 +193,3 @@ def _count_owners_with_key(database: Path) -> int:
     finally:
         engine.dispose()
     return count_usable_owners(agents, keys)
-
-
-def _check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Check the models of the settings file.
-
-    Models added by verb are checked when they are added.
-    """
-    for model in settings.models:
-        problems = list(_find_model_problems(model, environ))
-        for detail, remedy in problems:
-            yield CheckResult(f"model {model.name}", False, detail, remedy)
-        if not problems:
-            yield CheckResult(f"model {model.name}", True, describe_model(model))
-
-
-def _find_model_problems(
-    model: ModelSettings, environ: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the description and the remedy of each problem of a model."""
-    try:
-        check_name(model.name, "agent")
-    except Invalid as error:
-        yield error.message, "choose another name"
-    try:
-        read_key(model, environ)
-    except BackendError as backend_error:
-        yield str(backend_error), "set key_env or key_file, and the variable where the server runs"
-    if (model.price_in is None) != (model.price_out is None):
-        yield "one of price_in and price_out is missing", "set both or neither"
-        return
-    limits = [name for name in COST_LIMITS if getattr(model, name) is not None]
-    if limits and not is_price_known(model):
-        yield (
-            f"its price is unknown, so {' and '.join(limits)} cannot be enforced",
-            "set price_in and price_out",
-        )
-
-
-def _check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
-    """Check the MCP servers of the settings file; nothing is connected."""
-    models = {model.name for model in settings.models}
-    for server in settings.mcp:
-        name = f"mcp {server.name}"
-        try:
-            check_name(server.name, "server")
-        except Invalid as error:
-            yield CheckResult(name, False, error.message, "choose another name")
-            continue
-        if server.name in models:
-            yield CheckResult(name, False, "a model has the same name", "choose another name")
-            continue
-        yield CheckResult(name, True, server.url or server.command[0])
-
-
-def _read_running_registration(settings: Settings) -> dict[str, str] | None:
-    """Ask a running server for its registration; None without server or answer."""
-    if not _is_server_running(settings):
-        return None
-    request = control_socket.send_request(settings.data_dir, "registration_show", {})
-    try:
-        registration: dict[str, str] | None = asyncio.run(request)
-    except (OSError, TimeoutError, ValueError, WorldError):  # it starts, stops, or is older
-        return None
-    return registration
-
-
-def _is_server_running(settings: Settings) -> bool:
-    if not settings.data_dir.exists():
-        return False
-    try:
-        data_dir_lock.lock_data_dir(settings.data_dir).close()
-    except data_dir_lock.DataDirInUseError:
-        return True
-    return False

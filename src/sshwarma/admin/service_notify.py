@@ -54,9 +54,11 @@ class ServiceNotifier:
         self._send("STOPPING=1", "STATUS=Finishing what was begun.")
 
     async def keep_watchdog_quiet(self, check: Callable[[], Awaitable[object]]) -> None:
-        """Say that the server works, for as long as `check` returns in time.
+        """Say that the server works, for as long as `check` ends in time.
 
-        Whatever stops the event loop, or the check, ends the messages.
+        Whatever stops the event loop, or the check, ends the messages, and so the server. A check
+        that is refused, because the disk is full or the database is locked, does not: a restart
+        would disconnect everybody and free nothing. `/healthz` reports that.
         """
         if self.watchdog_seconds is None:
             return
@@ -64,8 +66,11 @@ class ServiceNotifier:
             try:
                 async with asyncio.timeout(self.watchdog_seconds / 2):
                     await check()
-            except (TimeoutError, WorldError) as error:
-                log.error("cannot write: the watchdog is not notified", reason=repr(error))
+            except TimeoutError:
+                log.error("the writer does not answer: the watchdog is not notified")
+            except WorldError as error:
+                log.warning("the world cannot be written to", reason=str(error))
+                self._send("WATCHDOG=1")
             else:
                 self._send("WATCHDOG=1")
             await asyncio.sleep(self.watchdog_seconds / 4)

@@ -22,6 +22,7 @@ from sshwarma.world.audit import delete_audit_before
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things
+from sshwarma.world.migrate import SchemaError
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class Upkeep:
 
     Attributes:
         failed_backups: how many backups have failed since the start.
+        newest_backup: when the newest was made, in seconds since 1970; None if none is known.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Upkeep:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.failed_backups = 0
+        self.newest_backup: float | None = None
         self._world = world
         self._data_dir = data_dir
         self._settings = settings
@@ -137,6 +140,7 @@ class Upkeep:
         except OSError as error:
             self._report_failure(error)
             return False
+        self.newest_backup = newest
         return not self._is_recent(newest, interval)
 
     def _is_recent(self, moment: float | None, seconds: float) -> bool:
@@ -162,10 +166,11 @@ class Upkeep:
             await asyncio.wait([making])
             ignore_outcome(making)
             raise
-        except OSError as error:
+        except (OSError, SchemaError) as error:
             self._report_failure(error)
             return
         self._last_failure = None
+        self.newest_backup = self._clock()
         log.info(
             "backup",
             file=str(made.path),
@@ -174,7 +179,7 @@ class Upkeep:
             deleted=list(made.deleted),
         )
 
-    def _report_failure(self, error: OSError) -> None:
+    def _report_failure(self, error: Exception) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
         log.error("the backup failed", directory=str(self.backups_directory), reason=str(error))

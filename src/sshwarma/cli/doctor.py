@@ -13,7 +13,10 @@ from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
 @click.command()
 @with_invocation
 def doctor(invocation: Invocation) -> int:
-    """Check settings, database, ports and keys; exit with status 1 if one fails."""
+    """Check settings, database, ports, keys and programs.
+
+    The exit status is 1 if one fails. What is marked `warn` may be meant, and does not fail.
+    """
     from sshwarma.admin import doctor as checks
 
     findings = checks.run_checks(invocation.nearest_settings(), invocation.config)
@@ -21,7 +24,7 @@ def doctor(invocation: Invocation) -> int:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:
         for finding in findings:
-            print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
+            print(f"{finding.mark:4}  {finding.name}: {finding.detail}")
             if finding.remedy:
                 print(f"      {finding.remedy}")
     return EXIT_OK if all(finding.ok for finding in findings) else EXIT_FAILED

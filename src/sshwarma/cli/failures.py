@@ -28,12 +28,13 @@ def is_reported(error: Exception) -> bool:
 def describe_failure(error: Exception) -> str:
     """Return the message of an error, without the number of a system error."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return f"The disk is full{f': {error.filename}' if error.filename else ''}."
+        where = f": {error.filename}" if error.filename else ""
+        return f"The disk is full{where}. Make room, or choose another place."
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     match error:
         case FileNotFoundError():
-            return f"{error.filename} not found."
+            return f"{error.filename} not found. Check the path."
         case FileExistsError():
             return f"{error.filename} already exists. Choose another."
         case PermissionError():

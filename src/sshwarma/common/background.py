@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -12,6 +12,9 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 FAILED: Final = "background task failed"
+
+RESTART_SECONDS: Final = 5.0
+"""Seconds until a watcher that failed runs again."""
 
 
 class BackgroundTasks:
@@ -45,10 +48,25 @@ class BackgroundTasks:
         def on_done(done: asyncio.Task[T]) -> None:
             self._tasks.discard(done)
             if not done.cancelled() and (error := done.exception()) is not None:
-                log.error(failed, error=repr(error))
+                log.error(failed, error=repr(error), task=done.get_name())
 
         task.add_done_callback(on_done)
         return task
+
+    def keep_running(
+        self, watch: Callable[[], Coroutine[Any, Any, None]], *, name: str
+    ) -> asyncio.Task[None]:
+        """Run a watcher until it is cancelled; one that fails is logged, and runs again."""
+
+        async def run() -> None:
+            while True:
+                try:
+                    await watch()
+                except Exception as error:  # noqa: BLE001 - no error may end a watcher for good
+                    log.error(FAILED, error=repr(error), task=name)
+                await asyncio.sleep(RESTART_SECONDS)
+
+        return self.spawn(run(), name=name)
 
     async def join(self) -> None:
         """Wait until no task runs, including those that are started meanwhile."""

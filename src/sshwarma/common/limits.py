@@ -1143,6 +1143,18 @@ because a body may have MiB."""
 MAX_API_REQUESTS_PER_AGENT: Final = 32
 """Open requests of one agent to the HTTP API: one agent cannot take all connections."""
 
+WRITE_CHECK_TIMEOUT_SECONDS: Final = 2.0
+"""Seconds after which `/healthz` answers 503 because a write has not ended: monitors usually wait
+for 5."""
+
+WRITE_CHECK_SECONDS: Final = 3.0
+"""Seconds for which `/healthz` trusts a write that succeeded: each one waits for the disk, and
+strangers may ask often."""
+
+MIN_WRITABLE_BYTES: Final = MIB
+"""Bytes of free disk below which `/healthz` calls it full: one change of many rows may need as
+many."""
+
 MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
 """Bytes of one request of the command line to the running server: a name, a role or a key fits many
 times."""

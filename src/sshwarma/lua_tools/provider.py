@@ -30,6 +30,7 @@ from sshwarma.common.limits import (
     SCRIPT_TIMEOUT_SECONDS,
 )
 from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolResult
@@ -216,6 +217,7 @@ class _ScriptSlots:
             return
         count = self._wanted.get(agent_id, 0)
         if count >= MAX_RUNNING_SCRIPTS_PER_AGENT + MAX_WAITING_SCRIPTS_PER_AGENT:
+            count_refusal("scripts")
             problem = with_limit("Too many waiting scripts of yours", MAX_WAITING_SCRIPTS_PER_AGENT)
             raise Unavailable(f"{problem}.", hint="Retry when one has finished.")
         self._wanted[agent_id] = count + 1

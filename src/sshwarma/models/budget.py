@@ -124,10 +124,14 @@ class UsageTotal:
 
 @dataclass(slots=True)
 class TurnBudget:
-    """Budget of one turn; `day_usage` returns its model's usage today."""
+    """Budget of one turn; `day_usage` returns its model's usage today.
+
+    `total_usage` is that since the start of the server, for the metrics.
+    """
 
     limits: BudgetLimits = field(default_factory=BudgetLimits)
     day_usage: Callable[[], UsageTotal] = UsageTotal
+    total_usage: UsageTotal = field(default_factory=UsageTotal)
     steps: int = 0
     turn_usage: UsageTotal = field(default_factory=UsageTotal)
     step_start_tokens: int = 0  # tokens of the turn before the step that has begun
@@ -264,6 +268,7 @@ class TurnBudget:
         self._release()
         self.turn_usage.add(used)
         self.day_usage().add(used)
+        self.total_usage.add(used)
 
     async def run_with_timeout(self, work: Awaitable[T]) -> T:
         """Await a turn's work for at most `turn_seconds`.
@@ -285,17 +290,23 @@ class TurnBudget:
 
 
 class ModelBudgets:
-    """Budgets of all models of a world; `limits` returns a model's by its agent's id."""
+    """Budgets of all models of a world; `limits` returns a model's by its agent's id.
+
+    Attributes:
+        totals: usage since the start of the server, by agent id.
+    """
 
     def __init__(self, world: World, limits: Callable[[str], BudgetLimits]) -> None:
         self._world = world
         self._limits = limits
         self._days: dict[str, tuple[str, UsageTotal]] = {}
+        self.totals: dict[str, UsageTotal] = {}
 
     async def begin_turn(self, agent_id: str) -> TurnBudget:
         """Return the budget of a new turn."""
         await self.usage_today(agent_id)
-        return TurnBudget(self._limits(agent_id), lambda: self._today(agent_id))
+        total = self.totals.setdefault(agent_id, UsageTotal())
+        return TurnBudget(self._limits(agent_id), lambda: self._today(agent_id), total)
 
     async def usage_today(self, agent_id: str) -> UsageTotal:
         """Return a model's usage today (UTC)."""

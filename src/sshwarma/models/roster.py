@@ -338,7 +338,8 @@ async def _preload_backend(backend: PydanticAIBackend) -> None:
         await backend.preload()
         await check_price(backend.settings)
     except (BackendError, Invalid) as error:
-        log.warning("a model cannot answer", model=backend.model, reason=str(error))
+        agent = backend.settings.name
+        log.warning("a model cannot answer", agent=agent, model=backend.model, reason=str(error))
 
 
 def _read_settings(agent: Agent) -> ModelSettings:

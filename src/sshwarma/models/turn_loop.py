@@ -45,7 +45,7 @@ from sshwarma.models.turn_rows import TurnRows, describe_failure
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
-from sshwarma.world.end_reason import EndReason
+from sshwarma.world.end_reason import EndCause, EndReason
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.ids import now_ms
@@ -83,6 +83,8 @@ class RunningTurn:
         rows: Adds the rows of the turn to its room.
         services: Services of the request, for the tool calls of the turn.
         asked: The question that this turn belongs to.
+        live_answer: What has arrived of the answer.
+        status: How it ended; `end_cause` why, unless it has a whole answer.
     """
 
     def __init__(
@@ -102,6 +104,8 @@ class RunningTurn:
         self.asked = asked
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
+        self.status: TurnStatus = "open"
+        self.end_cause: EndCause | None = None
         self._stopped_by = ""
         self.task: asyncio.Task[None] | None = None
         self._deps = deps
@@ -110,8 +114,8 @@ class RunningTurn:
         asker = deps.world.agents.name_of(question.author_id)
         self._requests = StepRequestBuilder(asker, question.content)
         self._follower = follower
-        self._live_answer = LiveAnswer(deps.world, turn)
-        self._calls = StepCalls(deps, self._live_answer, turn, question)
+        self.live_answer = LiveAnswer(deps.world, turn)
+        self._calls = StepCalls(deps, self.live_answer, turn, question)
         self._budget = TurnBudget()
         self._results = ResultFitter()
         self._reader: Reader | None = None  # the model, with the tools of its latest request
@@ -123,7 +127,7 @@ class RunningTurn:
 
     def start(self) -> None:
         """Start the turn in its own task and show it in the room."""
-        self._live_answer.publish()
+        self.live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self, by: str = "") -> None:
@@ -150,21 +154,22 @@ class RunningTurn:
         except asyncio.CancelledError:
             status = "cancelled"
             by = f" by {self._stopped_by}" if self._stopped_by else ""
-            reason = EndReason(f"was stopped{by}")
+            reason = EndReason(f"was stopped{by}", cause="stopped")
         except BudgetExceeded as over:
             reason = over.reason
         except (BackendError, WorldError) as failed:
-            reason = describe_failure(failed, has_begun=bool(self._live_answer.text))
-            if not self._live_answer.text and not self._live_answer.reasoning:
+            reason = describe_failure(failed, has_begun=bool(self.live_answer.text))
+            if not self.live_answer.text and not self.live_answer.reasoning:
                 self._uncounted_step = None  # the request produced nothing
         except TimeoutError:
-            reason = EndReason(f"timed out after {BACKEND_SILENCE_SECONDS:.0f} s without output")
+            text = f"timed out after {BACKEND_SILENCE_SECONDS:.0f} s without output"
+            reason = EndReason(text, cause="provider")
         except Exception:
             log.exception("a turn failed", agent=self.agent.name)
-            reason = EndReason(f"could not answer: {INTERNAL_ERROR}")
+            reason = EndReason(f"could not answer: {INTERNAL_ERROR}", cause="internal")
         finally:
             self._is_finishing = True
-            self._live_answer.end()
+            self.live_answer.end()
             await asyncio.shield(self._finish(status, reason))
 
     async def _run_steps(self) -> None:
@@ -183,7 +188,7 @@ class RunningTurn:
             try:
                 calls = await self._run_step(backend, context, steps)
             except BackendError as error:
-                if not error.is_context_too_long or self._live_answer.text:
+                if not error.is_context_too_long or self.live_answer.text:
                     raise
                 # Retry once with a shorter context and truncated results.
                 self._request_tokens //= 2
@@ -191,14 +196,14 @@ class RunningTurn:
                 calls = await self._run_step(backend, context, steps)
             if not calls:
                 return
-            text = self._live_answer.text
+            text = self.live_answer.text
             await self._append_text()
             self._budget.check()
             if self._budget.is_last_step:  # a provider may ignore that it offers no tools
                 raise self._budget.make_end_error()
-            self._live_answer.set_running_tools(*(call.name for call in calls))
+            self.live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
-            self._live_answer.set_running_tools()
+            self.live_answer.set_running_tools()
 
     async def _run_step(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
@@ -206,8 +211,8 @@ class RunningTurn:
         """Run one step and return its tool calls."""
         request = await self._build_request(backend, composed, steps)
         calls: list[ToolCall] = []
-        self._live_answer.cut_reason = None
-        guard = AnswerGuard(self._live_answer, backend.output_tokens)
+        self.live_answer.cut_reason = None
+        guard = AnswerGuard(self.live_answer, backend.output_tokens)
         self._uncounted_step = backend, request
         async with aclosing(backend.stream(request)) as stream:
             while True:
@@ -217,22 +222,22 @@ class RunningTurn:
                     await self._append_reasoning()
                     return calls
                 if isinstance(part, RetryDelay):
-                    self._live_answer.set_wait_reason(
+                    self.live_answer.set_wait_reason(
                         f"waiting {math.ceil(part.seconds)} s ({part.reason})"
                     )
                     continue
-                self._live_answer.set_wait_reason("")
+                self.live_answer.set_wait_reason("")
                 if isinstance(part, TextDelta | ReasoningDelta):
                     if guard.must_end(part):
                         await self._append_reasoning()
                         return []
                 elif isinstance(part, TextFold):
-                    self._live_answer.fold_text()
+                    self.live_answer.fold_text()
                 elif isinstance(part, TokenUsage):
                     self._uncounted_step = None
                     await self._record_usage(backend.model, part)
                 elif isinstance(part, AnswerCut):
-                    self._live_answer.cut_reason = describe_cut(backend.output_tokens)
+                    self.live_answer.cut_reason = describe_cut(backend.output_tokens)
                 elif isinstance(part, RequestSent):
                     named = composed.private_room_ids
                     sent = SentRequest(now_ms(), backend.model, part.body, named)
@@ -325,12 +330,12 @@ class RunningTurn:
 
     async def _record_unfinished_step(self) -> None:
         """Record the estimated usage of an interrupted step, which the provider charges."""
-        if self._uncounted_step is None or self._live_answer.is_waiting:
+        if self._uncounted_step is None or self.live_answer.is_waiting:
             return
         backend, request = self._uncounted_step
         if isinstance(backend, MeteredBackend):
             estimate = backend.estimate_usage(
-                request, self._live_answer.reasoning + self._live_answer.text
+                request, self.live_answer.reasoning + self.live_answer.text
             )
             if estimate is not None:
                 await self._record_usage(backend.model, estimate)
@@ -339,21 +344,23 @@ class RunningTurn:
 
     async def _append_reasoning(self) -> None:
         """Store the reasoning as a row."""
-        text = self._live_answer.take_reasoning()
+        text = self.live_answer.take_reasoning()
         if text:
             await self._world.change(lambda tx: self.rows.append_thought(tx, text))
 
     async def _append_text(self) -> None:
         """Store the text so far as a row, before the tool calls."""
-        text = self._live_answer.take_text()
+        text = self.live_answer.take_text()
         if text:
             await self._world.change(lambda tx: self.rows.append_reply(tx, text))
-        self._live_answer.publish()
+        self.live_answer.publish()
 
     async def _finish(self, status: TurnStatus, reason: EndReason | None) -> None:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
-        incomplete = reason or self._live_answer.cut_reason
+        incomplete = reason or self.live_answer.cut_reason
+        self.status = "failed" if incomplete and status == "completed" else status
+        self.end_cause = incomplete.cause if incomplete else None
 
         def work(tx: Change) -> Row | None:
             row = None
@@ -363,12 +370,8 @@ class RunningTurn:
             if incomplete:
                 self.rows.append_end(tx, incomplete)
             backend = self._deps.backends.get(self.agent.id)
-            turns.close_turn(
-                tx,
-                turn.id,
-                "failed" if incomplete and status == "completed" else status,
-                backend.provider_kind if backend is not None else None,
-            )
+            kind = backend.provider_kind if backend is not None else None
+            turns.close_turn(tx, turn.id, self.status, kind)
             if row is not None and not incomplete:
                 follow_ups.extend(self._follower.open_follow_ups(tx, self, row))
             tx.publish_on_commit(StreamEnded(turn.room_id, turn.id))
@@ -378,7 +381,7 @@ class RunningTurn:
         follow_ups: list[tuple[Turn, Agent]] = []
         try:
             await self._record_unfinished_step()
-            text = self._live_answer.take_text()
+            text = self.live_answer.take_text()
             row = await self._world.change(work)
         except WorldError as error:
             log.error("a turn could not be stored", agent=self.agent.name, error=str(error))

@@ -20,8 +20,9 @@ from sshwarma.world.turns import Turn
 def describe_failure(error: BackendError | WorldError, *, has_begun: bool) -> EndReason:
     """Return why a turn failed; `has_begun` if a part of its answer is there."""
     action = f"could not {'finish' if has_begun else 'answer'}"
-    cause = error.cause if isinstance(error, BackendError) else "permission denied"
-    return EndReason(f"{action}: {error}", f"{action}: {cause}")
+    if isinstance(error, BackendError):
+        return EndReason(f"{action}: {error}", f"{action}: {error.cause}", "provider")
+    return EndReason(f"{action}: {error}", f"{action}: permission denied", "refused")
 
 
 class TurnRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,6 +13,7 @@ from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.step_requests import StepRequestBuilder
 from sshwarma.models.turn_context import AskedText, TurnContext, compose_turn_context
+from sshwarma.models.turn_counts import TurnCounts
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_loop import RunningTurn
 from sshwarma.settings import ReloadableSettings
@@ -56,6 +58,7 @@ class TurnRunner:
             budgets=budgets,
         )
         self._running: dict[str, RunningTurn] = {}
+        self.counts = TurnCounts()
 
     def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
@@ -148,6 +151,15 @@ class TurnRunner:
         running_turns = tuple(self._running.values())  # the writer thread calls this too
         count = sum(running_turn.turn.room_id == room_id for running_turn in running_turns)
         return count + more <= MAX_ANSWERS_PER_ROOM
+
+    def count_running(self) -> Counter[tuple[str, bool]]:
+        """Return the number of running turns by agent id, and by whether they wait.
+
+        One waits whose provider is busy.
+        """
+        return Counter(
+            (turn.agent.id, turn.live_answer.is_waiting) for turn in self._running.values()
+        )
 
     def waiting_agent_ids(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """Return the ids of agents that wait for answers in a room, or for one model's."""
@@ -301,6 +313,7 @@ class TurnRunner:
     ) -> None:
         """Remove an ended turn and start those that it opened."""
         self._running.pop(running_turn.turn.id, None)
+        self.counts.count_end(running_turn.agent.id, running_turn.status, running_turn.end_cause)
         if row is not None:
             for turn, agent in opened:
                 self.start_turn(

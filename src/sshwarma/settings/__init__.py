@@ -8,6 +8,7 @@ from sshwarma.settings.addresses import (
 )
 from sshwarma.settings.errors import describe_settings_errors, describe_value_error
 from sshwarma.settings.load import (
+    ENVIRONMENT_PREFIX,
     InvalidSettingsError,
     Settings,
     asks_for_json_log,
@@ -33,6 +34,7 @@ from sshwarma.settings.server import (
 )
 
 __all__ = [
+    "ENVIRONMENT_PREFIX",
     "BackupSettings",
     "HttpSettings",
     "InvalidSettingsError",

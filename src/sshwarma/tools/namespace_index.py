@@ -51,4 +51,8 @@ class Prefetcher:
             await self._changed.wait()
             await asyncio.sleep(INDEX_SETTLE_SECONDS)
             self._changed.clear()
-            await self._search.prepare(await self._world.memoized("spaces", index_namespaces))
+            try:
+                await self._search.prepare(await self._world.memoized("spaces", index_namespaces))
+            except BaseException:
+                self._changed.set()  # the change is still to be followed
+                raise

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 
 from sshwarma.common.limits import MAX_READS_PER_WINDOW, RATE_WINDOW_SECONDS
 from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, SlidingWindow
+from sshwarma.common.refusals import RefusedBy, count_refusal
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.verb import Verb
 from sshwarma.world.access import TokenScope
@@ -24,7 +25,8 @@ class LineRateLimiter:
     """The rate limit of typed lines, API calls and MCP requests.
 
     `lines` is their number, or returns the one in force. `unit` and `after` are words of the
-    refusal: the noun that is counted, and what to do after the wait.
+    refusal: the noun that is counted, and what to do after the wait. `counted_as` is their label in
+    the metrics.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class LineRateLimiter:
         unit: str = "lines",
         after: str = "Up brings the line back",
         *,
+        counted_as: RefusedBy = "lines",
         reads: int = MAX_READS_PER_WINDOW,
         max_agents: int = MAX_TRACKED_AGENTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._unit = unit
         self._after = after
+        self._counted_as = counted_as
         self._window = SlidingWindow(lines, RATE_WINDOW_SECONDS, max_keys=max_agents, clock=clock)
         self._read_burst = reads
         self._reads = KeyedTokenBuckets(max_agents, clock)
@@ -54,6 +58,7 @@ class LineRateLimiter:
         """
         wait = self._window.hit(agent_id)
         if wait > 0:
+            count_refusal(self._counted_as)
             raise RateLimited(
                 f"At most {self._window.limit} {self._unit} in {RATE_WINDOW_SECONDS:.0f} seconds"
                 " are accepted.",

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
+from sshwarma.common.refusals import count_refusal
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
@@ -133,6 +134,7 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
         Unavailable: with the limit.
     """
     if not answering.has_capacity(caller.room_id, more):
+        count_refusal("answers_per_room")
         raise Unavailable(
             f"At most {MAX_ANSWERS_PER_ROOM} models may answer in a room at once.",
             hint=next_call("Wait for one, or stop it with {}.", "stop"),

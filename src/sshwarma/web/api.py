@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
 from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
@@ -181,6 +182,7 @@ class HttpApi:
             RateLimited: if the agent has MAX_API_REQUESTS_PER_AGENT.
         """
         if self._open_counts[agent_id] >= MAX_API_REQUESTS_PER_AGENT:
+            count_refusal("api_requests")
             raise RateLimited(
                 f"{with_limit('Too many open requests', MAX_API_REQUESTS_PER_AGENT)}.",
                 retry_after_seconds=1,
@@ -226,6 +228,7 @@ class HttpApi:
                     if len(body) > limit:
                         raise Invalid(f"body: must have at most {limit} bytes.")
         except TimeoutError:
+            count_refusal("http_body_timeout")
             raise TimedOut(
                 f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
             ) from None

@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     SAFE_HTTP_INPUT_SECONDS,
 )
 from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.web._uvicorn import HttpConnection
 from sshwarma.web.errors import make_error_body
 from sshwarma.world.bearer import SCOPE_AGENT_KEY
@@ -43,6 +44,7 @@ class BoundedConnection(HttpConnection):
     @override
     def on_connected(self) -> None:
         if self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
+            count_refusal("http_connections")
             problem = with_limit("Too many connections", MAX_HTTP_CONNECTIONS)
             message = f"{problem}. Try again soon."
             self._refuse("503 Service Unavailable", "unavailable", message)
@@ -64,6 +66,7 @@ class BoundedConnection(HttpConnection):
         late = [other for other in waiting if other._input_since <= until]
         if not late:
             return False
+        count_refusal("http_place_taken")
         loser = min(late, key=lambda other: (-counts[other._owner], other._input_since))
         message = (
             f"All {MAX_HTTP_CONNECTIONS} connections are taken, and the request was not"
@@ -109,6 +112,7 @@ class BoundedConnection(HttpConnection):
             self._waiting = None
 
     def _on_head_timeout(self) -> None:
+        count_refusal("http_head_timeout")
         message = f"The request head timed out after {HTTP_HEAD_TIMEOUT_SECONDS:.0f} s."
         self._refuse("408 Request Timeout", "request_timeout", message)
 

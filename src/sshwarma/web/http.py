@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,10 +20,10 @@ import sshwarma
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
-
-HEALTH_TIMEOUT_SECONDS = 5.0
+from sshwarma.world.write_check import WriteCheck
 
 SHUTDOWN_TIMEOUT_SECONDS = 5
 """Time for running requests to finish when the server stops."""
@@ -56,19 +56,24 @@ class HttpServer:
     def __init__(
         self,
         world: World,
-        registry: CollectorRegistry,
+        metrics: MetricsPage,
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
     ) -> None:
         """Make a server; `routes` maps paths to applications that answer all methods."""
-        self._world = world
+        self._write_check = WriteCheck(world.store)
         self._api = api
         self._others = routes or {}
-        self._registry = registry
+        self._metrics_page = metrics
         self._listening: socket.socket | None = None
         self._server: _EmbeddedServer | None = None
         self._task: asyncio.Task[None] | None = None
         self.port = 0
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return 0 if self._server is None else len(self._server.server_state.connections)
 
     def bind(self, host: str, port: int) -> None:
         """Take HOST:PORT; port 0 picks a free one and stores it in `port`.
@@ -136,13 +141,12 @@ class HttpServer:
             await self._task
 
     async def _health(self, request: Request) -> Response:
-        """Return 200 if the database can be written and read now, else 503."""
+        """Return 200 if the world can be written to, else 503 with the reason."""
         try:
-            async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
-                await self._world.store.probe()
-        except (WorldError, TimeoutError) as error:
+            await self._write_check.run()
+        except WorldError as error:
             return JSONResponse({"status": "failing", "reason": str(error)}, status_code=503)
         return JSONResponse({"status": "ok", "version": sshwarma.__version__})
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(await self._metrics_page.render(), media_type=CONTENT_TYPE_LATEST)

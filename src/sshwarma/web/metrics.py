@@ -1,23 +1,50 @@
-"""Prometheus metrics: running totals of the other parts, collected per scrape."""
+"""Prometheus metrics: running totals of the other parts, collected per scrape.
+
+A scrape runs on the event loop and reads memory only. What must be asked of the disk or the
+database is read before, in threads. Labels hold no names of people and rooms.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final, Protocol, get_args
 
-from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+import structlog
+from prometheus_client import CollectorRegistry, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import Counter as CounterMetric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+import sshwarma
+from sshwarma.common.refusals import RefusedBy, read_refusals
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.world.errors import WorldError
+from sshwarma.world.migrate import newest_revision
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 LAG_PROBE_SECONDS: Final = 0.1
 LAG_BUCKETS_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+REFRESH_TIMEOUT_SECONDS: Final = 2.0
+"""Seconds for what a scrape reads from the disk; then it shows what was read before."""
+
+SSH_REFUSALS: Final = (
+    "connections", "connections_per_address", "pending", "pending_per_address", "failures",
+    "made_room", "not_admitted", "admit_timeout",
+)  # fmt: skip
+"""Reasons for which the ssh door refuses a connection; they are shown before they occur."""
 
 
 class DoorCounters(Protocol):
@@ -41,46 +68,124 @@ class MeasuredDoor(Protocol):
         """The counters of the door."""
 
 
-class WorldMetricsCollector(Collector):
-    """Prometheus collector of counters: world, ssh door and namespace search."""
+class MetricsPage:
+    """The metrics of a server; `add` adds families to them.
 
-    def __init__(self, world: World, ssh: MeasuredDoor, search: NamespaceSearch) -> None:
+    Those of the process (`process_*`) and of the interpreter (`python_info`) are there already.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._failed = CounterMetric(
+            "sshwarma_scrape_failures",
+            "Scrapes whose figures of the disk or the database were not current.",
+            registry=self.registry,
+        )
+        self._refreshers: list[Callable[[], Awaitable[None]]] = []
+
+    def add(
+        self, collector: Collector, refresh: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Add a collector; `refresh` is awaited before each scrape."""
+        self.registry.register(collector)
+        if refresh is not None:
+            self._refreshers.append(refresh)
+
+    async def render(self) -> bytes:
+        """Return the page, in Prometheus' text format."""
+        try:
+            async with asyncio.timeout(REFRESH_TIMEOUT_SECONDS):
+                for refresh in self._refreshers:
+                    await refresh()
+        except (TimeoutError, OSError, WorldError) as error:
+            self._failed.inc()
+            log.warning("figures of a scrape are not current", reason=repr(error))
+        return generate_latest(self.registry)
+
+
+class WorldMetricsCollector(Collector):
+    """Prometheus collector of the world, its store, its doors and the search.
+
+    `http_connections` returns the number of open HTTP connections.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        ssh: MeasuredDoor,
+        search: NamespaceSearch,
+        http_connections: Callable[[], int],
+    ) -> None:
         self._world = world
         self._ssh = ssh
         self._search = search
+        self._http_connections = http_connections
 
     @override
     def collect(self) -> Iterator[Metric]:
-        world, ssh = self._world, self._ssh
-        yield GaugeMetricFamily("sshwarma_connections", "Open ssh connections.", ssh.connections)
-        yield GaugeMetricFamily(
-            "sshwarma_present", "Connections that are in a room.", len(world.presence)
+        yield InfoMetricFamily(
+            "sshwarma_build",
+            "Version of the program and schema of its database.",
+            {"version": sshwarma.__version__, "schema": newest_revision()},
         )
-        yield CounterMetricFamily(
-            "sshwarma_accepted", "Connections accepted.", ssh.counters.accepted
-        )
-        yield CounterMetricFamily(
-            "sshwarma_authenticated",
-            "Connections authenticated by a key.",
-            ssh.counters.authenticated,
-        )
-        yield CounterMetricFamily(
-            "sshwarma_auth_failed",
-            "Connections that failed to authenticate.",
-            ssh.counters.auth_failed,
-        )
-        refusals = CounterMetricFamily(
-            "sshwarma_refused", "Connections refused.", labels=["reason"]
-        )
-        for reason, count in ssh.counters.refused.items():
-            refusals.add_metric([reason], count)
-        yield refusals
+        yield from self._collect_doors()
+        yield from self._collect_people()
+        yield from self._collect_store()
         yield CounterMetricFamily(
             "sshwarma_find_embedded",
             "Namespace searches for more than a name, answered by similarity too.",
             self._search.embedded_queries,
         )
-        counts = world.store.counts
+
+    def _collect_doors(self) -> Iterator[Metric]:
+        ssh = self._ssh
+        yield make_gauges(
+            "sshwarma_connections",
+            "Open connections, authenticated or not.",
+            "door",
+            {"ssh": ssh.connections, "http": self._http_connections()},
+        )
+        yield CounterMetricFamily(
+            "sshwarma_accepted", "Connections of ssh accepted.", ssh.counters.accepted
+        )
+        yield CounterMetricFamily(
+            "sshwarma_authenticated",
+            "Connections of ssh authenticated by a key.",
+            ssh.counters.authenticated,
+        )
+        yield CounterMetricFamily(
+            "sshwarma_auth_failed",
+            "Connections of ssh that failed to authenticate.",
+            ssh.counters.auth_failed,
+        )
+        refused = {f"ssh_{reason}": ssh.counters.refused[reason] for reason in SSH_REFUSALS}
+        refused |= dict.fromkeys(get_args(RefusedBy), 0) | read_refusals()
+        yield make_counters(
+            "sshwarma_refused", "Connections and requests refused by a limit.", "limit", refused
+        )
+
+    def _collect_people(self) -> Iterator[Metric]:
+        world = self._world
+        yield make_gauges(
+            "sshwarma_agents",
+            "Accounts that are not disabled, by kind.",
+            "kind",
+            Counter(agent.kind for agent in world.agents if not agent.disabled),
+        )
+        doors: Counter[str] = Counter({"ssh": 0, "mcp": 0})
+        doors.update(connection.door for connection in world.presence)
+        yield make_gauges(
+            "sshwarma_present", "Connections that are in a room, by door.", "door", doors
+        )
+        present = {connection.agent_id for connection in world.presence}
+        yield GaugeMetricFamily(
+            "sshwarma_agents_present", "Agents with a connection in a room.", len(present)
+        )
+
+    def _collect_store(self) -> Iterator[Metric]:
+        counts = self._world.store.counts
         yield CounterMetricFamily("sshwarma_units", "Units of work committed.", counts.units)
         yield CounterMetricFamily("sshwarma_commits", "Transactions committed.", counts.commits)
         yield CounterMetricFamily(
@@ -92,6 +197,24 @@ class WorldMetricsCollector(Collector):
         yield CounterMetricFamily(
             "sshwarma_reads", "Read queries run on the database.", counts.reads
         )
+
+
+def make_gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    """Return a family of gauges with one label."""
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value_label, value in values.items():
+        family.add_metric([value_label], value)
+    return family
+
+
+def make_counters(
+    name: str, text: str, label: str, values: Mapping[str, float]
+) -> CounterMetricFamily:
+    """Return a family of counters with one label."""
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value_label, value in values.items():
+        family.add_metric([value_label], value)
+    return family
 
 
 class LoopLagMonitor:

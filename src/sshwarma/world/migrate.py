@@ -140,12 +140,15 @@ def check_known(path: Path, revision: str) -> None:
 
 def damage_error(path: Path, error: DatabaseError) -> DamagedDatabaseError:
     """Describe what SQLite says of a file that cannot be used."""
-    reason = str(error.orig).rstrip(".")
     if isinstance(error, OperationalError):  # no permission, a lock, a full disk
-        return DamagedDatabaseError(f"{path} cannot be used: {reason}.")
-    return DamagedDatabaseError(
-        f"{path} is damaged: {reason}. Restore a backup: {restore_command(path)}"
-    )
+        return DamagedDatabaseError(f"{path} cannot be used: {str(error.orig).rstrip('.')}.")
+    return DamagedDatabaseError(describe_damage(path, error.orig))
+
+
+def describe_damage(path: Path, error: BaseException | None) -> str:
+    """Return the sentence about a damaged database, with the remedy."""
+    reason = str(error).rstrip(".")
+    return f"{path} is damaged: {reason}. Restore a backup: {restore_command(path)}"
 
 
 def restore_command(path: Path) -> str:

@@ -29,6 +29,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
 from sshwarma.common.processes import end_process, kill_process, start_isolated
+from sshwarma.common.refusals import count_refusal
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.world import report_access, report_worker
@@ -110,6 +111,7 @@ class Reports:
         """
         _check_statement(sql)
         if self._waiting >= MAX_WAITING_REPORTS:
+            count_refusal("reports")
             raise Unavailable(
                 f"Too busy: {MAX_WAITING_REPORTS} queries are waiting.",
                 hint="Retry in a moment.",

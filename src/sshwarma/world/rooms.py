@@ -96,6 +96,16 @@ def read_rooms(conn: Connection) -> list[Room]:
     ]
 
 
+def count_rooms(conn: Connection) -> int:
+    """Return the number of live rooms, private ones included."""
+    query = select(func.count()).where(
+        things_table.c.parent_id == "rooms",
+        things_table.c.kind == "room",
+        things_table.c.deleted_at.is_(None),
+    )
+    return conn.execute(query).scalar_one() + 1  # the lobby stands elsewhere
+
+
 def find_room_id(conn: Connection, name: str) -> str | None:
     """Return the id of the live room of that name."""
     if name == HOME_ID:

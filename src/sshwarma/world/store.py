@@ -36,6 +36,7 @@ from sshwarma.common.limits import (
     MAX_RUNNING_SEARCHES,
     MAX_WAITING_SEARCHES,
 )
+from sshwarma.common.refusals import count_refusal
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
@@ -177,16 +178,17 @@ class Store:
         if self._closed:
             raise Unavailable("The world is shutting down.")
         if self._jobs.qsize() >= MAX_QUEUED_WRITES:
+            count_refusal("writes")
             raise Unavailable("The world is too busy.", hint="Retry in a moment.")
         job: _WriteJob[T] = _WriteJob(work, self._loop.create_future(), may_postpone)
         self._jobs.put(job)
         return await job.answer
 
     async def probe(self) -> None:
-        """Return when the writer has run a unit of work that changes nothing.
+        """Return when the writer has run a unit of work that writes nothing.
 
         Raises:
-            Unavailable: as `write`.
+            Unavailable: as `write`; the writer works, although the database may not.
         """
         await self.write(lambda tx: tx.conn.exec_driver_sql("SELECT 1").all())
 
@@ -205,6 +207,7 @@ class Store:
             Unavailable: if MAX_WAITING_SEARCHES wait already.
         """
         if self._waiting_searches >= MAX_WAITING_SEARCHES:
+            count_refusal("searches")
             raise Unavailable("Too many searches are waiting.", hint="Retry in a moment.")
         self._waiting_searches += 1
         try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, TokenBucket
+from sshwarma.common.refusals import count_refusal
 from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.world.errors import RateLimited
 
@@ -27,6 +28,7 @@ class TextVolume:
         """
         bucket = self._find_bucket(agent_id, mib_per_hour)
         if not bucket.try_take(size):
+            count_refusal("text")
             wait = max(1.0, bucket.wait_for(size))
             raise RateLimited(
                 f"You can store at most {mib_per_hour} MiB of text in an hour.",

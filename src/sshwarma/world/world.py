@@ -321,6 +321,13 @@ class World:
             self._schedule_indexing()
         elif self._index_task is None or self._index_task.done():
             self._index_task = loop.create_task(self.index_rows())
+            self._index_task.add_done_callback(_report_unindexed_rows)
+
+
+def _report_unindexed_rows(task: asyncio.Task[None]) -> None:
+    """Log that indexing failed, as with a full disk; the next row tries it again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("the search index is behind", reason=repr(error))
 
 
 def _read_rooms_by_id(conn: Connection) -> dict[str, Room]:

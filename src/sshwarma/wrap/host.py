@@ -134,6 +134,11 @@ class LuaHost:
             self._run_slots.release()
         return self._read_outcome(kind, payload, log)
 
+    @property
+    def worker_count(self) -> int:
+        """Number of workers that are alive."""
+        return sum(worker.is_alive for worker in (*self._idle, *self._busy))
+
     async def close(self) -> None:
         """Kill every worker and wait until all have ended.
 

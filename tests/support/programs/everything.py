@@ -64,7 +64,6 @@ from mcp_types import (
     Tool,
     UnsubscribeRequestParams,
 )
-from prometheus_client import CollectorRegistry
 from starlette.types import Scope
 
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES
@@ -78,6 +77,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, equipment, things, tokens
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
@@ -686,7 +686,7 @@ async def serve() -> None:
         serving = Open(guests, services.tools, pace)
         await serving.start()
         api = HttpApi(world, services, settings, pace)
-        http = HttpServer(world, CollectorRegistry(), api, {"/mcp": serving.serve_http})
+        http = HttpServer(world, MetricsPage(), api, {"/mcp": serving.serve_http})
         http.bind("127.0.0.1", 0)
         await http.serve()
         sys.stdout.write(f"http://127.0.0.1:{http.port}/mcp\n")

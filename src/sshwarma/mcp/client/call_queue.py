@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from sshwarma.common.limits import MAX_QUEUED_CALLS
 from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.mcp.client.link import ElicitationRequest
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.settings import McpSettings
@@ -63,6 +64,8 @@ class CallQueue:
 
     Attributes:
         queued_count: Number of calls that wait to start.
+        started_count: Number of calls that were accepted, since the server was enabled.
+        failed_count: Number of those that timed out or whose connection failed.
     """
 
     def __init__(self, settings: McpSettings, asker: UserPrompter, log_buffer: LogBuffer) -> None:
@@ -71,7 +74,7 @@ class CallQueue:
         self._log = log_buffer
         self._running: dict[object, _RunningCall] = {}
         self._free = asyncio.Semaphore(settings.calls_at_once)
-        self.queued_count = 0
+        self.queued_count = self.started_count = self.failed_count = 0
 
     def __len__(self) -> int:
         return len(self._running)
@@ -88,21 +91,27 @@ class CallQueue:
             TimeoutError: if the call takes longer than `seconds`.
         """
         if self._free.locked() and self.queued_count >= MAX_QUEUED_CALLS:
+            count_refusal("mcp_server_calls")
             raise Unavailable(
                 f"{self._settings.name} is busy. "
                 f"{with_limit('Too many queued calls', MAX_QUEUED_CALLS)}.",
                 hint="Retry when one has finished.",
             )
-        async with asyncio.timeout(seconds) as clock:
-            await self._wait_for_turn()
-            mark = object()
-            call = self._running[mark] = _RunningCall(person_id, clock)
-            try:
-                yield mark
-            finally:
-                del self._running[mark]
-                call.ended.set()
-                self._free.release()
+        self.started_count += 1
+        try:
+            async with asyncio.timeout(seconds) as clock:
+                await self._wait_for_turn()
+                mark = object()
+                call = self._running[mark] = _RunningCall(person_id, clock)
+                try:
+                    yield mark
+                finally:
+                    del self._running[mark]
+                    call.ended.set()
+                    self._free.release()
+        except Exception:
+            self.failed_count += 1
+            raise
 
     async def ask(self, question: ElicitationRequest, mark: object | None) -> dict[str, Any] | None:
         """Ask the person whose call it is; return their answers, or None if declined.

@@ -37,6 +37,11 @@ class Elicitation:
         self._waiting: dict[str, deque[asyncio.Future[str | None]]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
+    @property
+    def waiting_count(self) -> int:
+        """Number of questions that wait for an answer."""
+        return sum(map(len, self._waiting.values()))
+
     def is_waiting_for(self, agent_id: str) -> bool:
         """Return whether a question waits for an answer of an agent."""
         return bool(self._waiting.get(agent_id))

@@ -43,6 +43,19 @@ class ServerStatus:
     in_flight: int
 
 
+@dataclass(frozen=True, slots=True)
+class ServerMeasure:
+    """Figures of an enabled server, for the metrics; counts since it was enabled."""
+
+    name: str
+    is_offered: bool
+    is_program: bool
+    state: ServerState
+    is_up: bool
+    calls: int
+    failed_calls: int
+
+
 class Hub(ToolProvider):
     """MCP servers of a world and their connections, from `start` to `close`.
 
@@ -249,6 +262,21 @@ class Hub(ToolProvider):
         if supervisor is not None and supervisor.state == "needs-sign-in":
             return sign_in_hint(name)
         return next_call("Details: {}", "mcp show", name=name)
+
+    def measure(self) -> list[ServerMeasure]:
+        """Return figures of all enabled servers."""
+        return [
+            ServerMeasure(
+                name=supervisor.settings.name,
+                is_offered=(offered := self._offers.is_open(server_id)),
+                is_program=supervisor.settings.url is None and not offered,
+                state=supervisor.state,
+                is_up=supervisor.is_up,
+                calls=supervisor.calls.started_count,
+                failed_calls=supervisor.calls.failed_count,
+            )
+            for server_id, supervisor in self.pool.running.items()
+        ]
 
     def log_of(self, server: Thing) -> list[str]:
         """Return the last lines of a server's stderr and of notes about it."""

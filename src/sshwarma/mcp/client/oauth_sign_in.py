@@ -56,6 +56,11 @@ class OAuthSignIns:
         self._stores: dict[str, CredentialStore] = {}
         self._pending: dict[str, PendingSignIn] = {}
 
+    @property
+    def waiting_count(self) -> int:
+        """Number of sign-ins that wait for a person."""
+        return len(self._pending)
+
     def credentials(self, server: Thing) -> CredentialStore | None:
         """Return the credentials of a server; None if it has no sign-in."""
         settings = server_records.read_settings(server)

@@ -78,6 +78,10 @@ class Offers:
             self._open.pop(server.id, None)
             await asyncio.shield(self._remove(caller, server))
 
+    def is_open(self, server_id: str) -> bool:
+        """Return whether a server is an offered one."""
+        return server_id in self._open
+
     async def disconnect(self, caller: Caller, server: Thing) -> bool:
         """Disconnect an offered server; return whether `server` was one.
 

@@ -84,7 +84,7 @@ class Supervisor:
         self._doubtful = False
         self._relist_at = math.inf  # of time.monotonic()
         self._unsettled: list[asyncio.Future[None]] = []
-        self._calls = CallQueue(settings, listener, self.log_buffer)
+        self.calls = CallQueue(settings, listener, self.log_buffer)
         self._timeouts = 0
         self._unreachable = False
         self._was_up = False
@@ -113,7 +113,7 @@ class Supervisor:
     @property
     def in_flight(self) -> int:
         """Number of running calls."""
-        return len(self._calls)
+        return len(self.calls)
 
     async def wait_until_settled(self, seconds: float) -> None:
         """Wait until the server is up or an attempt failed, at most `seconds`."""
@@ -153,7 +153,7 @@ class Supervisor:
             raise self._down_error()
         seconds = self.settings.call_seconds
         try:
-            async with self._calls.acquire(person_id, seconds) as mark:
+            async with self.calls.acquire(person_id, seconds) as mark:
                 return await self._carry_out(tool, arguments, report, mark)
         except TimeoutError:
             self._count_timeout()
@@ -223,7 +223,7 @@ class Supervisor:
             failures += 1
             self._resolve_settled()
             wait = backoff_seconds(self._timing, self.state, failures)
-            log_down = log.info if reason != logged_reason else log.debug
+            log_down = log.warning if reason != logged_reason else log.debug
             log_down("an mcp server is down", server=self.settings.name, reason=reason, wait=wait)
             logged_reason = reason
             await self._pause(wait)
@@ -255,7 +255,7 @@ class Supervisor:
         return reason
 
     async def _hold_connection(self, down_tasks: list[asyncio.Task[None]]) -> None:
-        callbacks = LinkCallbacks(self._on_listing_changed, self._break, self._calls.ask)
+        callbacks = LinkCallbacks(self._on_listing_changed, self._break, self.calls.ask)
         settings = self.settings
         async with AsyncExitStack() as stack:
             async with self._slots, asyncio.timeout(settings.start_seconds):

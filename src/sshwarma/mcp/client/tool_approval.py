@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from sshwarma.mcp.client.sanitize import SanitizedTool
 from sshwarma.mcp.client.server_records import MCP_PROVIDER, list_all_tools, server_thing_id
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.reader import next_call
+from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -36,6 +37,16 @@ def list_pending_tools(conn: Connection, name: str) -> list[Thing]:
     server = things.get_thing(conn, server_thing_id(name))
     tools = list_all_tools(conn, server.id) if server is not None else []
     return [thing for thing in tools if thing.deleted_at is None and thing.metadata.get("pending")]
+
+
+def count_pending_tools(conn: Connection) -> int:
+    """Return the number of tools of all servers that wait for approval."""
+    query = select(func.count()).where(
+        things_table.c.kind == "tool",
+        things_table.c.deleted_at.is_(None),
+        func.json_extract(things_table.c.metadata, "$.pending").is_not(None),
+    )
+    return conn.execute(query).scalar_one()
 
 
 def current_fingerprint(tool: Thing) -> str:

@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
     STAY_AFTER_REQUEST_SECONDS,
 )
 from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.mcp.server.call_order import CallOrder
 from sshwarma.mcp.server.notices import Notice, Notices, make_notices
 from sshwarma.services import Services
@@ -122,6 +123,7 @@ class McpConnection:
         """
         calls = self.client.calls
         if len(calls) >= MAX_CLIENT_CALLS_PER_AGENT:
+            count_refusal("mcp_client_calls")
             work.close()
             raise Unavailable(
                 f"{with_limit('Too many running calls', MAX_CLIENT_CALLS_PER_AGENT)}.",
@@ -303,6 +305,7 @@ class ConnectedAgents:
             client = self._clients[agent_id] = ConnectedAgent(self, agent_id)
             client.stop_listening = self.world.bus.on_agent(agent_id, self._make_listener(client))
         if len(client.connections) >= MAX_OPEN_REQUESTS_PER_AGENT:
+            count_refusal("mcp_client_requests")
             raise Unavailable(
                 f"{with_limit('Too many open requests and streams', MAX_OPEN_REQUESTS_PER_AGENT)}."
             )

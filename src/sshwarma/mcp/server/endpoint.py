@@ -28,6 +28,7 @@ from sshwarma.common.limits import (
     MCP_SESSION_IDLE_SECONDS,
 )
 from sshwarma.common.messages import MCP_STOPPED
+from sshwarma.common.refusals import count_refusal
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.mcp.server.clients import ConnectedAgents, McpConnection
 from sshwarma.mcp.server.handlers import McpHandlers
@@ -64,7 +65,10 @@ class McpEndpoint:
     def __init__(self, clients: ConnectedAgents, tools: Tools, line_rate: LineRateLimiter) -> None:
         self._clients = clients
         self._request_rate = LineRateLimiter(
-            lambda: clients.settings.limits.requests_per_10_seconds, "requests", "then ask again"
+            lambda: clients.settings.limits.requests_per_10_seconds,
+            "requests",
+            "then ask again",
+            counted_as="mcp_requests",
         )
         self.handlers = self._protocol(clients, tools, line_rate)
         self._hosts = clients.settings.http.hosts
@@ -230,6 +234,7 @@ class McpEndpoint:
             async with asyncio.timeout(HTTP_BODY_TIMEOUT_SECONDS):
                 is_whole = await answer.read_body()
         except TimeoutError:
+            count_refusal("http_body_timeout")
             text = f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
             await send_refusal(answer.send, 408, text)
             return False

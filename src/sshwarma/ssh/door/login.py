@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from sshwarma.common.limits import REGISTRATION_WINDOW_SECONDS
 from sshwarma.common.rate_limit import SlidingWindow
+from sshwarma.common.refusals import count_refusal
 from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.login_audit import LoginAudit, origin_of
 from sshwarma.ssh.transport.interfaces import Authenticator, FailedLogin, Peer, Rejected
@@ -155,6 +156,7 @@ class WorldAuthenticator(Authenticator):
             WorldError: if the address has used up its attempts in REGISTRATION_WINDOW_SECONDS.
         """
         if self._registrations.hit(address) > 0:
+            count_refusal("registrations")
             raise WorldError("Too many registrations from your address.", hint="Retry in an hour.")
 
 

@@ -18,6 +18,7 @@ from asyncssh.constants import (
     OPEN_RESOURCE_SHORTAGE,
 )
 
+from sshwarma.common.refusals import count_refusal
 from sshwarma.ssh.transport.admission import (
     Admission,
     AdmissionCounters,
@@ -245,6 +246,7 @@ class ClientConnection(ConnectionOwner):
         """
         most = self.server.limits.max_channels
         if self._conn.channels_open >= most:
+            count_refusal("ssh_channels")
             raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
         return self._make_session()
 

@@ -84,11 +84,12 @@ class SshServer:
         self._empty.set()
         self._listener: asyncio.Server
         self._options: SSHServerConnectionOptions
+        self._port = 0
 
     @property
     def port(self) -> int:
-        """The listening port, also if port 0 was requested."""
-        return int(self._listener.sockets[0].getsockname()[1])
+        """The listening port, also if port 0 was requested, and after the end."""
+        return self._port
 
     @property
     def connections(self) -> int:
@@ -140,6 +141,7 @@ class SshServer:
         self._listener = await asyncio.get_running_loop().create_server(
             lambda: Acceptor(self, self._options), host, port, backlog=ACCEPT_BACKLOG
         )
+        self._port = int(self._listener.sockets[0].getsockname()[1])
 
     # Reports from the acceptor and the connections
 

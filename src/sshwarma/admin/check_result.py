@@ -1,0 +1,34 @@
+"""The result of one check of `sshwarma doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class CheckResult:
+    """The result of one check.
+
+    Attributes:
+        remedy: how to fix a failed one, or what to consider.
+        ok: whether the server can run so; a warning is ok.
+        is_warning: whether it deserves a second thought: it may be meant.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    is_warning: bool = False
+
+    @property
+    def mark(self) -> str:
+        """The word before the result in a list."""
+        if not self.ok:
+            return "FAIL"
+        return "warn" if self.is_warning else "ok"
+
+
+def warn(name: str, detail: str, remedy: str) -> CheckResult:
+    """Return a result that does not fail, and says what to consider."""
+    return CheckResult(name, True, detail, remedy, is_warning=True)

@@ -1,0 +1,119 @@
+"""The checks of `sshwarma doctor` that concern addresses, and who may come in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from sshwarma.admin import control_socket, data_dir_lock
+from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.settings import Settings, is_loopback, split_address
+from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.reader import PERSON
+
+ANSWER_SECONDS: Final = 5.0
+"""Seconds that a running server has to answer."""
+
+RunningFacts: TypeAlias = Mapping[str, str]
+"""Who may register at a running server, and where it listens."""
+
+
+def check_network(settings: Settings) -> Iterator[CheckResult]:
+    """Check the server, its addresses, and who may register."""
+    facts: RunningFacts | None = None
+    if _is_server_running(settings):
+        result, facts = _ask_server(settings)
+        yield result
+    else:
+        yield CheckResult("server", True, "not running")
+        yield from _check_ports(settings)
+    yield _check_registration(settings, facts)
+    yield from _check_http(settings)
+
+
+def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
+    """Ask a running server for its registration."""
+    request = control_socket.send_request(
+        settings.data_dir, "registration_show", {}, ANSWER_SECONDS
+    )
+    try:
+        return CheckResult("server", True, "running"), asyncio.run(request)
+    except Unavailable as error:
+        return CheckResult("server", False, error.message, error.hint_for(PERSON)), None
+    except (OSError, ValueError, WorldError):  # it starts, stops, or is older
+        return CheckResult("server", True, "running"), None
+
+
+def _check_ports(settings: Settings) -> Iterator[CheckResult]:
+    for label, address, flag, setting in (
+        ("ssh port", settings.ssh.listen, "--listen", "ssh.listen"),
+        ("http port", settings.http.listen, "--http", "http.listen"),
+    ):
+        if address == "off":
+            continue
+        host, port = split_address(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with contextlib.closing(socket.socket(family)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                yield CheckResult(
+                    label,
+                    False,
+                    f"{address}: {error.strerror}",
+                    f"stop the process that uses it, or choose another address: {setting} in the"
+                    f" settings, or serve {flag} HOST:PORT",
+                )
+            else:
+                yield CheckResult(label, True, f"{address} is free")
+
+
+def _check_registration(settings: Settings, running: RunningFacts | None) -> CheckResult:
+    """Check who may register: by the running server, or else by the settings."""
+    facts = running or {
+        "mode": settings.registration.mode,
+        "role": settings.registration.role,
+        "listen": settings.ssh.listen,
+    }
+    mode, role, host = facts["mode"], facts["role"], split_address(facts["listen"])[0]
+    source = "the running server" if running else "the settings"
+    detail = f"{mode} in {source}, listening on {host}"
+    if mode != "open" or is_loopback(host):
+        return CheckResult("registration", True, detail)
+    detail += f": anyone who reaches it may register as {role}"
+    if role == "admin":
+        return CheckResult(
+            "registration", False, detail, 'set role = "member" under [registration]'
+        )
+    return warn(
+        "registration", detail, 'if that is not meant, set mode = "invite" under [registration]'
+    )
+
+
+def _check_http(settings: Settings) -> Iterator[CheckResult]:
+    """Warn of tokens that would cross a network in plain text."""
+    listen, public_url = settings.http.listen, settings.http.public_url
+    if listen == "off" or is_loopback(split_address(listen)[0]):
+        return
+    if public_url.startswith("https://"):
+        yield CheckResult("http", True, f"{listen}, behind {public_url}")
+        return
+    yield warn(
+        "http",
+        f"{listen} has no TLS: tokens cross the network in plain text",
+        'listen on 127.0.0.1 behind a proxy with TLS, and set http.public_url = "https://..."',
+    )
+
+
+def _is_server_running(settings: Settings) -> bool:
+    if not settings.data_dir.exists():
+        return False
+    try:
+        data_dir_lock.lock_data_dir(settings.data_dir).close()
+    except data_dir_lock.DataDirInUseError:
+        return True
+    return False

@@ -1,0 +1,130 @@
+"""The checks of `sshwarma doctor` of models and MCP servers.
+
+Every file, program and variable that they name is looked for.
+
+Nothing is connected and nothing started. Models and servers that were added by verb are checked
+when they are added.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.mcp.client.environment import expand_variables, program_environment
+from sshwarma.models.backend import BackendError
+from sshwarma.models.prices import COST_LIMITS, is_price_known
+from sshwarma.models.roster import describe_model
+from sshwarma.models.secrets import read_key
+from sshwarma.settings import McpSettings, ModelSettings, Settings
+from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.names import check_name
+
+
+def check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the models of the settings."""
+    for model in settings.models:
+        problems = list(_find_model_problems(model, environ))
+        for detail, remedy in problems:
+            yield CheckResult(f"model {model.name}", False, detail, remedy)
+        if not problems:
+            yield CheckResult(f"model {model.name}", True, describe_model(model))
+
+
+def _find_model_problems(
+    model: ModelSettings, environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the description and the remedy of each problem of a model."""
+    try:
+        check_name(model.name, "agent")
+    except Invalid as error:
+        yield error.message, "choose another name"
+    yield from _find_key_problems(model, environ)
+    if (model.price_in is None) != (model.price_out is None):
+        yield "one of price_in and price_out is missing", "set both or neither"
+        return
+    limits = [name for name in COST_LIMITS if getattr(model, name) is not None]
+    if limits and not is_price_known(model):
+        yield (
+            f"its price is unknown, so {' and '.join(limits)} cannot be enforced",
+            "set price_in and price_out",
+        )
+
+
+def _find_key_problems(
+    model: ModelSettings, environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what keeps the server from reading a model's key."""
+    path = model.key_file
+    try:
+        read_key(model, environ)
+    except BackendError as error:
+        remedy = "set key_env or key_file, and the variable where the server runs"
+        if path is not None:
+            remedy = _describe_key_file_remedy(path)
+        yield str(error), remedy
+        return
+    if path is not None and path.stat().st_uid not in (os.geteuid(), 0):
+        owner = name_user(path.stat().st_uid)
+        yield (
+            f"the file {path} belongs to {owner}, who can change it",
+            f"chown {name_user(os.geteuid())} {path}",
+        )
+
+
+def _describe_key_file_remedy(path: Path) -> str:
+    user = name_user(os.geteuid())
+    try:
+        status = path.stat()
+    except OSError:
+        return f"create it: it must belong to {user}, with mode 0600, and hold the key"
+    if not stat.S_ISREG(status.st_mode):
+        return "set key_file to a file that holds the key"
+    if status.st_uid != os.geteuid():
+        return f"chown {user} {path}; chmod 600 {path}"
+    return f"chmod 600 {path}" if status.st_mode & 0o077 else f"write the key to {path}"
+
+
+def check_mcp_servers(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the MCP servers of the settings."""
+    models = {model.name for model in settings.models}
+    for server in settings.mcp:
+        name = f"mcp {server.name}"
+        try:
+            check_name(server.name, "server")
+        except Invalid as error:
+            yield CheckResult(name, False, error.message, "choose another name")
+            continue
+        if server.name in models:
+            yield CheckResult(name, False, "a model has the same name", "choose another name")
+            continue
+        problem = _find_server_problem(server, environ)
+        if problem is not None:
+            yield CheckResult(name, False, *problem)
+            continue
+        yield CheckResult(name, True, server.url or server.command[0])
+
+
+def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what keeps a server from being started or connected, and the remedy."""
+    secret = {"secret": server.oauth_client_secret}
+    try:
+        variables = program_environment(server.env, environ)
+        expand_variables(server.headers | secret, environ)
+    except Unavailable as error:
+        return error.message.rstrip("."), "set it where the server runs, and where doctor runs"
+    if server.url is not None:
+        return None
+    program = server.command[0]
+    if server.cwd is not None and not server.cwd.is_dir():
+        return f"the directory {server.cwd} does not exist", "create it, or change cwd"
+    if shutil.which(program, path=variables["PATH"]) is not None:
+        return None
+    if Path(program).is_file():
+        return f"{program} is not executable", f"chmod +x {program}"
+    return f"program {program} not found", "install it, or give its full path in command"

@@ -1,0 +1,242 @@
+"""Prometheus metrics of models, MCP servers, worker processes and the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, get_args
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import Connection
+from typing_extensions import override
+
+from sshwarma.mcp.client.tool_approval import count_pending_tools
+from sshwarma.services import Services
+from sshwarma.web.metrics import make_counters, make_gauges
+from sshwarma.world.end_reason import EndCause
+from sshwarma.world.rooms import count_rooms
+from sshwarma.world.world import World
+from sshwarma.wrap.host import LuaHost
+
+END_STATUSES: Final = ("completed", "failed", "cancelled")
+
+REMOVED_MODEL: Final = "(removed)"
+"""Label of all models that exist no more."""
+
+
+class ModelMetricsCollector(Collector):
+    """Prometheus collector of the models and their turns."""
+
+    def __init__(self, world: World, services: Services) -> None:
+        self._world = world
+        self._services = services
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        counts, totals = self._services.turns.counts, self._services.budgets.totals
+        names = {agent_id: self._name(agent_id) for agent_id in (*self._services.roster, *totals)}
+        ended = Counter({(name, status): 0 for name in names.values() for status in END_STATUSES})
+        for (agent_id, status), count in counts.ended.items():
+            ended[self._name(agent_id), str(status)] += count
+        yield _make_pairs("sshwarma_turns", "Turns of models that ended.", "status", ended)
+        causes = get_args(EndCause)
+        failed = Counter({(name, cause): 0 for name in names.values() for cause in causes})
+        for (agent_id, cause), count in counts.failed.items():
+            failed[self._name(agent_id), str(cause)] += count
+        yield _make_pairs(
+            "sshwarma_turn_failures", "Turns without a whole answer, by cause.", "cause", failed
+        )
+        running: Counter[tuple[str, str]] = Counter(
+            {(name, state): 0 for name in names.values() for state in ("answering", "waiting")}
+        )
+        for (agent_id, is_waiting), count in self._services.turns.count_running().items():
+            running[self._name(agent_id), "waiting" if is_waiting else "answering"] += count
+        family = GaugeMetricFamily(
+            "sshwarma_turns_running",
+            "Turns in progress; waiting ones wait for a busy provider.",
+            labels=["model", "state"],
+        )
+        for pair, count in running.items():
+            family.add_metric(pair, count)
+        yield family
+        tokens = Counter(dict.fromkeys(names.values(), 0))
+        dollars: dict[str, float] = dict.fromkeys(names.values(), 0.0)
+        for agent_id, total in totals.items():
+            tokens[names[agent_id]] += total.tokens
+            dollars[names[agent_id]] += total.cost
+        yield make_counters(
+            "sshwarma_model_tokens", "Tokens of requests and answers.", "model", tokens
+        )
+        yield make_counters(
+            "sshwarma_model_cost_dollars", "Cost of answers whose price is known.", "model", dollars
+        )
+
+    def _name(self, agent_id: str) -> str:
+        agent = self._world.agents.get(agent_id)
+        return REMOVED_MODEL if agent is None else agent.name
+
+
+class ToolMetricsCollector(Collector):
+    """Prometheus collector of MCP servers, processes, and what waits for people."""
+
+    def __init__(self, services: Services, lua_hosts: Mapping[str, LuaHost]) -> None:
+        self._services = services
+        self._lua_hosts = lua_hosts
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        hub = self._services.hub
+        servers = hub.measure()
+        listed = [server for server in servers if not server.is_offered]
+        yield make_gauges(
+            "sshwarma_mcp_server_up",
+            "Whether an enabled MCP server is connected.",
+            "server",
+            {server.name: server.is_up for server in listed},
+        )
+        yield make_counters(
+            "sshwarma_mcp_calls",
+            "Calls to an MCP server since it was enabled.",
+            "server",
+            {server.name: server.calls for server in listed},
+        )
+        yield make_counters(
+            "sshwarma_mcp_call_failures",
+            "Calls that timed out, or whose connection failed.",
+            "server",
+            {server.name: server.failed_calls for server in listed},
+        )
+        yield GaugeMetricFamily(
+            "sshwarma_mcp_offered_servers",
+            "MCP servers that people offer over ssh now.",
+            len(servers) - len(listed),
+        )
+        yield make_gauges(
+            "sshwarma_worker_processes",
+            "Processes that run and were started for a kind of work.",
+            "kind",
+            {kind: host.worker_count for kind, host in self._lua_hosts.items()}
+            | {"mcp_program": sum(server.is_program and server.is_up for server in servers)},
+        )
+
+
+class BackupMaker(Protocol):
+    """What makes backups by itself; `newest_backup` is in seconds since 1970."""
+
+    failed_backups: int
+    newest_backup: float | None
+
+
+class BackupMetricsCollector(Collector):
+    """Prometheus collector of the backups that the server makes."""
+
+    def __init__(self, maker: BackupMaker) -> None:
+        self._maker = maker
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "sshwarma_failed_backups",
+            "Backups of the server itself that failed.",
+            self._maker.failed_backups,
+        )
+        newest = GaugeMetricFamily(
+            "sshwarma_last_backup_timestamp_seconds",
+            "When the newest backup of the server itself was made; without one, nothing.",
+        )
+        if self._maker.newest_backup is not None:
+            newest.add_metric([], self._maker.newest_backup)
+        yield newest
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a scrape reads from the disk and the database."""
+
+    database_bytes: int
+    wal_bytes: int
+    free_bytes: int
+    disk_bytes: int
+    rooms: int
+    pending_tools: int
+
+
+class DiskMetricsCollector(Collector):
+    """Prometheus collector of what is read from disk; `refresh` reads it."""
+
+    def __init__(self, world: World, services: Services) -> None:
+        self._world = world
+        self._hub = services.hub
+        self._facts: _Facts | None = None
+
+    async def refresh(self) -> None:
+        """Read the sizes of files, and the counts that change with the world's structure.
+
+        Raises:
+            OSError: if the data directory cannot be read.
+            Unavailable: if the database cannot.
+        """
+        sizes = await asyncio.to_thread(_read_sizes, self._world.store.path)
+        rooms, pending = await self._world.memoized("structure counts", _count_structure)
+        self._facts = _Facts(*sizes, rooms, pending)
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        facts = self._facts
+        waiting = {
+            "question": self._hub.elicitation.waiting_count,
+            "sign_in": self._hub.oauth_sign_ins.waiting_count,
+        }
+        if facts is not None:
+            waiting["tool_approval"] = facts.pending_tools
+        yield make_gauges(
+            "sshwarma_waiting_for_person",
+            "Questions, sign-ins and changed tools of MCP servers that wait for a person.",
+            "kind",
+            waiting,
+        )
+        if facts is None:
+            return
+        yield GaugeMetricFamily("sshwarma_rooms", "Rooms, private ones included.", facts.rooms)
+        yield make_gauges(
+            "sshwarma_database_bytes",
+            "Size of the database and of its write-ahead log.",
+            "file",
+            {"db": facts.database_bytes, "wal": facts.wal_bytes},
+        )
+        yield GaugeMetricFamily(
+            "sshwarma_disk_free_bytes", "Free bytes of the disk of the world.", facts.free_bytes
+        )
+        yield GaugeMetricFamily(
+            "sshwarma_disk_size_bytes", "Size of the disk of the world.", facts.disk_bytes
+        )
+
+
+def _read_sizes(database: Path) -> tuple[int, int, int, int]:
+    """Return the bytes of database and write-ahead log, free ones, and of the disk."""
+    wal = database.with_name(f"{database.name}-wal")
+    disk = os.statvfs(database.parent)
+    return (
+        database.stat().st_size,
+        wal.stat().st_size if wal.exists() else 0,
+        disk.f_bavail * disk.f_frsize,
+        disk.f_blocks * disk.f_frsize,
+    )
+
+
+def _count_structure(conn: Connection) -> tuple[int, int]:
+    return count_rooms(conn), count_pending_tools(conn)
+
+
+def _make_pairs(
+    name: str, text: str, label: str, counts: Counter[tuple[str, str]]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=["model", label])
+    for pair, count in counts.items():
+        family.add_metric(pair, count)
+    return family

@@ -1,0 +1,89 @@
+"""The check that the world can be written to, for /healthz.
+
+A transaction that changes nothing proves little: a full disk shows when pages are written. So the
+check commits one page, and looks at the free space, because the write-ahead log reuses its file: a
+small commit may succeed on a disk that has no room for the next message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+
+from sshwarma.common.background import ignore_outcome
+from sshwarma.common.limits import (
+    MIN_WRITABLE_BYTES,
+    WRITE_CHECK_SECONDS,
+    WRITE_CHECK_TIMEOUT_SECONDS,
+)
+from sshwarma.common.units import KIB
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.store import Change, Store
+
+_NEVER: Final = float("-inf")
+
+
+class WriteCheck:
+    """Tries a write, at most once in WRITE_CHECK_SECONDS; others get the last result."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._running: asyncio.Task[None] | None = None
+        self._succeeded_at = _NEVER
+
+    async def run(self) -> None:
+        """Return if the world could be written to in the last WRITE_CHECK_SECONDS.
+
+        Raises:
+            Unavailable: with the reason, if it cannot, or a write has not ended after
+                WRITE_CHECK_TIMEOUT_SECONDS.
+        """
+        if time.monotonic() - self._succeeded_at < WRITE_CHECK_SECONDS:
+            return
+        if self._running is None or self._running.done():
+            self._running = asyncio.get_running_loop().create_task(self._try_write())
+            self._running.add_done_callback(ignore_outcome)
+        done, _ = await asyncio.wait({self._running}, timeout=WRITE_CHECK_TIMEOUT_SECONDS)
+        if not done:  # it goes on: a write that waits for a lock cannot be taken back
+            raise Unavailable(
+                f"A write did not end within {WRITE_CHECK_TIMEOUT_SECONDS:g} s: the database is"
+                " locked by another process, or its disk does not answer."
+            )
+        self._running.result()
+
+    async def _try_write(self) -> None:
+        await asyncio.to_thread(check_free_space, self._store.path.parent)
+        try:
+            await self._store.write(_write_one_page)
+        except DBAPIError as error:
+            raise Unavailable("The database could not be written.") from error
+        self._succeeded_at = time.monotonic()
+
+
+def check_free_space(directory: Path) -> None:
+    """Raise if the disk of a directory is full.
+
+    Raises:
+        Unavailable: if it has less than MIN_WRITABLE_BYTES, or cannot be asked.
+    """
+    try:
+        disk = os.statvfs(directory)
+    except OSError as error:
+        raise Unavailable(f"The data directory cannot be read: {error.strerror}.") from error
+    free = disk.f_bavail * disk.f_frsize
+    if free < MIN_WRITABLE_BYTES:
+        raise Unavailable(f"The disk is full: {free // KIB} KiB are free.")
+
+
+def _write_one_page(tx: Change) -> None:
+    """Write the first page of the database again, as it is.
+
+    SQLite's user_version, which nothing here uses, stands in it.
+    """
+    version = tx.conn.exec_driver_sql("PRAGMA user_version").scalar_one()
+    tx.conn.exec_driver_sql(f"PRAGMA user_version = {int(version)}")

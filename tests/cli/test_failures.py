@@ -1,0 +1,169 @@
+"""What the operator reads when something is wrong: one sentence, and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import sshwarma
+from support.driver import Server
+from support.driver.fixtures import homes
+from support.full_disk import filled, small_disk
+
+pytestmark = pytest.mark.process
+
+SERVE = ["serve", "--listen", "127.0.0.1:0", "--http", "off"]
+PATIENCE = 1.0
+PROGRAM = f"""
+import sshwarma.admin.control_socket as control_socket
+control_socket.CONTROL_TIMEOUT_SECONDS = {PATIENCE}
+from sshwarma.cli.main import program
+program()
+"""
+"""The command line, which waits less long for a server."""
+
+
+@dataclass
+class Place:
+    """A home directory, a data directory with a world, and a port that is taken."""
+
+    home: Path
+    port: int
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, *words, "--data-dir", str(self.data)],
+            capture_output=True, text=True, check=False, timeout=60, cwd=self.home,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+        )  # fmt: skip
+
+
+@pytest.fixture
+def place(newborn: Path) -> Iterator[Place]:
+    with homes() as make, contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        made = Place(make(), taken.getsockname()[1])
+        made.data.mkdir(mode=0o700)
+        shutil.copyfile(newborn, made.data / "world.db")
+        yield made
+
+
+def damage(place: Place) -> None:
+    (place.data / "world.db").write_bytes(b"no database " * 1000)
+
+
+def cut(place: Place) -> None:
+    os.truncate(place.data / "world.db", 5000)
+
+
+def empty(place: Place) -> None:
+    os.truncate(place.data / "world.db", 0)
+
+
+def leave(place: Place) -> None:
+    """Change nothing."""
+
+
+RESTORE = r"is damaged: .+\. Restore a backup: sshwarma restore FILE --force --data-dir \S+"
+TABLE = [
+    (damage, SERVE, RESTORE),
+    (damage, ["backup", "out.tar.gz"], RESTORE),
+    (damage, ["audit"], RESTORE),
+    (damage, ["keys", "list"], RESTORE),
+    (damage, ["migrate"], RESTORE),
+    (cut, SERVE, RESTORE),
+    (cut, ["backup", "out.tar.gz"], RESTORE),
+    (cut, ["audit"], RESTORE),
+    (empty, SERVE, r"is empty\. .+ restore a backup: sshwarma restore FILE"),
+    (leave, [*SERVE[:1], "--listen", "127.0.0.1:PORT", "--http", "off"],
+     r"Cannot listen on \S+: another process uses the address\. Choose another with --listen"),
+    (leave, [*SERVE[:3], "--http", "127.0.0.1:PORT"],
+     r"Cannot listen on \S+: another process uses the address\. Choose another with --http"),
+    (leave, ["keys", "add", "ann", "nofile.pub"], r"nofile\.pub not found\. Check the path\."),
+    (leave, ["backup", "nowhere/out.tar.gz"], r"The directory \S+/nowhere does not exist\."),
+    (leave, ["reload"], r"No server is running on \S+\. Give the --data-dir of one that is\."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "said"), TABLE, ids=[f"{p.__name__}-{w[0]}" for p, w, _ in TABLE]
+)
+def test_failure_is_one_sentence_with_what_to_do(
+    prepare: object, words: list[str], said: str, place: Place
+) -> None:
+    assert callable(prepare)
+    prepare(place)
+    done = place.run(*(word.replace("PORT", str(place.port)) for word in words))
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert re.search(rf"^sshwarma: .*{said}", last), done.stderr
+    assert not (place.home / "out.tar.gz").exists()
+
+
+def test_backup_to_a_full_disk_names_the_disk(place: Place) -> None:
+    target = place.home / "stick"
+    with small_disk(target) as is_mounted:
+        if is_mounted:
+            with filled(target):
+                done = place.run("backup", "stick/out.tar.gz")
+                left = [path for path in target.iterdir() if path.name != "filling"]
+        else:  # no file may have more than one page
+            limited = ["prlimit", "--fsize=4096", sys.executable, "-c", PROGRAM, "backup"]
+            done = subprocess.run(
+                [*limited, "stick/out.tar.gz", "--data-dir", str(place.data)],
+                capture_output=True, text=True, check=False, timeout=60, cwd=place.home,
+                env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+            )  # fmt: skip
+            left = list(target.iterdir())
+    assert done.returncode == 1
+    assert not left
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("sshwarma: ")
+    assert "was not copied: " in done.stderr or "The disk is full" in done.stderr
+    assert ("is full. Make room, or choose another place." in done.stderr) == is_mounted
+
+
+def test_server_that_is_stopped_is_reported_after_a_while() -> None:
+    with homes() as make:
+        server = Server(make())
+        place = Place(server.home, 0)
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            for words in (["keys", "list"], ["reload"], ["audit"], ["invite"]):
+                done = place.run(*words)
+                assert (done.returncode, done.stdout) == (1, ""), words
+                assert done.stderr == (
+                    f"sshwarma: The server did not answer within {PATIENCE:g} s. It is stopped or"
+                    " too busy: see its log, continue it with kill -CONT, or restart it.\n"
+                ), words
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        assert place.run("keys", "list").returncode == 0
+        assert server.stop() == 0
+        assert "Traceback" not in server.log()
+
+
+def test_version_is_an_option_and_a_command(place: Place) -> None:
+    for words in (["--version"], ["version"]):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *words],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, f"sshwarma {sshwarma.__version__}\n")

@@ -1,0 +1,101 @@
+"""/healthz fails when a write would; the log tells of other shortages."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import resource
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.driver import Server
+from support.driver.fixtures import homes
+from support.full_disk import files_limited, no_room_for, small_disk
+from support.service_manager import listening
+from support.waiting import wait_until
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with homes() as make:
+        yield make()
+
+
+def health(server: Server) -> tuple[int, dict[str, Any]]:
+    """The status and the body; one that takes long fails as monitors see it."""
+    with closing(http.client.HTTPConnection(server.http, timeout=10)) as connection:
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def wait_for(server: Server, status: int) -> dict[str, Any]:
+    wait_until(lambda: health(server)[0] == status)
+    return health(server)[1]
+
+
+def test_full_disk_fails_until_there_is_room(home: Path) -> None:
+    with small_disk(home / "data") as is_mounted:
+        server = Server(home)
+        assert health(server)[0] == 200
+        with no_room_for(server.process.pid, server.data_dir, is_mounted=is_mounted):
+            failing = wait_for(server, 503)
+            assert failing["status"] == "failing"
+            assert ("The disk is full: " in failing["reason"]) == is_mounted
+        assert wait_for(server, 200)["status"] == "ok"
+        assert server.stop() == 0
+
+
+def test_write_that_the_kernel_refuses_fails_although_the_disk_has_room(home: Path) -> None:
+    """As a quota does, which no look at the free space shows."""
+    server = Server(home)
+    with files_limited(server.process.pid, (server.data_dir / "world.db-wal").stat().st_size):
+        assert "not be written" in wait_for(server, 503)["reason"]
+    assert wait_for(server, 200)["status"] == "ok"
+    assert server.stop() == 0
+
+
+def test_lock_of_another_process_fails(home: Path) -> None:
+    server = Server(home)
+    with closing(sqlite3.connect(server.data_dir / "world.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        reason = wait_for(server, 503)["reason"]
+        assert "locked by another process" in reason or "could not be written" in reason
+        other.execute("ROLLBACK")
+        assert wait_for(server, 200)["status"] == "ok"
+    assert server.stop() == 0
+
+
+def test_full_disk_does_not_stop_the_watchdog(home: Path) -> None:
+    """A restart would disconnect everybody and free nothing."""
+    with small_disk(home / "data") as is_mounted, listening(home) as manager:
+        environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "4000000"}
+        server = Server(home, environ=environ)
+        with no_room_for(server.process.pid, server.data_dir, is_mounted=is_mounted):
+            wait_for(server, 503)
+            while manager.has_message():
+                manager.read()
+            assert manager.read_other("STATUS") == {"WATCHDOG": "1"}
+        assert server.stop() == 0
+
+
+def test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm(home: Path) -> None:
+    server = Server(home)
+    files = Path(f"/proc/{server.process.pid}/fd")
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    limit = len(list(files.iterdir())) + 5
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    host, _, port = server.http.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        wait_until(lambda: "file descriptors run out: new connections fail" in server.log())
+    wait_until(lambda: "there are enough file descriptors again" in server.log())
+    assert health(server)[0] == 200
+    assert server.stop() == 0
