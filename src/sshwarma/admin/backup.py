@@ -27,6 +27,9 @@ from sshwarma.world.migrate import read_file_revision
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
 
+COMPRESSION: Final = 3
+"""gzip's level: six times as fast as 9, for a backup that is a tenth larger."""
+
 WORK_PREFIX: Final = ".sshwarma-backup-"
 """How the names of directories begin in which a backup is made."""
 
@@ -86,7 +89,7 @@ def write_backup(
         archive = Path(work) / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
-            with tarfile.open(fileobj=file, mode="w:gz") as tar:
+            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=COMPRESSION) as tar:
                 text = json.dumps(manifest, indent=2).encode()
                 entry = tarfile.TarInfo(MANIFEST_NAME)
                 entry.size = len(text)

@@ -98,8 +98,9 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=_default_data_dir,
-        description="Directory of the database, the host key, the lock and downloaded models;"
-        " created with mode 0700.",
+        description="Directory of the world: database, host key, lock, backups and downloaded"
+        " models; for its user alone (mode 0700). Default: `$XDG_DATA_HOME/sshwarma`, which is"
+        " `~/.local/share/sshwarma` if that variable is not set.",
     )
     motd: str = Field("", description="Text shown to everyone who logs in.")
     ssh: SshSettings = SshSettings()
