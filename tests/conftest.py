@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     lanes.watch()
+    gc.disable()  # until everything is collected: none of it is garbage
     # As in the program: a traceback with coloured source and variables takes a second to draw.
     structlog.configure(
         processors=[
@@ -60,6 +61,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     What collection made, a million objects, is left out for good.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -55,8 +55,12 @@ def assign(items: list[pytest.Item]) -> None:
 
     The tests of LONGEST_FILES come first.
     """
+    folders: dict[Path, str] = {}
     for item in items:
-        folder = item.path.parent.relative_to(item.config.rootpath / "tests").as_posix()
+        place = item.path.parent
+        if place not in folders:
+            folders[place] = place.relative_to(item.config.rootpath / "tests").as_posix()
+        folder = folders[place]
         if folder in ONE_LOOP and inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if folder in FOLDERS or FIXTURES & set(getattr(item, "fixturenames", ())):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from sshwarma.common.limit_text import fill_limits
@@ -248,13 +251,16 @@ async def show_help(
     raise NotFound(f"Unknown help topic {shorten_name(topic)}.", hint=hint)
 
 
-def load_help_topics() -> dict[str, str]:
+@cache
+def load_help_topics() -> Mapping[str, str]:
     """Read the help texts shipped with the program, by name, with values of limits."""
-    return {
-        entry.name.removesuffix(".md"): fill_limits(entry.read_text(encoding="utf-8"))
-        for entry in sorted((resource_dir("embedded") / "help").iterdir())
-        if entry.name.endswith(".md")
-    }
+    return MappingProxyType(
+        {
+            entry.name.removesuffix(".md"): fill_limits(entry.read_text(encoding="utf-8"))
+            for entry in sorted((resource_dir("embedded") / "help").iterdir())
+            if entry.name.endswith(".md")
+        }
+    )
 
 
 def load_how_tos() -> tuple[HowTo, ...]:
