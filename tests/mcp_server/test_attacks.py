@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from sshwarma.admin import operations
 from sshwarma.mcp.server import clients, endpoint
 from sshwarma.tools.provider import ToolResult
+from sshwarma.verbs import line_rate
 from sshwarma.world import tokens
 from sshwarma.world.bearer import INVALID_BEARER
 from sshwarma.world.errors import Unavailable
@@ -273,7 +274,20 @@ async def test_a_body_over_the_limit_is_refused_in_chunks_too(served: Served) ->
     assert answer.status_code == 413
 
 
-async def test_request_rate_is_limited_per_agent(newborn: Path, tmp_path: Path) -> None:
+async def test_request_over_the_rate_is_held_back(
+    newborn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_rate, "RATE_WINDOW_SECONDS", 0.5)
+    async with serving(tmp_path / "world.db", requests_per_10_seconds=5) as served:
+        token = await served.newcomer("ann")
+        answers = [await post(served, HELLO, token) for _ in range(12)]
+        assert [answer.status_code for answer in answers] == [200] * 12
+
+
+async def test_request_rate_is_limited_per_agent(
+    newborn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "MAX_REQUEST_WAIT_SECONDS", 0.05)
     async with serving(tmp_path / "world.db", requests_per_10_seconds=5) as served:
         token, other = await served.newcomer("ann"), await served.newcomer("ben")
         answers = [await post(served, HELLO, token) for _ in range(8)]

@@ -115,6 +115,11 @@ DEFAULT_REQUESTS_PER_WINDOW: Final = 400
 """MCP requests of one agent in RATE_WINDOW_SECONDS, unless `limits.requests_per_10_seconds` says
 otherwise. As many as reads: programs list and read before they act."""
 
+MAX_REQUEST_WAIT_SECONDS: Final = 12.0
+"""Seconds that an MCP request over HTTP is held back because of its agent's rate, before it is
+refused: a little more than RATE_WINDOW_SECONDS, after which there is room again. Clients treat a
+refusal as an error."""
+
 MAX_READS_PER_WINDOW: Final = 400
 """Commands at once that only show something. Each ten seconds permit as many again, and more wait:
 scripts may read much faster than they write."""

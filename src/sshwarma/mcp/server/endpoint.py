@@ -25,6 +25,7 @@ from sshwarma.common.limits import (
     MAX_CLIENT_MESSAGE_BYTES,
     MAX_MCP_SESSIONS,
     MAX_MCP_SESSIONS_PER_AGENT,
+    MAX_REQUEST_WAIT_SECONDS,
     MCP_SESSION_IDLE_SECONDS,
 )
 from sshwarma.common.messages import MCP_STOPPED
@@ -155,16 +156,11 @@ class McpEndpoint:
                 await send_refusal(send, 401, f"{INVALID_BEARER} {BEARER_HINT}.")
                 return
             scope[SCOPE_AGENT_KEY] = token.agent_id
-            if scope["method"] == "POST":
-                self._request_rate.check(token.agent_id)
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
             origin = origin_of_token((scope["client"] or ("",))[0], token.id)
             connection = await self._clients.open_connection(
                 token.agent_id, token, origin, stays=stays
             )
-        except RateLimited as busy:
-            await send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
-            return
         except Unavailable as busy:
             await send_refusal(send, 429, busy.text_for(MCP_CLIENT))
             return
@@ -173,6 +169,8 @@ class McpEndpoint:
             return
         answer = _HttpExchange(connection, receive, send)
         try:
+            if scope["method"] == "POST":
+                await self._wait_for_rate(token.agent_id)
             if _opens_session(scope):
                 await self._make_room(connection, scope)
             if scope["method"] == "POST" and not await self._read_body(scope, answer):
@@ -187,11 +185,25 @@ class McpEndpoint:
                 self._sessions.mark_used(token.agent_id, answer.session_id, user)
             if session_id is not None and answer.status == 404:
                 self._sessions.forget(token.agent_id, session_id)
+        except RateLimited as busy:
+            await send_refusal(send, 429, busy.text_for(MCP_CLIENT), busy.retry_after_seconds)
         finally:
             connection.close()
             if scope["method"] == "DELETE" and answer.status == 200:
                 self._sessions.forget(token.agent_id, dict(scope["headers"])[SESSION_HEADER])
                 connection.client.forget_tokens({token.id})  # the client closed its session
+
+    async def _wait_for_rate(self, agent_id: str) -> None:
+        """Hold a request back while its agent sends too many.
+
+        Raises:
+            RateLimited: if there was no room for it in MAX_REQUEST_WAIT_SECONDS.
+        """
+        try:
+            async with asyncio.timeout(MAX_REQUEST_WAIT_SECONDS):
+                await self._request_rate.hold_back(agent_id, is_read=False)
+        except TimeoutError:
+            self._request_rate.check(agent_id)
 
     async def _answer(self, scope: Scope, answer: _HttpExchange) -> None:
         """Let the SDK answer a request, while it does."""
