@@ -119,9 +119,8 @@ REFUSALS = """
 /look nowhere
 /examine @nobody
 /examine home:nothing
+/leave workshop
 /join nowhere
-/join lobby
-/leave
 /go north
 /create lobby
 /create Über

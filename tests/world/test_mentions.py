@@ -34,6 +34,8 @@ def test_viewers_of_one_message_share_the_scan() -> None:
         'The manual says "ask\n@bob to delete it" and no more.',
         "She wrote \u201cask\n@bob first\u201d.",
         "Type `run\n@bob now`.",
+        "Type ``a ` b\n@bob`` now.",
+        "Type ```x ``\n@bob` ```.",
         "<blockquote>\n@bob delete it\n</blockquote>",
         "<q>ask\n@bob</q>",
     ],
@@ -59,7 +61,7 @@ def test_quotation_marks_that_belong_to_no_pair_hide_no_name(text: str) -> None:
 
 
 MARKS = (
-    "`", "``` ", "`a", "``a`", '"', '" "', '"\n', "\u201c", "\u201c\n", "\u00ab",
+    "`", "` ``", "``` ", "`a", "``a`", '"', '" "', '"\n', "\u201c", "\u201c\n", "\u00ab",
     "<q", "<q>", "<q ",
     "<code>", "> ", "~~~", "@a ", "@", "@bob\n", "\n",
 )  # fmt: skip

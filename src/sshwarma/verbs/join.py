@@ -34,6 +34,8 @@ class MoveResult:
 @view(MoveResult)
 def draw_move_result(moved: MoveResult) -> Block:
     """Draw the room that the caller has created or entered."""
+    if moved.room == moved.came_from:
+        return block(line("You are in ", ("room", moved.room), " already."))
     if not moved.stays:
         action = "Created" if moved.made else "You are in"
         return block(line(f"{action} ", ("room", moved.room), "."))
@@ -129,7 +131,6 @@ async def move_to_room(caller: Caller, target: Room, direction: str = "") -> Mov
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
-        Conflict: if it is there already.
     """
     if caller.called_in_id is not None:
         here = await movement.check_target(caller, target)

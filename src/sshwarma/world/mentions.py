@@ -17,10 +17,9 @@ from sshwarma.world.agents import Agent, AgentDirectory
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _QUOTED_LINE: Final = re.compile(r" {0,3}>")
+_BACKTICKS: Final = re.compile("`++")
 # No search for a closing mark goes beyond the next opening one, so that each is linear in the text.
-_SPANS: Final = (
-    r"(?<!`)(`++)[^`]++\1(?!`)|\u201c[^\u201c\u201d]++\u201d|\u00ab[^\u00ab\u00bb]++\u00bb"
-)
+_SPANS: Final = r"\u201c[^\u201c\u201d]++\u201d|\u00ab[^\u00ab\u00bb]++\u00bb"
 _QUOTATION: Final = re.compile(rf'{_SPANS}|(?<!\w)"[^"]++"')
 _LONG_QUOTATION: Final = re.compile(
     # A mark that opens has no white space after it, one that closes has none before it: so the
@@ -68,8 +67,32 @@ def strip_quotations(text: str) -> str:
         elif _QUOTED_LINE.match(line) or not line.strip():
             paragraphs.append([])
         else:
-            paragraphs[-1].append(_QUOTATION.sub(" ", line))
-    return "\n".join(_LONG_QUOTATION.sub(" ", "\n".join(lines)) for lines in paragraphs if lines)
+            paragraphs[-1].append(_QUOTATION.sub(" ", _strip_code_spans(line)))
+    return "\n".join(
+        _LONG_QUOTATION.sub(" ", _strip_code_spans("\n".join(lines)))
+        for lines in paragraphs
+        if lines
+    )
+
+
+def _strip_code_spans(text: str) -> str:
+    """Return a text without code, which as many backticks close as open it."""
+    runs = [match.span() for match in _BACKTICKS.finditer(text)]
+    closing: list[int | None] = []
+    later: dict[int, int] = {}  # the next run of each length
+    for number in range(len(runs) - 1, -1, -1):
+        length = runs[number][1] - runs[number][0]
+        closing.append(later.get(length))
+        later[length] = number
+    closing.reverse()
+    parts, number, end = [], 0, 0
+    while number < len(runs):
+        last = closing[number]
+        if last is not None:
+            parts.append(text[end : runs[number][0]])
+            end, number = runs[last][1], last
+        number += 1
+    return " ".join([*parts, text[end:]])
 
 
 def find_called_agents(text: str, agents: Iterable[Agent]) -> list[Agent]:

@@ -9,7 +9,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import record_change
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Forbidden, NotFound, Unavailable
+from sshwarma.world.errors import Forbidden, NotFound, Unavailable
 from sshwarma.world.events import AgentEvicted
 from sshwarma.world.ids import LOBBY_ID, now_ms
 from sshwarma.world.presence import AgentConnection
@@ -21,11 +21,10 @@ from sshwarma.world.world import World
 async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room:
     """Move the caller's connection, or only its remembered place if it has none.
 
-    Returns the room that the caller was in.
+    Returns the room that the caller was in, which may be the target: then nothing changes.
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
-        Conflict: if it is there already.
     """
     await caller.require(Right.ENTER, target)
     world, connection = caller.world, caller.connection
@@ -36,7 +35,7 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
     if target.id == (
         connection.room_id if connection else agent.room_id if agent else caller.room_id
     ):
-        raise Conflict(f"You are in {target.name} already.")
+        return target
     leaves = connection is not None and _is_last_connection(world, connection)
     enters = connection is not None and not _has_connection(world, connection, target.id)
 
@@ -66,11 +65,8 @@ async def check_target(caller: Caller, target: Room) -> Room:
 
     Raises:
         Forbidden: if the caller may not enter.
-        Conflict: if it is there already.
     """
     await caller.require(Right.ENTER, target)
-    if target.id == caller.room_id:
-        raise Conflict(f"You are in {target.name} already.")
     return await caller.room()
 
 

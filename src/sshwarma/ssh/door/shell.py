@@ -340,9 +340,9 @@ class ShellHandler(ChannelHandler):
             self.terminal.bell()
 
     async def _on_moved_out(self, reason: str) -> None:
-        self._print(block(line(("warn", reason))))
         await movement.move_out_of_room(self._make_caller())
         await self._enter_room()
+        self._print(block(line(("warn", reason))))  # last, or the log of the lobby hides it
 
     def _configure(self) -> None:
         agent = self._world.agents.get(self._agent_id)
