@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from sshwarma.common.units import HOUR_MS
 from sshwarma.verbs.views import draw_result
-from sshwarma.world import things
+from sshwarma.world import agents, things, tokens
+from sshwarma.world.ids import now_ms
 from sshwarma.world.namespaces import KEYWORDS_KEY, SERVER_KEYWORDS_KEY, read_namespaces
+from sshwarma.world.schema import tokens as tokens_table
 from support.people import Someone, do, refused, settle
 
 
@@ -107,6 +111,23 @@ async def test_examine_of_an_agent_says_where_it_is(
     await do(alice, "/join lobby")
     await do(alice, "/mute bob 5")
     assert "muted" in (await do(alice, "/examine bob")).facts["In lobby"]
+
+
+async def test_examine_says_when_somebody_who_is_away_was_last_seen(alice: Someone) -> None:
+    world = alice.world
+    carol = await world.change(lambda tx: agents.create_agent(tx, "carol"))
+    assert (await do(alice, "/examine @carol")).facts["Where"] == "not connected"
+    for label, hours in (("old", 5), ("new", 2)):
+        token, _ = await world.change(
+            lambda tx, label=label: tokens.issue_token(tx, carol.id, label, None, None)
+        )
+        used = update(tokens_table).where(tokens_table.c.id == token.id)
+        at = now_ms() - hours * HOUR_MS
+        await world.change(
+            lambda tx, used=used, at=at: tx.conn.execute(used.values(last_used_at=at))
+        )
+    where = (await do(alice, "/examine @carol")).facts["Where"]
+    assert where == "not connected, seen 2h ago"
 
 
 async def test_examine_shows_the_same_keywords_as_the_list_of_namespaces(alice: Someone) -> None:

@@ -135,6 +135,12 @@ def test_mention_rings_the_bell_once_and_is_highlighted(
 # -- the journal
 
 
+def test_note_of_a_whole_log_prints_its_first_line(alice: Person, room: str) -> None:
+    piped = alice.run("note", stdin="make: nothing to do\nall is built\nin 3 s\n")
+    assert piped.out == "[note] make: nothing to do\n  and 2 lines more\n"
+    assert alice.json("journal")["entries"][-1]["text"].count("\n") == 2
+
+
 @covers("note", "decide", "idea", "milestone", "journal")
 def test_journal_keeps_four_kinds_with_author_time_and_room(
     alice: Person, bob: Person, room: str

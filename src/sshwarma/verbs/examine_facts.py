@@ -12,6 +12,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
+from sshwarma.world.last_use import read_agent_last_seen
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -68,7 +69,7 @@ async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
             f" {_describe_activity(place)}"
             for place in places
         }
-        facts["Where"] = "; ".join(sorted(wheres)) or "not connected"
+        facts["Where"] = "; ".join(sorted(wheres)) or await _describe_absence(caller, agent, now)
     if agent.disabled:
         facts["Account"] = "disabled"
     here = rooms.get(caller.room_id)
@@ -84,6 +85,13 @@ async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
     ]
     facts["Owns"] = join_with_rest(owned, MAX_LISTED_NAMES)
     return {name: text for name, text in facts.items() if text}
+
+
+async def _describe_absence(caller: Caller, agent: Agent, now: int) -> str:
+    seen_at = await caller.world.store.read(lambda conn: read_agent_last_seen(conn, agent.id))
+    if seen_at is None:
+        return "not connected"
+    return f"not connected, seen {format_duration((now - seen_at) / 1000)} ago"
 
 
 def _describe_log(last: Row, now: int) -> str:

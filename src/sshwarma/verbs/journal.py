@@ -12,7 +12,7 @@ from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import F, verb
-from sshwarma.verbs.views import draw_columns, format_clock, view
+from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -36,8 +36,10 @@ class JournalNote:
 
 @view(JournalNote)
 def draw_journal_note(noted: JournalNote) -> Block:
-    """Draw an entry that was added to a journal."""
-    return block(line(("heading", f"[{noted.kind}] "), noted.text, hang=2))
+    """Draw an entry that was added to a journal: of a long one the first line."""
+    first_line, *others = noted.text.split("\n")
+    rest = [line("  ", ("dim", f"and {format_count(len(others), 'line')} more"))] if others else []
+    return block(line(("heading", f"[{noted.kind}] "), first_line, hang=2), *rest)
 
 
 EntryKind: TypeAlias = Literal["note", "decision", "idea", "milestone"]

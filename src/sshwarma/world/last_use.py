@@ -31,6 +31,17 @@ def read_last_seen(conn: Connection) -> dict[str, int]:
     return last_seen
 
 
+def read_agent_last_seen(conn: Connection, agent_id: str) -> int | None:
+    """Return when an agent last used a key or a token; None if never."""
+    times = [
+        conn.execute(
+            select(func.max(table.c.last_used_at)).where(table.c.agent_id == agent_id)
+        ).scalar_one()
+        for table in (agent_keys, tokens)
+    ]
+    return max((at for at in times if at is not None), default=None)
+
+
 class LastUse:
     """Records when keys and tokens are used, at most once in LAST_USE_MINUTES.
 
