@@ -24,7 +24,9 @@ def test_join_with_rest_counts_what_it_does_not_name() -> None:
     assert join_with_rest(names, 2) == "amber, birch and 1 more"
     assert join_with_rest(names, 3, total=9) == "amber, birch, cedar and 6 more"
     assert join_with_rest(names, 2, separator="; ") == "amber; birch; and 1 more"
-    assert join_with_rest([], 3) == count_rest(0) == ""
+    assert join_with_rest([], 3) == count_rest(0) == count_rest(0, "line") == ""
+    assert count_rest(1, "line") == "and 1 more line"
+    assert count_rest(2, "line") == "and 2 more lines"
 
 
 def test_the_rest_of_a_list_is_counted_by_one_function() -> None:

@@ -29,7 +29,7 @@ from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
-from sshwarma.world import agents, equipment, namespaces, things, tokens
+from sshwarma.world import agents, equipment, expiry, namespaces, things, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
@@ -205,7 +205,7 @@ class Expiry:
 
     def past(self) -> None:
         """Every token that expires has expired."""
-        self._monkeypatch.setattr(tokens, "now_ms", lambda: now_ms() + 2 * DAY_MS)
+        self._monkeypatch.setattr(expiry, "now_ms", lambda: now_ms() + 2 * DAY_MS)
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ def test_server_backs_up_keeps_some_and_survives_a_kill(server: Server) -> None:
     wait_until(lambda: backups(server))
     (first,) = backups(server)
     assert first.stat().st_mode & 0o777 == 0o600
-    assert str(first) in server.log()
+    wait_until(lambda: str(first) in server.log())
     server.kill()
     server.start()
     wait_until(lambda: server.log().count("namespace") or server.owner.run("look").status == 0)

@@ -137,7 +137,7 @@ def test_mention_rings_the_bell_once_and_is_highlighted(
 
 def test_note_of_a_whole_log_prints_its_first_line(alice: Person, room: str) -> None:
     piped = alice.run("note", stdin="make: nothing to do\nall is built\nin 3 s\n")
-    assert piped.out == "[note] make: nothing to do\n  and 2 lines more\n"
+    assert piped.out == "[note] make: nothing to do\n  and 2 more lines\n"
     assert alice.json("journal")["entries"][-1]["text"].count("\n") == 2
 
 

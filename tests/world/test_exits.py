@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sshwarma.verbs.views import draw_result
 from sshwarma.world import exits
 from sshwarma.world.exits import Exit
-from support.people import Someone, do, refused
+from support.people import Someone, do, everything, refused
 
 ROOMS = "abcdef"
 maps = st.lists(
@@ -90,8 +91,12 @@ async def test_exits_to_a_deleted_room_are_removed(alice: Someone) -> None:
 
 async def test_failed_move_changes_nothing(alice: Someone, guest: Someone) -> None:
     rooms = len(await alice.world.rooms())
-    for line in ("/join wrokshop", "/go north", "/join lobby", "/leave", "/create Bad!", "/fork x"):
+    for line in ("/join wrokshop", "/go north", "/create Bad!", "/fork x"):
         await refused(alice, line)
+    for line in ("/join lobby", "/leave"):
+        before = await everything(alice.world)
+        assert draw_result(await do(alice, line)).plain() == "You are in lobby already."
+        assert await everything(alice.world) == before
     await refused(guest, "/create den")
     assert alice.room_id == guest.room_id == "lobby"
     assert len(await alice.world.rooms()) == rooms

@@ -36,6 +36,9 @@ def join_with_rest(
     return f"{text}{' ' if separator == ', ' else separator}{rest}"
 
 
-def count_rest(count: int) -> str:
-    """Return "and 3 more"; "" if nothing is left out."""
-    return f"and {count} more" if count > 0 else ""
+def count_rest(count: int, noun: str = "") -> str:
+    """Return "and 3 more", with a noun "and 3 more lines"; "" if nothing is left out."""
+    if count <= 0:
+        return ""
+    named = f" {noun}{'' if count == 1 else 's'}" if noun else ""
+    return f"and {count} more{named}"

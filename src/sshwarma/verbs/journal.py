@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import F, verb
-from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
+from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -38,7 +39,7 @@ class JournalNote:
 def draw_journal_note(noted: JournalNote) -> Block:
     """Draw an entry that was added to a journal: of a long one the first line."""
     first_line, *others = noted.text.split("\n")
-    rest = [line("  ", ("dim", f"and {format_count(len(others), 'line')} more"))] if others else []
+    rest = [line("  ", ("dim", count_rest(len(others), "line")))] if others else []
     return block(line(("heading", f"[{noted.kind}] "), first_line, hang=2), *rest)
 
 
