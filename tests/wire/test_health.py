@@ -16,7 +16,7 @@ import pytest
 
 from support.driver import Server
 from support.driver.fixtures import homes
-from support.full_disk import files_limited, no_room_for, small_disk
+from support.full_disk import files_limited, filled, no_room_for, small_disk
 from support.service_manager import listening
 from support.waiting import wait_until
 
@@ -86,7 +86,20 @@ def test_full_disk_does_not_stop_the_watchdog(home: Path) -> None:
 
 
 def test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm(home: Path) -> None:
-    server = Server(home)
+    """Nor does it end the reports to the watchdog, without which systemd would kill the server."""
+    with listening(home) as manager:
+        environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"}
+        server = Server(home, environ=environ)
+        _use_up_file_descriptors(server)
+        while manager.has_message():
+            manager.read()
+        assert manager.read_other("STATUS") == {"WATCHDOG": "1"}
+        assert health(server)[0] == 200
+        assert server.stop() == 0
+
+
+def _use_up_file_descriptors(server: Server) -> None:
+    """Leave none until the server, and its watchdog, have noticed."""
     files = Path(f"/proc/{server.process.pid}/fd")
     before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
     limit = len(list(files.iterdir())) + 5
@@ -96,6 +109,21 @@ def test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm(home: Path)
         for _ in range(20):
             stack.enter_context(socket.create_connection((host, int(port))))
         wait_until(lambda: "file descriptors run out: new connections fail" in server.log())
+        wait_until(lambda: "the service manager was not notified" in server.log())
     wait_until(lambda: "there are enough file descriptors again" in server.log())
-    assert health(server)[0] == 200
-    assert server.stop() == 0
+
+
+def test_start_on_a_full_disk_after_a_crash_ends_with_a_sentence(home: Path) -> None:
+    """The log that the crash leaves makes SQLite write before the first change."""
+    with small_disk(home / "data") as is_mounted:
+        if not is_mounted:
+            pytest.skip("no file system can be mounted here")
+        server = Server(home)
+        server.kill()
+        with filled(server.data_dir):
+            failed = server.cli("serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+        assert failed.returncode == 1
+        assert "disk" in failed.stderr.splitlines()[-1], failed.stderr
+        assert "room" in failed.stderr.splitlines()[-1], failed.stderr
+        server.start()
+        assert server.stop() == 0

@@ -299,6 +299,17 @@ async def test_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> No
     await kept.read(check)
 
 
+async def test_store_that_cannot_open_its_file_refuses_and_tries_again(tmp_path: Path) -> None:
+    """A full disk is such a case: SQLite writes when it opens a file with a log."""
+    broken = Store(tmp_path / "missing" / "world.db", print)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="could not be written"):
+            await asyncio.wait_for(broken.write(lambda tx: tx.now), SECONDS)
+    broken.path.parent.mkdir()
+    assert await asyncio.wait_for(broken.write(lambda tx: tx.now), SECONDS) > 0
+    await broken.close()
+
+
 async def test_full_disk_refuses_writes_and_allows_reads(
     kept: Store, received: list[Event]
 ) -> None:

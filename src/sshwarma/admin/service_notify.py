@@ -80,8 +80,9 @@ class ServiceNotifier:
         if not self.address:
             return
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
-            try:
+        kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+        try:
+            with socket.socket(socket.AF_UNIX, kind) as sender:
                 sender.sendto("\n".join(lines).encode(), address)
-            except OSError as error:
-                log.warning("the service manager was not notified", error=error.strerror)
+        except OSError as error:  # also without file descriptors
+            log.warning("the service manager was not notified", error=error.strerror)

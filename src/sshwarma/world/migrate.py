@@ -141,7 +141,11 @@ def check_known(path: Path, revision: str) -> None:
 def damage_error(path: Path, error: DatabaseError) -> DamagedDatabaseError:
     """Describe what SQLite says of a file that cannot be used."""
     if isinstance(error, OperationalError):  # no permission, a lock, a full disk
-        return DamagedDatabaseError(f"{path} cannot be used: {str(error.orig).rstrip('.')}.")
+        reason = str(error.orig).rstrip(".")
+        code = getattr(error.orig, "sqlite_errorname", "")
+        if code == "SQLITE_FULL" or code.startswith("SQLITE_IOERR"):  # also says it of a full disk
+            reason = f"{reason}. Make room on its disk; if there is room, check the disk"
+        return DamagedDatabaseError(f"{path} cannot be used: {reason}.")
     return DamagedDatabaseError(describe_damage(path, error.orig))
 
 

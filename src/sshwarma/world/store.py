@@ -256,13 +256,12 @@ class Store:
         return result
 
     def _write_all(self) -> None:
-        connection = self._writer_connection = self._writer_engine.connect()
         last_seq: dict[str, int] = {}
         stop = False
         while not stop:
             batch, stop = self._take_batch()
             if batch:
-                self._commit(connection, batch, last_seq)
+                self._commit(batch, last_seq)
                 self._loop.call_soon_threadsafe(self._settle, batch)
 
     def _take_batch(self) -> tuple[list[_WriteJob[Any]], bool]:
@@ -284,21 +283,13 @@ class Store:
                 return batch, False
         return batch, True
 
-    def _commit(
-        self, connection: Connection, batch: list[_WriteJob[Any]], last_seq: dict[str, int]
-    ) -> None:
-        driver = _driver_connection(connection)
+    def _commit(self, batch: list[_WriteJob[Any]], last_seq: dict[str, int]) -> None:
         start = time.perf_counter()
         try:
-            driver.execute("BEGIN IMMEDIATE")
-            for job in batch:
-                self._run(connection, driver, job, last_seq)
-            driver.execute("COMMIT")
+            self._run_in_transaction(batch, last_seq)
         except (sqlite3.Error, SQLAlchemyError, _AbandonedTransactionError) as error:
             self.counts.failed_commits += 1
             last_seq.clear()
-            if driver.in_transaction:
-                driver.execute("ROLLBACK")
             cause = _find_sqlite_error(error)
             log.error("a commit failed", units=len(batch), error=repr(cause or error))
             for job in batch:
@@ -307,6 +298,22 @@ class Store:
             self.counts.commits += 1
             self.counts.units += len(batch)
             self.counts.commit_seconds += time.perf_counter() - start
+
+    def _run_in_transaction(self, batch: list[_WriteJob[Any]], last_seq: dict[str, int]) -> None:
+        if self._writer_connection is None:
+            # Of the first batch, and again after a failure: on a full disk not even this works.
+            self._writer_connection = self._writer_engine.connect()
+        connection = self._writer_connection
+        driver = _driver_connection(connection)
+        try:
+            driver.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                self._run(connection, driver, job, last_seq)
+            driver.execute("COMMIT")
+        except BaseException:
+            if driver.in_transaction:
+                driver.execute("ROLLBACK")
+            raise
 
     def _run(
         self,
@@ -386,7 +393,10 @@ def _write_error(error: sqlite3.Error | None) -> Unavailable:
     """
     code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
     if code == "SQLITE_FULL":
-        return Unavailable("The disk is full. Nothing was stored.", hint="Reading still works.")
+        return Unavailable(
+            "The disk is full. Nothing was stored.",
+            hint="Reading still works. Writing works again when there is room.",
+        )
     if code.startswith("SQLITE_READONLY"):
         return Unavailable("The database is read-only. Nothing was stored.")
     return Unavailable("The database could not be written. Nothing was stored.")
