@@ -1,4 +1,4 @@
-"""The commands of docs/operating.md, run from top to bottom as one script of an operator.
+"""The commands of docs/operating.md, run from top to bottom as one script.
 
 Programs that need root, a container or a package index are replaced by stubs. `systemctl` runs the
 commands of the unit file; everything else is the program itself, the stock ssh client and curl.
@@ -111,7 +111,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _write_script(home: Path, identity: Path) -> str:
-    """Return the script: the page's commands, and between them what an operator edits."""
+    """Return the page's commands, and between them what an operator edits."""
     ssh, http = _free_ports(2)
     settings, world = "/etc/sshwarma/sshwarma.toml", "/var/lib/sshwarma"
 
