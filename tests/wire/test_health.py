@@ -86,7 +86,7 @@ def test_full_disk_does_not_stop_the_watchdog(home: Path) -> None:
 
 
 def test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm(home: Path) -> None:
-    """Nor does it end the reports to the watchdog, without which systemd would kill the server."""
+    """Nor does it end the reports to the watchdog: systemd would kill the server."""
     with listening(home) as manager:
         environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"}
         server = Server(home, environ=environ)

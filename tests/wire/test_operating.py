@@ -78,7 +78,7 @@ mode = "invite"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """The root of a machine: directories, stubs and the checkout; what was started is ended."""
+    """The root of a machine: directories, stubs and the checkout."""
     with homes() as make:
         top = make()
         for name in ("etc/systemd/system", "var/lib", "bin", "sshwarma/dist"):

@@ -31,7 +31,7 @@ async def used_at(someone: Someone) -> int | None:
 
 
 def count_writes_of_last_use(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows with each write of a last use; the search index has others."""
+    """Return a list that grows with each write of a last use, and no other."""
     writes: list[str] = []
     write = world.store.write
 

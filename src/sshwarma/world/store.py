@@ -40,6 +40,11 @@ from sshwarma.common.refusals import count_refusal
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
+from sshwarma.world.store_errors import (
+    describe_read_error,
+    describe_write_error,
+    find_sqlite_error,
+)
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -250,7 +255,7 @@ class Store:
         try:
             result = query(connection)
         except DBAPIError as error:
-            raise _read_error(error) from error
+            raise describe_read_error(error) from error
         finally:
             driver.execute("ROLLBACK")
         return result
@@ -290,10 +295,10 @@ class Store:
         except (sqlite3.Error, SQLAlchemyError, _AbandonedTransactionError) as error:
             self.counts.failed_commits += 1
             last_seq.clear()
-            cause = _find_sqlite_error(error)
+            cause = find_sqlite_error(error)
             log.error("a commit failed", units=len(batch), error=repr(cause or error))
             for job in batch:
-                job.error = _write_error(cause)
+                job.error = describe_write_error(cause)
         else:
             self.counts.commits += 1
             self.counts.units += len(batch)
@@ -377,33 +382,3 @@ def _driver_connection(connection: Connection) -> sqlite3.Connection:
 
 class _AbandonedTransactionError(Exception):
     """SQLite ended the whole transaction: the disk is full, or the file is broken."""
-
-
-def _find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
-    """Return SQLite's own error, which SQLAlchemy's and ours wrap; None for others."""
-    while error is not None and not isinstance(error, sqlite3.Error):
-        error = error.orig if isinstance(error, DBAPIError) else error.__cause__
-    return error
-
-
-def _write_error(error: sqlite3.Error | None) -> Unavailable:
-    """Return the refusal of a change, by SQLite's result code.
-
-    SQLite's own text may hold users' words.
-    """
-    code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
-    if code == "SQLITE_FULL":
-        return Unavailable(
-            "The disk is full. Nothing was stored.",
-            hint="Reading still works. Writing works again when there is room.",
-        )
-    if code.startswith("SQLITE_READONLY"):
-        return Unavailable("The database is read-only. Nothing was stored.")
-    return Unavailable("The database could not be written. Nothing was stored.")
-
-
-def _read_error(error: DBAPIError) -> Exception:
-    if isinstance(error.orig, sqlite3.OperationalError):
-        log.error("a read failed", error=str(error.orig))
-        return Unavailable("The database could not be read.")
-    return error

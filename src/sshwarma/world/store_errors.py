@@ -1,0 +1,43 @@
+"""What people read when SQLite refuses a read or a change."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from sshwarma.world.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+
+def find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
+    """Return SQLite's own error, which SQLAlchemy's and ours wrap; None for others."""
+    while error is not None and not isinstance(error, sqlite3.Error):
+        error = error.orig if isinstance(error, DBAPIError) else error.__cause__
+    return error
+
+
+def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
+    """Return the refusal of a change, by SQLite's result code.
+
+    SQLite's own text may hold users' words.
+    """
+    code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
+    if code == "SQLITE_FULL":
+        return Unavailable(
+            "The disk is full. Nothing was stored.",
+            hint="Reading still works. Writing works again when there is room.",
+        )
+    if code.startswith("SQLITE_READONLY"):
+        return Unavailable("The database is read-only. Nothing was stored.")
+    return Unavailable("The database could not be written. Nothing was stored.")
+
+
+def describe_read_error(error: DBAPIError) -> Exception:
+    """Return the refusal of a read; the error itself if it is one of the program."""
+    if isinstance(error.orig, sqlite3.OperationalError):
+        log.error("a read failed", error=str(error.orig))
+        return Unavailable("The database could not be read.")
+    return error
