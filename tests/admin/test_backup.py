@@ -318,6 +318,75 @@ def test_long_header_is_refused_before_it_is_read(made: Path, tmp_path: Path) ->
         restore_backup(bad, tmp_path / "new")
 
 
+def test_size_below_zero_is_refused(made: Path, tmp_path: Path) -> None:
+    """Skipping such an entry would go back, and read it for ever."""
+    header = tarfile.TarInfo("x")
+    block = bytearray(header.tobuf(tarfile.USTAR_FORMAT))
+    block[124:136] = b"\xff" * 10 + b"\xfc\x00"  # base 256: -1024
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    bad = tmp_path / "bad.tar.gz"
+    bad.write_bytes(gzip.compress(bytes(block)))
+    with pytest.raises(InvalidBackupError, match="an entry is no file"):
+        restore_backup(bad, tmp_path / "new")
+
+
+def test_sparse_entry_is_refused_before_tarfile_reads_its_map(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.tar.gz"
+    entry = tarfile.TarInfo("manifest.json")
+    entry.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+    with tarfile.open(bad, "w:gz") as tar:
+        tar.addfile(entry)
+    with pytest.raises(InvalidBackupError, match="an entry is a sparse file"):
+        restore_backup(bad, tmp_path / "new")
+    with tarfile.open(bad, "w:gz") as tar:
+        for number in range(10):
+            tar.addfile(tarfile.TarInfo(f"{number}"))
+    with pytest.raises(InvalidBackupError, match="more than 8 headers"):
+        restore_backup(bad, tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            "CREATE TRIGGER t AFTER INSERT ON rows BEGIN DELETE FROM audit; END",
+            "contains a trigger",
+        ),
+        (
+            "DROP TABLE alembic_version;"
+            " CREATE VIEW alembic_version AS WITH RECURSIVE n(version_num) AS"
+            " (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT max(version_num) AS version_num FROM n",
+            "it has no table alembic_version",
+        ),
+        ("DELETE FROM alembic_version", "its table alembic_version is empty"),
+        ("UPDATE things SET metadata = '{{{' WHERE id = 'lobby'", "thing lobby is not JSON"),
+    ],
+)
+def test_database_that_a_stranger_has_changed_is_refused(
+    database: Path, tmp_path: Path, change: str, reason: str
+) -> None:
+    changed = tmp_path / "changed.db"
+    shutil.copy(database, changed)
+    with closing(sqlite3.connect(changed)) as connection:
+        connection.executescript(change)
+    content = changed.read_bytes()
+    bad = write(
+        tmp_path / "bad.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
+    )
+    with pytest.raises(InvalidBackupError, match=reason):
+        restore_backup(bad, tmp_path / "new")
+
+
+def test_missing_backup_changes_no_mode(tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    place.mkdir()
+    place.chmod(0o755)
+    with pytest.raises(FileNotFoundError):
+        restore_backup(tmp_path / "missing.tar.gz", place)
+    assert place.stat().st_mode & 0o777 == 0o755
+
+
 def test_backup_on_a_full_disk_leaves_nothing(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from sshwarma.common.units import DAY_MS, DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings import BackupSettings, ReloadableSettings, RetentionSettings
 from sshwarma.world import audit, garbage, rows
 from sshwarma.world.free_pages import read_free_pages
+from sshwarma.world.migrate import DamagedDatabaseError
 from sshwarma.world.world import World
 from support.people import Someone, do
 
@@ -55,12 +56,8 @@ class House:
         await self.upkeep.run_due()
 
     def list(self) -> list[str]:
-        return [path.name for path in scheduled_backups.list_backups(self.directory)]
-
-    def make_older(self, seconds: float) -> None:
-        for path in scheduled_backups.list_backups(self.directory):
-            stamp = path.stat().st_mtime - seconds
-            os.utime(path, (stamp, stamp))
+        found = scheduled_backups.list_backups(self.directory, self.clock.now)
+        return [path.name for path in found]
 
 
 @pytest.fixture
@@ -83,14 +80,85 @@ async def test_backups_are_made_in_time_and_rotate(house: House) -> None:
     assert house.directory.stat().st_mode & 0o777 == 0o700
     await house.pass_time(0.9 * DAY_SECONDS)
     assert house.list() == [first], "not due yet"
-    first = "world-2020-01-01-000000.tar.gz"
-    (house.directory / house.list()[0]).rename(house.directory / first)
     for _ in range(4):
-        house.make_older(1.1 * DAY_SECONDS)
-        house.clock.now = time.time()
-        await house.upkeep.run_due()
+        await house.pass_time(1.1 * DAY_SECONDS)
     assert len(house.list()) == 3
     assert first not in house.list()
+
+
+async def test_backups_of_a_time_to_come_neither_count_nor_go(house: House) -> None:
+    """The clock was wrong for a while: what was made before it must not be rotated away."""
+    house.settings.backup = BackupSettings(every="1h", keep=2)
+    house.directory.mkdir()
+    future = [f"world-2999-01-0{day}-000000.tar.gz" for day in (1, 2, 3)]
+    for name in future:
+        (house.directory / name).touch()
+    await house.upkeep.run_due()
+    (first,) = house.list()
+    await house.pass_time(60)
+    assert house.list() == [first], "made within the hour"
+    await house.pass_time(HOUR_SECONDS)
+    assert house.list()[0] == first and len(house.list()) == 2
+    assert all((house.directory / name).exists() for name in future)
+
+
+async def test_times_of_copied_files_do_not_decide(house: House) -> None:
+    house.settings.backup = BackupSettings(every="1d", keep=2)
+    for _ in range(2):
+        await house.pass_time(1.1 * DAY_SECONDS)
+    oldest, newest = house.list()
+    os.utime(house.directory / oldest, (2**32, 2**32))
+    await house.pass_time(1.1 * DAY_SECONDS)
+    assert oldest not in house.list() and newest in house.list()
+
+
+async def test_damaged_world_is_not_backed_up_and_nothing_is_rotated(
+    house: House, world: World, tmp_path: Path
+) -> None:
+    """Damaged pages are copied like others; rotation would leave only such copies."""
+    house.settings.backup = BackupSettings(every="1d", keep=1)
+    await house.upkeep.run_due()
+    (good,) = house.list()
+    damaged = tmp_path / "damaged.db"
+    write_damaged_copy(world.store.path, damaged)
+    later = house.clock.now + DAY_SECONDS
+    with pytest.raises(DamagedDatabaseError, match="is damaged"):
+        scheduled_backups.make_backup(damaged, house.directory, 1, later, lambda: None)
+    assert [path.name for path in house.directory.iterdir()] == [good]
+
+
+def write_damaged_copy(database: Path, to: Path) -> None:
+    """Copy a database, and overwrite a page of its table of things."""
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as copy:
+        source.backup(copy)
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = 'things'"
+        root = copy.execute(query).fetchone()[0]
+        size = copy.execute("PRAGMA page_size").fetchone()[0]
+        copy.execute("PRAGMA journal_mode = DELETE")
+    with to.open("r+b") as file:
+        file.seek((root - 1) * size + 8)
+        file.write(b"\x77" * 200)
+
+
+async def test_backup_that_fails_by_any_error_counts_and_cleaning_goes_on(
+    house: House, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.settings.backup = BackupSettings(every="1d")
+    house.settings.retention = RetentionSettings(audit_days=1)
+    await world.change(
+        lambda tx: audit.record_change(tx, door="cli", verb="keys", request="add somebody")
+    )
+    house.clock.now += 2 * DAY_SECONDS
+
+    def fail(*_: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(scheduled_backups, "make_backup", fail)
+    await house.upkeep.run_due()
+    await house.upkeep.run_due()
+    assert house.upkeep.failed_backups == 1, "tried again after an hour"
+    left = await world.store.read(lambda conn: audit.read_audit(conn, audit.AuditFilter(), 10))
+    assert [entry.request for entry in left] == []
 
 
 async def test_backup_of_the_server_can_be_restored(
@@ -99,7 +167,7 @@ async def test_backup_of_the_server_can_be_restored(
     await do(alice, "/put plan = to keep this")
     house.settings.backup = BackupSettings(every="12h", directory=tmp_path / "elsewhere")
     await house.upkeep.run_due()
-    (made,) = scheduled_backups.list_backups(tmp_path / "elsewhere")
+    (made,) = (tmp_path / "elsewhere").iterdir()
     restore_backup(made, tmp_path / "new")
     with closing(sqlite3.connect(tmp_path / "new" / "world.db")) as database:
         found = database.execute("SELECT content FROM things WHERE name = 'plan'").fetchall()
@@ -113,8 +181,7 @@ async def test_rotation_deletes_only_what_the_server_made(house: House) -> None:
         path.write_text("mine")
     house.settings.backup = BackupSettings(every="1h", keep=1)
     for _ in range(3):
-        await house.upkeep.run_due()
-        house.make_older(2 * HOUR_SECONDS)
+        await house.pass_time(2 * HOUR_SECONDS)
     assert len(house.list()) == 1
     assert all(path.exists() for path in foreign)
 

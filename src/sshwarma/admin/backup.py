@@ -7,7 +7,6 @@ operator keys are not in it: with a backup nobody can pose as the server.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
@@ -21,7 +20,7 @@ from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import copy_database, give_name
+from sshwarma.admin.database_copy import check_copy, copy_database, give_name, hash_file
 from sshwarma.world.migrate import read_file_revision
 
 DATABASE_NAME: Final = "world.db"
@@ -59,6 +58,7 @@ def write_backup(
         check: called again and again; what it raises ends the backup, of which nothing is left.
 
     Raises:
+        DamagedDatabaseError: if the database is damaged.
         ForeignDataDirError: if another user owns the world.
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
@@ -73,6 +73,7 @@ def write_backup(
     with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=WORK_PREFIX) as work:
         copy = Path(work) / DATABASE_NAME
         copy_database(database, copy, check)
+        check_copy(copy, database, check)
         with contextlib.closing(sqlite3.connect(copy)) as target:
             schema = read_file_revision(target)
             things = target.execute("SELECT count(*) FROM things").fetchone()[0]
@@ -84,7 +85,7 @@ def write_backup(
             "things": things,
             "rows": rows,
             "bytes": copy.stat().st_size,
-            "sha256": _hash_file(copy),
+            "sha256": hash_file(copy),
         }
         archive = Path(work) / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -101,8 +102,3 @@ def write_backup(
             os.fsync(file.fileno())
         give_name(archive, to)
     return manifest
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -15,6 +16,9 @@ from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
 PAGES_PER_STEP: Final = 2_000
 """Pages that are copied between two calls of `check`: some milliseconds."""
+
+STEPS_PER_CHECK: Final = 1_000_000
+"""Steps of SQLite's machine between two calls of `check`: some milliseconds."""
 
 
 def _go_on() -> None:
@@ -45,6 +49,21 @@ def give_name(file: Path, name: Path) -> None:
         if name.exists():
             raise FileExistsError(f"{name} already exists. Choose another.") from None
         file.rename(name)
+
+
+def flush_file(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def measure_size(database: Path) -> int:
@@ -121,3 +140,33 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) 
     except BaseException:
         part.unlink()
         raise
+
+
+def check_copy(copy: Path, database: Path, check: Callable[[], None] = _go_on) -> None:
+    """Check that a copy is whole: damaged pages are copied like others.
+
+    Args:
+        copy: of the database, which nobody uses.
+        database: that the error names.
+        check: called again and again; what it raises ends this.
+
+    Raises:
+        DamagedDatabaseError: with what SQLite found.
+    """
+
+    def is_stopped() -> int:
+        try:
+            check()
+        except Exception:  # noqa: BLE001 - raised again below; SQLite would swallow it
+            return 1
+        return 0
+
+    with contextlib.closing(sqlite3.connect(copy)) as target:
+        target.set_progress_handler(is_stopped, STEPS_PER_CHECK)
+        try:
+            [(verdict,), *_] = target.execute("PRAGMA integrity_check(1)").fetchall()
+        except sqlite3.DatabaseError as error:
+            check()
+            raise DamagedDatabaseError(describe_damage(database, error)) from error
+    if verdict != "ok":
+        raise DamagedDatabaseError(describe_damage(database, RuntimeError(verdict)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import json
 import os
 import shutil
@@ -21,14 +20,34 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from sshwarma.admin import data_dir_lock, data_dir_modes
-from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME
-from sshwarma.admin.database_copy import choose_free_name, copy_database, give_name
+from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME, WORK_PREFIX
+from sshwarma.admin.data_dir_owner import check_data_dir_owner
+from sshwarma.admin.database_copy import (
+    choose_free_name,
+    copy_database,
+    flush_file,
+    give_name,
+    hash_file,
+)
 from sshwarma.common.units import KIB, MIB
-from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
+from sshwarma.world.migrate import (
+    DamagedDatabaseError,
+    known_revisions,
+    newest_revision,
+    read_file_revision,
+)
 
 MAX_MANIFEST_BYTES: Final = 64 * KIB
 MAX_HEADER_BYTES: Final = 64 * KIB
 """Bytes of an extended header of the archive; those of a backup have about a hundred."""
+
+MAX_HEADERS: Final = 8
+"""Headers before the database; a backup has two."""
+
+PLAIN_FILES: Final = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE})
+"""Types of entries that are read; others, as sparse ones, may need any amount of memory."""
+
+SPARSE_MARK: Final = b"GNU.sparse"
 
 MAX_PADDING_BYTES: Final = 64 * KIB
 """Bytes after the database: tar fills its last record, of 10 KiB, with zeros."""
@@ -63,16 +82,24 @@ def restore_backup(source: Path, data_dir: Path, *, force: bool = False) -> dict
         DataDirInUseError: if a server is running there.
         ForeignDataDirError: if the directory belongs to another user.
     """
+    check_data_dir_owner(data_dir)
+    source.open("rb").close()  # refused before the directory is touched
     data_dir_modes.make_data_dir_private(data_dir)
     target = data_dir / DATABASE_NAME
-    with data_dir_lock.lock_data_dir(data_dir), tempfile.TemporaryDirectory(dir=data_dir) as work:
+    with (
+        data_dir_lock.lock_data_dir(data_dir),
+        # Named as those of backups, which are deleted after a day if a process was killed.
+        tempfile.TemporaryDirectory(dir=data_dir, prefix=WORK_PREFIX) as work,
+    ):
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = Path(work) / DATABASE_NAME
         manifest = _unpack(source, copy)
         manifest["schema"] = _check_database(source, copy)
         manifest["replaced"] = str(_set_aside(target)) if target.exists() else None
+        flush_file(copy)
         copy.replace(target)
+        flush_file(data_dir)
     return manifest
 
 
@@ -83,8 +110,8 @@ def _unpack(source: Path, copy: Path) -> dict[str, Any]:
             return _unpack_database(source, copy)
     try:
         copy_database(source, copy)
-    except sqlite3.DatabaseError as error:
-        raise InvalidBackupError(f"{source} is damaged: {error}") from error
+    except DamagedDatabaseError as error:
+        raise InvalidBackupError(f"{source} is damaged: {error.__cause__}") from error
     return {"bytes": copy.stat().st_size}
 
 
@@ -135,30 +162,37 @@ def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
         tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
     ) as error:  # fmt: skip
         raise InvalidBackupError(f"{archive} is not a readable backup: {error}") from error
-    if _hash_file(copy) != manifest.get("sha256"):
+    if hash_file(copy) != manifest.get("sha256"):
         raise InvalidBackupError(f"{archive} is damaged: the checksum of its database is wrong")
     return manifest
 
 
 def _check_headers(archive: Path) -> None:
-    """Check the sizes of the headers, which tarfile reads into memory whole.
+    """Check the headers before tarfile does, which believes what they say.
 
     Raises:
-        ValueError: if an extended header is too long.
+        ValueError: if one is too long, has a size below zero, or is of another kind than those of
+            backups; or if they are too many.
     """
     with gzip.open(archive) as file:
-        while True:
+        for _ in range(MAX_HEADERS):
             block = file.read(tarfile.BLOCKSIZE)
             header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
-            if header.name == DATABASE_NAME and header.isfile():
+            is_extended = header.type in EXTENDED_HEADERS
+            if header.size < 0 or not (is_extended or header.type in PLAIN_FILES):
+                raise ValueError("an entry is no file")
+            if header.name == DATABASE_NAME and not is_extended:
                 return
-            if header.type in EXTENDED_HEADERS and header.size > MAX_HEADER_BYTES:
+            if is_extended and header.size > MAX_HEADER_BYTES:
                 raise ValueError(
                     f"a header has {header.size} bytes, and the limit is {MAX_HEADER_BYTES}"
                 )
-            if header.type not in EXTENDED_HEADERS and header.size > MAX_MANIFEST_BYTES:
+            if not is_extended and header.size > MAX_MANIFEST_BYTES:
                 raise ValueError("it does not begin with a manifest")
-            file.seek(-(-header.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE, 1)
+            content = file.read(-(-header.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)
+            if is_extended and SPARSE_MARK in content:
+                raise ValueError("an entry is a sparse file")
+    raise ValueError(f"it has more than {MAX_HEADERS} headers before its database")
 
 
 def _check_room(archive: Path, directory: Path, needed: int) -> None:
@@ -218,8 +252,11 @@ def _check_database(source: Path, copy: Path) -> str:
     """
     try:
         with contextlib.closing(sqlite3.connect(copy)) as database:
+            _check_programs(source, database)
             revision = read_file_revision(database)
             verdict = str(database.execute("PRAGMA integrity_check").fetchone()[0])
+            if verdict == "ok":
+                verdict = _find_invalid_json(database)
     except sqlite3.DatabaseError as error:
         raise InvalidBackupError(f"The database in {source} is damaged: {error}") from error
     if verdict != "ok":
@@ -232,6 +269,20 @@ def _check_database(source: Path, copy: Path) -> str:
     return revision
 
 
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _check_programs(source: Path, database: sqlite3.Connection) -> None:
+    """Check that a database contains no program: sshwarma's has none.
+
+    Raises:
+        InvalidBackupError: if it has a trigger, which changes data by itself.
+    """
+    trigger = database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchone()
+    if trigger is not None:
+        raise InvalidBackupError(f"{source} contains a trigger, as no backup of sshwarma does")
+
+
+def _find_invalid_json(database: sqlite3.Connection) -> str:
+    """Return the first thing whose metadata cannot be read; "ok" if there is none."""
+    broken = database.execute(
+        "SELECT id FROM things WHERE metadata IS NOT NULL AND NOT json_valid(metadata) LIMIT 1"
+    ).fetchone()
+    return "ok" if broken is None else f"the metadata of thing {broken[0]} is not JSON"

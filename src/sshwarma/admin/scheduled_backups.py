@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 import shutil
 import time
@@ -24,7 +25,8 @@ RESERVED_BYTES: Final = 200 * MIB
 LEFTOVER_SECONDS: Final = DAY_SECONDS
 """Age at which the work directory of a backup belongs to none that still runs."""
 
-_NAME: Final = re.compile(r"world-\d{4}-\d{2}-\d{2}-\d{6}(-\d+)?\.tar\.gz")
+_NAME_FORMAT: Final = "world-%Y-%m-%d-%H%M%S"
+_NAME: Final = re.compile(r"(world-\d{4}-\d{2}-\d{2}-\d{6})(?:-(\d+))?\.tar\.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +49,40 @@ def choose_directory(data_dir: Path, settings: BackupSettings) -> Path:
     return settings.directory or data_dir / BACKUPS_DIRECTORY
 
 
-def list_backups(directory: Path) -> list[Path]:
-    """Return the backups in a directory that the server made, the oldest first."""
+def list_backups(directory: Path, now: float) -> list[Path]:
+    """Return the backups in a directory that the server made until now, the oldest first.
+
+    Their time is that of their names: copying a file changes that of the file. Those of a time to
+    come, made while the clock was wrong, are not counted and not deleted before it.
+    """
     if not directory.is_dir():
         return []
-    return sorted(
-        (path for path in directory.iterdir() if _NAME.fullmatch(path.name)),
-        key=lambda path: (path.stat().st_mtime, path.name),
-    )
+    found = [(_read_time(path.name), path) for path in directory.iterdir()]
+    dated = sorted((made, path) for made, path in found if made is not None)
+    return [path for (moment, _), path in dated if moment <= now]
 
 
-def find_newest_time(directory: Path) -> float | None:
+def find_newest_time(directory: Path, now: float) -> float | None:
     """Return when the newest backup was made, in seconds since 1970, or None."""
-    backups = list_backups(directory)
-    return backups[-1].stat().st_mtime if backups else None
+    backups = list_backups(directory, now)
+    made = _read_time(backups[-1].name) if backups else None
+    return made[0] if made is not None else None
+
+
+def _read_time(name: str) -> tuple[float, int] | None:
+    """Return the time of a backup, and its number among those of that second, from its name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        made = calendar.timegm(time.strptime(match[1], _NAME_FORMAT))
+    except ValueError:  # such as the 31st of February
+        return None
+    return made, int(match[2] or 1)
 
 
 def make_backup(
-    database: Path, directory: Path, keep: int, check: Callable[[], None]
+    database: Path, directory: Path, keep: int, now: float, check: Callable[[], None]
 ) -> ScheduledBackup:
     """Make a backup, then delete the oldest ones that are more than `keep`.
 
@@ -72,21 +90,22 @@ def make_backup(
         database: of the world.
         directory: created if missing.
         keep: number of backups that may stay.
+        now: the time, in seconds since 1970.
         check: called again and again; what it raises ends the backup, of which nothing is left.
 
     Raises:
-        OSError: if it cannot be written, or would leave the disk nearly full; then no other is
-            deleted.
+        DamagedDatabaseError: if the database is damaged; then no other backup is deleted.
+        OSError: if it cannot be written, or would leave the disk nearly full; likewise.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for place in {directory, database.parent}:  # `backup -` works in the latter
         _delete_leftovers(place)
     # The copy and its archive, which is smaller, stand side by side for a moment.
     check_room(directory, "A backup", 2 * measure_size(database) + RESERVED_BYTES)
-    name = time.strftime("world-%Y-%m-%d-%H%M%S.tar.gz", time.gmtime())
+    name = time.strftime(f"{_NAME_FORMAT}.tar.gz", time.gmtime(now))
     path = choose_free_name(directory / name)
     write_backup(database, path, check)
-    deleted = list_backups(directory)[:-keep]
+    deleted = list_backups(directory, now)[:-keep]
     for old in deleted:
         old.unlink()
     return ScheduledBackup(path, path.stat().st_size, tuple(old.name for old in deleted))
@@ -95,5 +114,9 @@ def make_backup(
 def _delete_leftovers(directory: Path) -> None:
     """Delete what a backup left behind when its process was killed."""
     for path in directory.glob(f"{WORK_PREFIX}*"):
-        if path.is_dir() and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
+        if (
+            path.is_dir()
+            and not path.is_symlink()
+            and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS
+        ):
             shutil.rmtree(path)

@@ -22,7 +22,6 @@ from sshwarma.world.audit import delete_audit_before
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things
-from sshwarma.world.migrate import SchemaError
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -135,7 +134,7 @@ class Upkeep:
             return False
         try:
             newest = await asyncio.to_thread(
-                scheduled_backups.find_newest_time, self.backups_directory
+                scheduled_backups.find_newest_time, self.backups_directory, self._clock()
             )
         except OSError as error:
             self._report_failure(error)
@@ -144,7 +143,7 @@ class Upkeep:
         return not self._is_recent(newest, interval)
 
     def _is_recent(self, moment: float | None, seconds: float) -> bool:
-        """Return whether it was less than `seconds` ago; a time to come was not."""
+        """Return whether it was less than `seconds` ago."""
         return moment is not None and 0 <= self._clock() - moment < seconds
 
     async def _back_up(self) -> None:
@@ -157,7 +156,9 @@ class Upkeep:
                 raise _StoppedError
 
         making = asyncio.create_task(
-            asyncio.to_thread(scheduled_backups.make_backup, database, directory, keep, check)
+            asyncio.to_thread(
+                scheduled_backups.make_backup, database, directory, keep, self._clock(), check
+            )
         )
         try:
             made: ScheduledBackup = await asyncio.shield(making)
@@ -166,7 +167,7 @@ class Upkeep:
             await asyncio.wait([making])
             ignore_outcome(making)
             raise
-        except (OSError, SchemaError) as error:
+        except Exception as error:  # noqa: BLE001 - any failure counts, and is tried again later
             self._report_failure(error)
             return
         self._last_failure = None

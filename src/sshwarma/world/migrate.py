@@ -69,7 +69,14 @@ def read_file_revision(database: sqlite3.Connection) -> str:
     Raises:
         sqlite3.DatabaseError: if it is not a database of this program, or is damaged.
     """
-    return str(database.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+    # A view of that name could be endless.
+    kind = database.execute("SELECT type FROM sqlite_schema WHERE name = 'alembic_version'")
+    if kind.fetchone() != ("table",):
+        raise sqlite3.DatabaseError("it has no table alembic_version")
+    row = database.execute("SELECT version_num FROM alembic_version").fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("its table alembic_version is empty")
+    return str(row[0])
 
 
 def prepare_database(path: Path) -> None:
