@@ -66,7 +66,7 @@ async def test_keys_are_added_listed_and_removed(world: World, alice: Someone) -
     assert gone == {"agent": "carol", "fingerprint": done["fingerprint"]}
     assert await audit(world) == [
         (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
-        (None, None, "cli", "keys", f"add carol {second['fingerprint']}"),
+        (None, None, "cli", "keys", f"add carol --role admin {second['fingerprint']}"),
         (None, None, "cli", "keys", f"add carol {done['fingerprint']}"),
         (None, None, "cli", "keys", f"remove carol {done['fingerprint']}"),
     ]

@@ -94,6 +94,12 @@ def test_init_with_a_bad_key_makes_nothing(default_dir: Path, home: Path) -> Non
     assert not default_dir.exists()
 
 
+def test_init_with_a_bad_name_makes_nothing(default_dir: Path, home: Path, key: str) -> None:
+    (home / "id.pub").write_text(f"{key}\n")
+    assert main(["init", "--owner", "Bad Name", "--key", "id.pub"]) == 1
+    assert not default_dir.exists()
+
+
 def test_command_uses_the_only_running_world_and_says_so(
     home: Path, default_dir: Path, newborn: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

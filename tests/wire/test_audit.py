@@ -136,6 +136,35 @@ def test_rows_survive_a_kill(tmp_path: Path) -> None:
         server.stop()
 
 
+CONTROLS = "\x1b]0;PWN\x07\x9b31m\r\u202eevil"
+"""A window title, a C1 colour, a carriage return and a change of direction."""
+
+
+def test_nothing_that_commands_print_is_raw(server: Server) -> None:
+    """What people chose reaches the terminal of the operator."""
+    eve = server.person("eve")
+    eve.run(f"alias kk = 'say {CONTROLS}'")
+    wait_until(lambda: rows(server, name="eve", verb="alias"))
+    server.operate("token_new", name="eve", label=CONTROLS)
+    for words in (["audit"], ["token", "list"], ["keys", "list"], ["agents", "list"],
+                  ["agents", "role", CONTROLS, "admin"], ["keys", "add", "x", "-"]):  # fmt: skip
+        shown = server.cli(*words, stdin=f"{eve.public_key.split()[0]} {CONTROLS}\n")
+        for text in (shown.stdout, shown.stderr):
+            assert not set(text) & set(CONTROLS) - set("evilPWN]0;31m"), (words, text)
+    assert "^[]0;PWN" in server.cli("audit", "--agent", "eve").stdout
+
+
+def test_follow_of_a_time_without_rows_prints_no_older_ones(server: Server) -> None:
+    words = [str(PROGRAM), "audit", "--follow", "--json", "--since", "2099-01-01"]
+    words += ["--data-dir", str(server.data_dir)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
+        reads = server.operate("audit_list", limit=1)[0]["n"]
+        with pytest.raises(subprocess.TimeoutExpired):
+            following.wait(2.5)
+        following.terminate()
+        assert following.communicate()[0] == "" and reads > 0
+
+
 def test_follow_prints_new_rows(server: Server) -> None:
     words = [str(PROGRAM), "audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:

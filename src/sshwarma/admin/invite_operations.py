@@ -45,7 +45,9 @@ async def invite(
     if settings is not None:
         invites.check_codes_are_used(settings.registration.mode)
     invite = await audited_change(
-        world, f"invite {role}", lambda tx: invites.create_invite(tx, role, hours, created_by=None)
+        world,
+        f"invite --role {role} --hours {hours:g}",
+        lambda tx: invites.create_invite(tx, role, hours, created_by=None),
     )
     return {
         "id": invite.id,

@@ -69,8 +69,11 @@ async def keys_add(
         return agent, done
 
     fingerprints = " ".join(fingerprint for fingerprint, _, _ in keys)
+    given = "" if role is None else f" --role {role}"
     span = "" if days is None else f" --days {days:g}"
-    agent, done = await audited_change(world, f"keys add {name} {fingerprints}{span}", work)
+    # Options first: a row keeps the beginning of a long request.
+    line = f"keys add {name}{given}{span} {fingerprints}"
+    agent, done = await audited_change(world, line, work)
     stored = {key.fingerprint: key for key in world.agents.keys_of(agent.id)}
     for record in done:
         key = stored.get(record["fingerprint"])
@@ -95,7 +98,7 @@ async def recover(world: World, /, name: str, public_key: str) -> Json:
         raise Invalid(f"Invalid key: {error}.") from error
     done = await audited_change(
         world,
-        f"recover {name} {fingerprint}",
+        f"recover {name} --role owner {fingerprint}",
         lambda tx: owners.recover_owner(tx, name, fingerprint, key, comment),
     )
     return {"agent": name, "fingerprint": fingerprint, "done": done}

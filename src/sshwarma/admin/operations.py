@@ -52,9 +52,10 @@ async def token_new(
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
+    span = "" if days is None else f" --days {days:g}"
     token, secret = await audited_change(
         world,
-        f"token new {name} {label}",
+        f"token new {name} --scope {scope}{span} --label {label}",
         lambda tx: tokens.issue_token(
             tx, agent_id=agent.id, label=label, days=days, created_by=None, scope=TokenScope(scope)
         ),

@@ -12,7 +12,7 @@ from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
 from sshwarma.services import Services
 from sshwarma.settings import InvalidSettingsError, Settings
 from sshwarma.settings.logs import configure_logging
-from sshwarma.world.audit import record_change
+from sshwarma.world.audit import Origin, operator, record_change
 from sshwarma.world.errors import Invalid
 from sshwarma.world.world import World
 
@@ -85,7 +85,10 @@ async def apply_settings(world: World, services: Services, settings: Settings) -
     services.settings.adopt(settings)
     problems = await services.roster.adopt(settings.models)
     problems += await services.hub.adopt(settings.mcp)
-    await world.change(lambda tx: record_change(tx, door="cli", verb="reload", request=""))
+    origin = Origin(os_user=operator.get())  # "" for a signal: the kernel does not tell whose it is
+    await world.change(
+        lambda tx: record_change(tx, door="cli", verb="reload", request="", origin=origin)
+    )
     return problems
 
 

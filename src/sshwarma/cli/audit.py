@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
-from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import Invocation, align_columns, print_lines, with_invocation
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
@@ -20,7 +20,7 @@ FOLLOW_SECONDS: Final = 1.0
 
 
 class Since(click.ParamType[int, str | int]):
-    """A time: so long ago (`30m`, `2h`, `7d`), or a date or time in ISO form."""
+    """A time: so long ago (`30m`, `2h`, `7d`), or a date or time in ISO form, in UTC."""
 
     name = "time"
 
@@ -31,7 +31,8 @@ class Since(click.ParamType[int, str | int]):
         if (seconds := parse_duration(value)) is not None:
             return int((time.time() - seconds) * 1000)
         try:
-            return int(datetime.fromisoformat(value).timestamp() * 1000)
+            at = datetime.fromisoformat(value)
+            return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
         except ValueError:
             self.fail(f"{value!r} is no time. Give 30m, 2h, 7d or 2026-01-31T12:00.", param, ctx)
 
@@ -39,7 +40,9 @@ class Since(click.ParamType[int, str | int]):
 @click.command()
 @click.option("--agent", metavar="NAME", help="Only rows of this agent.")
 @click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
-@click.option("--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date.")
+@click.option(
+    "--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date (UTC)."
+)
 @click.option(
     "--limit",
     type=click.IntRange(1, MAX_AUDIT_ROWS),
@@ -64,27 +67,24 @@ def audit(
     wanted = {"name": agent, "verb": verb, "since": since}
     rows = invocation.operate("audit_list", **wanted, limit=limit)
     _print_rows(rows, as_json=invocation.as_json)
+    after = rows[-1]["n"] if rows else 0
     while follow:
-        after = rows[-1]["n"] if rows else 0
-        wanted["since"] = None
         time.sleep(FOLLOW_SECONDS)
         new = invocation.ask_server("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)
         _print_rows(new, as_json=invocation.as_json)
-        rows = new or rows
+        after = new[-1]["n"] if new else after
     return EXIT_OK
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        lines = [json.dumps(row) for row in rows]
-    else:
-        lines = align_columns([_draw_row(row) for row in rows]) if rows else []
-    for text in lines:
-        print(text, flush=True)
+        print_lines(json.dumps(row) for row in rows)
+    elif rows:
+        print_lines(align_columns([_draw_row(row) for row in rows]))
 
 
 def _draw_row(row: dict[str, Any]) -> tuple[str, ...]:
     who = row["agent"] or (f"({row['os_user']})" if row["os_user"] else "-")
     origin = " ".join(filter(None, (row["address"], row["fingerprint"])))
     request = row["request"].replace("\n", " ")
-    return row["at"][:19], row["door"], who, row["verb"], request, origin
+    return f"{row['at'][:19]}Z", row["door"], who, row["verb"], request, origin

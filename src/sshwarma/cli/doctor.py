@@ -6,7 +6,7 @@ import json
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
 
 
@@ -24,7 +24,7 @@ def doctor(invocation: Invocation) -> int:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:
         for finding in findings:
-            print(f"{finding.mark:4}  {finding.name}: {finding.detail}")
+            print_lines([f"{finding.mark:4}  {finding.name}: {finding.detail}"])
             if finding.remedy:
-                print(f"      {finding.remedy}")
+                print_lines([f"      {finding.remedy}"])
     return EXIT_OK if all(finding.ok for finding in findings) else EXIT_FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,19 +46,24 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
 async def _create_world(settings: Settings, owner: str | None, key: str) -> dict[str, str | None]:
     """Create the world, with its owner if one is named."""
     from sshwarma.admin import data_dir_lock, data_dir_modes
+    from sshwarma.admin.data_dir_owner import name_process_user
     from sshwarma.admin.operations import run_operation
     from sshwarma.app import open_world
     from sshwarma.settings.logs import configure_logging
     from sshwarma.ssh.transport.public_key import parse_public_keys
+    from sshwarma.world.audit import operator
+    from sshwarma.world.names import check_name
 
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     if owner is not None:
-        parse_public_keys(key)  # refused before anything is made
+        check_name(owner, "agent")  # refused before anything is made
+        parse_public_keys(key)
     if settings.database.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
     data_dir_modes.make_data_dir_private(settings.data_dir)
     fingerprint = None
     with data_dir_lock.lock_data_dir(settings.data_dir):
+        operator.set(name_process_user(os.getpid(), os.geteuid()))
         world = await open_world(settings)
         try:
             if owner is not None:

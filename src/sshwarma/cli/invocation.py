@@ -55,7 +55,7 @@ class Invocation:
         except InvalidSettingsError as error:
             problems = [str(error)]
         lines = [f"  {problem}" for problem in problems]
-        print("sshwarma: invalid settings:", *lines, sep="\n", file=sys.stderr)
+        print_lines(["sshwarma: invalid settings:", *lines], to_stderr=True)
         raise SystemExit(EXIT_USAGE)
 
     def with_data_dir(self, flags: dict[str, Any]) -> dict[str, Any]:
@@ -162,8 +162,7 @@ class Invocation:
         if self.as_json:
             print(json.dumps(result, indent=2))
         else:
-            for text in lines:
-                print(text)
+            print_lines(lines)
         return EXIT_OK
 
 
@@ -172,9 +171,23 @@ def is_default_directory(settings: Settings) -> bool:
     return "data_dir" not in settings.model_fields_set
 
 
+def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
+    """Print lines with the control characters of others made visible, and flush.
+
+    Everything that a command prints for people goes through it: names, labels and requests are
+    what others have chosen, and so are the answers of a server.
+    """
+    from sshwarma.terminal.escape import escape_lines
+
+    for text in lines:
+        print(escape_lines(text), file=sys.stderr if to_stderr else sys.stdout, flush=True)
+
+
 def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
     """Join the cells of each row, each column as wide as its widest cell."""
-    table = [list(row) for row in rows]
+    from sshwarma.terminal.escape import escape_controls
+
+    table = [[escape_controls(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -183,7 +196,7 @@ def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _print_world(settings: Settings) -> None:
-    print(f"World: {settings.data_dir}", file=sys.stderr)
+    print_lines([f"World: {settings.data_dir}"], to_stderr=True)
 
 
 def _run_operation(

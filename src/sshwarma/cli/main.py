@@ -26,6 +26,7 @@ from sshwarma.cli import (
     vacuum,
 )
 from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.invocation import print_lines
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 PRIVATE: Final = 0o077
@@ -88,7 +89,7 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if not is_reported(error):
             raise
-        print(f"sshwarma: {describe_failure(error)}", file=sys.stderr)
+        print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
