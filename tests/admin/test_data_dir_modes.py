@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
 from sshwarma.app import open_world
 from sshwarma.settings import Settings
@@ -14,7 +16,11 @@ async def test_existing_directory_and_database_are_taken_from_other_users(tmp_pa
     data_dir.mkdir(mode=0o755)
     data_dir.chmod(0o755)
     settings = Settings(data_dir=data_dir)
-    world = await open_world(settings)
+    with capture_logs() as logs:
+        world = await open_world(settings)
+    assert [(entry["event"], entry["path"]) for entry in logs] == [
+        ("access of other users was removed", str(data_dir))
+    ]
     try:
         modes = {path.name: path.stat().st_mode & 0o777 for path in data_dir.iterdir()}
     finally:

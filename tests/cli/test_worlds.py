@@ -149,6 +149,19 @@ def test_serve_makes_no_second_world_beside_a_running_server(
     assert not default_dir.exists()
 
 
+@pytest.mark.parametrize("words", [["init"], ["restore", "old.tar.gz"]])
+def test_no_command_makes_a_second_world_beside_a_running_server(
+    words: list[str], home: Path, default_dir: Path, newborn: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    service = put_world(newborn, home / "srv")
+    assert main(["backup", "--data-dir", str(service), "old.tar.gz"]) == 0
+    name_running(home, service)
+    assert main(words) == 1
+    assert f"with the world in {service}" in capsys.readouterr().err
+    assert not default_dir.exists()
+
+
 @pytest.mark.process
 def test_running_server_is_found_by_its_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -204,6 +217,10 @@ def test_doctor_of_another_user_says_only_that(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_file_of_root_in_the_directory_of_a_service_is_named(home: Path, newborn: Path) -> None:
     service = put_world(newborn, home / "srv")
+    check_data_dir_owner(service)
+    for name in ("lost+found", "notes.txt"):  # of the file system, and of a shell's redirection
+        (service / name).touch()
+        os.chown(service / name, 4321, 4321)
     check_data_dir_owner(service)
     os.chown(service / "world.db", 4321, 4321)
     with pytest.raises(ForeignDataDirError, match=r"world.db belongs to user 4321.*chown -R root"):

@@ -12,7 +12,14 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from sshwarma.cli.main import main
-from sshwarma.settings import McpSettings, Settings, is_loopback, load_settings, split_address
+from sshwarma.settings import (
+    InvalidSettingsError,
+    McpSettings,
+    Settings,
+    is_loopback,
+    load_settings,
+    split_address,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +60,26 @@ def test_flags_override_environment_file_and_defaults(
 def test_settings_file_applies_to_one_load_only(file: Path) -> None:
     assert load_settings(file).motd == "from the file"
     assert load_settings().motd == ""
+
+
+@pytest.mark.parametrize("place", ["sshwarma.toml", ".config/sshwarma/sshwarma.toml"])
+def test_settings_file_of_others_is_not_obeyed_unless_it_is_named(
+    tmp_path: Path, place: str
+) -> None:
+    """It starts programs as whoever runs a command in a shared directory."""
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('motd = "mine"')
+    path.chmod(0o666)
+    with pytest.raises(InvalidSettingsError, match=r"can be written by all users.*--config"):
+        load_settings()
+    assert load_settings(path).motd == "mine"
+    path.chmod(0o644)
+    assert load_settings().motd == "mine"
+    if os.geteuid() == 0:  # only root can give a file to another user
+        os.chown(path, 4321, 4321)
+        with pytest.raises(InvalidSettingsError, match="belongs to another user"):
+            load_settings()
 
 
 def test_settings_file_is_found_in_cwd_then_config_home(

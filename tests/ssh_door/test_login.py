@@ -12,11 +12,12 @@ from sshwarma.common.limits import LAST_USE_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.settings import RegistrationMode, RegistrationSettings, ReloadableSettings
 from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
-from sshwarma.ssh.door.login_audit import MAX_FAILURES_PER_ADDRESS, LoginAudit
+from sshwarma.ssh.door.login_audit import MAX_FAILURES, MAX_FAILURES_PER_ADDRESS, LoginAudit
 from sshwarma.ssh.transport.interfaces import FailedLogin, Peer, Rejected
 from sshwarma.world import agents, invites, last_use, login_keys
 from sshwarma.world.audit import FAILED_LOGIN, LOGIN, AuditFilter, Origin
 from sshwarma.world.audit import read_audit as read_entries
+from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, qwen, world
 
@@ -66,6 +67,46 @@ async def test_failed_logins_are_recorded_up_to_a_limit(world: World) -> None:
     addresses = [entry.origin.address for entry in found]
     assert addresses == ["192.0.2.7"] * MAX_FAILURES_PER_ADDRESS + ["192.0.2.8"]
     assert [entry.request for entry in found[:2]] == ["no key; 1 key tried", "no key; 2 keys tried"]
+
+
+async def test_flood_of_strangers_hides_no_expired_key(
+    world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.change(
+        lambda tx: login_keys.add_key(
+            tx, alice.id, PEER.fingerprint, PEER.public_key, expires_at=tx.now
+        )
+    )
+    audit = LoginAudit(world)
+    for number in range(MAX_FAILURES + 1):
+        address = f"192.0.{number // 250}.{number % 250}"
+        audit.record_failure(FailedLogin(address, "SHA256:k", 1, "no key"))
+    audit.record_failure(FailedLogin("198.51.100.1", PEER.fingerprint, 1, "no key"))
+    await audit.close()
+    found = await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 2 * MAX_FAILURES)
+    )
+    assert len(found) == MAX_FAILURES + 1
+    assert found[-1].origin.address == "198.51.100.1"
+
+
+@pytest.mark.parametrize("mode", ["invite", "open"])
+async def test_refused_registration_is_recorded(
+    world: World, alice: Someone, mode: RegistrationMode
+) -> None:
+    gate = authenticator(world, mode)
+    with pytest.raises(WorldError):
+        if mode == "invite":
+            await gate.redeem_invite(PEER, "carol", "abcdefghijklm1")
+        else:
+            await gate.register(PEER, "alice")
+    await gate.audit.close()
+    [entry] = await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 10)
+    )
+    assert entry.request.startswith("not registered: ")
+    assert "abcdefghijklm1" not in entry.request
+    assert entry.origin == Origin(PEER.address, PEER.fingerprint)
 
 
 async def test_registration_has_address_and_key(world: World) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sshwarma.admin.data_dir_owner import name_process_user
+from sshwarma.world.audit import origin_of_token
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.server import PROGRAM
@@ -104,6 +105,8 @@ def test_changes_have_the_address_and_the_key_or_token_of_every_door(server: Ser
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
+    assert origin_of_token("Z" * 60_000, token["id"]).address == ""
+    assert origin_of_token("\x1b[31m", token["id"]).address == ""
     found = {row["door"]: row for row in rows(server, name="dan", verb="put")}
     assert set(found) == {"exec", "ssh", "web"}
     assert found["web"]["address"] == "203.0.113.7"

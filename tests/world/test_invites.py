@@ -6,9 +6,10 @@ import pytest
 from sqlalchemy import text
 
 from sshwarma.common.limits import MAX_OPEN_INVITES
-from sshwarma.world import invites
+from sshwarma.world import agent_removal, invites, owners
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.ids import now_ms
+from sshwarma.world.store import Change
 from support.people import Someone
 
 
@@ -53,3 +54,41 @@ async def test_unused_codes_of_an_agent_are_limited(alice: Someone) -> None:
         await alice.world.change(
             lambda tx: invites.redeem_invite(tx, code, "erin", "SHA256:y", "ssh-y")
         )
+
+
+@pytest.mark.parametrize(
+    ("role", "act"),
+    [
+        ("guest", "disable"),
+        ("admin", "demote to admin"),
+        ("member", "demote to member"),
+        ("guest", "remove"),
+    ],
+)
+async def test_invite_ends_with_the_right_of_its_maker(
+    alice: Someone, bob: Someone, role: str, act: str
+) -> None:
+    """Somebody who was put out would come back with their own codes."""
+    world = alice.world
+    await world.change(lambda tx: owners.set_agent_role(tx, alice.id, "owner"))
+    await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "owner"))
+    invite = await world.change(lambda tx: invites.create_invite(tx, role, 1, bob.id))
+
+    def put_out(tx: Change) -> None:
+        if act == "disable":
+            owners.set_agent_disabled(tx, bob.id, True)
+        elif act == "remove":
+            agent_removal.remove_agent(tx, bob.id)
+        else:
+            owners.set_agent_role(tx, bob.id, act.rpartition(" ")[2])
+
+    def redeem(tx: Change) -> object:
+        return invites.redeem_invite(tx, invite.code, "dave", "SHA256:x", "ssh-x")
+
+    await world.change(put_out)
+    with pytest.raises(invites.InvalidInviteCode):
+        await world.change(redeem)
+    if act != "remove":
+        await world.change(lambda tx: owners.set_agent_disabled(tx, bob.id, False))
+        await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "owner"))
+        await world.change(redeem)

@@ -24,7 +24,8 @@ def make_data_dir_private(data_dir: Path) -> None:
     """
     check_data_dir_owner(data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _remove_access_of_others(data_dir)
+    if _remove_access_of_others(data_dir):
+        log.warning("access of other users was removed", path=str(data_dir))
 
 
 def make_database_private(database: Path) -> None:
@@ -35,10 +36,14 @@ def make_database_private(database: Path) -> None:
             _remove_access_of_others(path)
 
 
-def _remove_access_of_others(path: Path) -> None:
+def _remove_access_of_others(path: Path) -> bool:
+    """Return whether others had access until now."""
     mode = path.stat().st_mode & 0o777
-    if mode & 0o077:
-        try:
-            path.chmod(mode & 0o700)
-        except OSError as error:
-            log.warning("other users can read it", path=str(path), error=error.strerror)
+    if not mode & 0o077:
+        return False
+    try:
+        path.chmod(mode & 0o700)
+    except OSError as error:
+        log.warning("other users can read it", path=str(path), error=error.strerror)
+        return False
+    return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,9 @@ NUMBER_MARK: Final = "\\#"
 """What sudo wants before the number of a user, as a shell reads it."""
 
 PROCESSES: Final = Path("/proc")
+
+OWN_NAMES: Final = re.compile(r"world|backups|ssh_host|operator|control|sshwarma|\.sshwarma")
+"""How the names begin of what the program makes in a data directory."""
 
 NOBODY_LOGGED_IN: Final = 2**32 - 1
 """What the kernel says of a process that no login has started, such as a service."""
@@ -24,9 +28,10 @@ class ForeignDataDirError(Exception):
 
 
 def check_data_dir_owner(data_dir: Path) -> None:
-    """Check that this user owns a data directory and everything directly in it.
+    """Check that this user owns a data directory and what the program makes in it.
 
-    Nothing is opened or changed. A directory that does not exist is not foreign.
+    Others may put files beside, and a file system has its `lost+found`. Nothing is opened or
+    changed. A directory that does not exist is not foreign.
 
     Raises:
         ForeignDataDirError: with both users and the way out.
@@ -39,7 +44,7 @@ def check_data_dir_owner(data_dir: Path) -> None:
         with os.scandir(data_dir) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 owner = entry.stat(follow_symlinks=False).st_uid
-                if owner != user:
+                if owner != user and OWN_NAMES.match(entry.name):
                     raise ForeignDataDirError(_describe_foreign_file(data_dir, entry.name, owner))
     except FileNotFoundError:
         return

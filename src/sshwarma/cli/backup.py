@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, refuse_second_world, with_invocation
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     from sshwarma.world.migrate import newest_revision
 
     settings = invocation.settings()
+    refuse_second_world(settings)
     with _as_file(file, settings.data_dir) as source:
         manifest = restore_backup(source, settings.data_dir, force=force)
     lines = [f"Restored {settings.database} from {file}"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.invocation import Invocation, refuse_second_world, with_invocation
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
@@ -33,6 +33,7 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
     if (owner is None) != (key is None):
         raise click.UsageError("--owner and --key belong together.")
     settings = invocation.settings()
+    refuse_second_world(settings)
     text = key.read_text(encoding="utf-8", errors="replace") if key is not None else ""
     result = asyncio.run(_create_world(settings, owner, text))
     lines = [f"Created a world in {settings.data_dir}"]

@@ -66,7 +66,7 @@ class Invocation:
         """Load the settings of the world that this command acts on.
 
         That is the data directory of the settings. If they name none and the default one has no
-        world, it is the one whose server is running.
+        world, it is the one whose server is running, if that is this user's.
 
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
@@ -82,7 +82,8 @@ class Invocation:
         except PermissionError:  # the lock reports whose directory it is
             return settings
         running = find_running_worlds()
-        if is_default_directory(settings) and len(running) == 1:
+        own = [path for path in running if path.stat().st_uid == os.geteuid()]
+        if is_default_directory(settings) and len(running) == len(own) == 1:
             return settings.model_copy(update={"data_dir": running[0]})
         hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
         if running:
@@ -166,6 +167,26 @@ class Invocation:
         return EXIT_OK
 
 
+def refuse_second_world(settings: Settings) -> None:
+    """Refuse to make a world in the default directory beside a server that runs.
+
+    Raises:
+        Conflict: with the directory of that server's world.
+    """
+    from sshwarma.admin.running_worlds import find_running_worlds
+    from sshwarma.world.errors import Conflict
+
+    if not is_default_directory(settings) or settings.database.exists():
+        return
+    running = find_running_worlds()
+    if running:
+        raise Conflict(
+            f"A server is running already, with the world in {', '.join(map(str, running))}, and"
+            f" {settings.data_dir} contains none.",
+            hint=f"To make a second world, name its directory: --data-dir {settings.data_dir}",
+        )
+
+
 def is_default_directory(settings: Settings) -> bool:
     """Return whether neither flag, environment nor file has named the data directory."""
     return "data_dir" not in settings.model_fields_set
@@ -214,6 +235,8 @@ def _run_operation(
     from sshwarma.admin import control_socket
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
+    if os.geteuid() != 0:  # root operates the servers of others
+        check_data_dir_owner(settings.data_dir)
     try:
         return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
     except (FileNotFoundError, ConnectionRefusedError):

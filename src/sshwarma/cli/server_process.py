@@ -15,18 +15,17 @@ import uvloop
 
 import sshwarma
 from sshwarma.admin.reload import SettingsLoader
-from sshwarma.admin.running_worlds import find_running_worlds
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.app import App
 from sshwarma.cli.failures import describe_failure, is_reported
-from sshwarma.cli.invocation import is_default_directory
+from sshwarma.cli.invocation import refuse_second_world
 from sshwarma.cli.signals import ServerSignals
 from sshwarma.cli.welcome import say_welcome
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from sshwarma.models.discover import discover_models
 from sshwarma.settings import InvalidSettingsError, LogSettings, Settings
 from sshwarma.settings.logs import configure_logging
-from sshwarma.world.errors import Conflict, WorldError
+from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +41,7 @@ def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> in
     configure_logging(settings.log)
     _make_sure_of_home()
     try:
-        _check_second_world(settings)
+        refuse_second_world(settings)
         return uvloop.run(_serve_until_signal(settings, load, as_json=as_json))
     except Exception as error:
         if settings.log.format != "json":
@@ -52,23 +51,6 @@ def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> in
         else:
             log.critical("the server ended by an error", exc_info=error)
         return EXIT_FAILED
-
-
-def _check_second_world(settings: Settings) -> None:
-    """Refuse to make a world in the default directory beside a server that runs.
-
-    Raises:
-        Conflict: with the directory of that server's world.
-    """
-    if not is_default_directory(settings) or settings.database.exists():
-        return
-    running = find_running_worlds()
-    if running:
-        raise Conflict(
-            f"A server is running already, with the world in {', '.join(map(str, running))}, and"
-            f" {settings.data_dir} contains none.",
-            hint=f"To make a second world, name its directory: --data-dir {settings.data_dir}",
-        )
 
 
 def refuse_settings(error: InvalidSettingsError | OSError) -> int:

@@ -181,12 +181,35 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     default = default_config_file()
     # The file of a home directory that belongs to somebody else is as good as none.
     _TomlFile.path = config or (default if _is_visible(default) else None)
+    if config is None and _TomlFile.path is not None:
+        _check_trusted(_TomlFile.path)
     try:
         return Settings(**flags)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
     except SettingsError as error:
         raise InvalidSettingsError(_describe_unreadable_variable(str(error))) from error
+
+
+def _check_trusted(path: Path) -> None:
+    """Check that nobody else decides what a settings file says that was not named.
+
+    Settings name programs to start, and which world commands change.
+
+    Raises:
+        InvalidSettingsError: if it belongs to another user than root, or all users can write it.
+    """
+    found = path.stat()
+    if found.st_uid not in (0, os.geteuid()):
+        reason = "belongs to another user"
+    elif found.st_mode & 0o002:
+        reason = "can be written by all users"
+    else:
+        return
+    raise InvalidSettingsError(
+        f"{path.absolute()} {reason}. Run the command in another directory, or name the file if you"
+        f" trust it: --config {path}"
+    )
 
 
 def describe_invalid_settings(error: ValidationError, config: Path | None = None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final, Literal
 
 from sqlalchemy import Connection, delete, insert, select
@@ -46,7 +47,14 @@ operator: Final[ContextVar[str]] = ContextVar("operator", default="")
 
 
 def origin_of_token(address: str, token_id: str) -> Origin:
-    """Return the origin of a request over HTTP."""
+    """Return the origin of a request over HTTP.
+
+    A proxy names the client; what is no IP address, somebody else has named.
+    """
+    try:
+        address = str(ip_address(address))
+    except ValueError:
+        address = ""
     return Origin(address, f"token {token_id[:SHOWN_TOKEN_CHARACTERS]}")
 
 

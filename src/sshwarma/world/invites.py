@@ -13,7 +13,7 @@ from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_LISTED_INVITES, MAX_OPE
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_MS
 from sshwarma.settings import RegistrationMode
-from sshwarma.world import agents
+from sshwarma.world import agents, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
 from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id
@@ -204,11 +204,25 @@ def redeem_invite(
     invite = tx.conn.execute(query).first()
     if invite is None:
         raise InvalidInviteCode("Invalid invite code: unknown, used or expired.")
+    if invite.created_by is not None and not _may_invite(tx.conn, invite.created_by, invite.role):
+        raise InvalidInviteCode(
+            "Invalid invite code: its maker may not invite you any more. Ask for another."
+        )
     agent = agents.register_agent(tx, name, invite.role, fingerprint, public_key)
     tx.conn.execute(
         update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)
     )
     return agent
+
+
+def _may_invite(conn: Connection, agent_id: str, role: str) -> bool:
+    """Return whether somebody may still invite to a role, as `/invite` asks of its caller."""
+    thing = things.get_thing(conn, agent_id)
+    if thing is None or thing.deleted_at is not None:
+        return False
+    maker = agents.Agent.from_thing(thing)
+    makers: tuple[str, ...] = ("owner",) if role == "admin" else ("owner", "admin")
+    return not maker.disabled and maker.role in makers
 
 
 def check_codes_are_used(registration: RegistrationMode) -> None:

@@ -138,7 +138,9 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
         connection.execute("PRAGMA foreign_keys = ON")
         if not read_only:
             # Of a new file, before anything else writes to it: `free_pages` shrinks it later.
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
+            if pages == 0:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -119,7 +120,7 @@ class WorldAuthenticator(Authenticator):
             record_registration(tx, new_agent, peer, "register")
             return new_agent
 
-        agent = await self._world.change(register)
+        agent = await self._register(peer, register)
         _log_registration(agent, peer, "open")
         return agent
 
@@ -140,7 +141,7 @@ class WorldAuthenticator(Authenticator):
             record_registration(tx, new_agent, peer, "redeem invite")
             return new_agent
 
-        agent = await self._world.change(redeem)
+        agent = await self._register(peer, redeem)
         _log_registration(agent, peer, "invite")
         return agent
 
@@ -148,6 +149,18 @@ class WorldAuthenticator(Authenticator):
     def needs_invite(self) -> bool:
         """Whether registration needs an invite code."""
         return self._settings.registration.mode == "invite"
+
+    async def _register(self, peer: Peer, work: Callable[[Change], agents.Agent]) -> agents.Agent:
+        """Run the change that creates an agent; record one that is refused.
+
+        Raises:
+            WorldError: as the change.
+        """
+        try:
+            return await self._world.change(work)
+        except WorldError as error:
+            self.audit.record_refused_registration(peer, error.message)
+            raise
 
     def _check_registration_rate(self, address: str) -> None:
         """Count one attempt to register, so that invite codes cannot be guessed fast.

@@ -65,11 +65,11 @@ class LoginAudit:
         Beyond the limits nothing is recorded. `agent_id` of the row stays empty: a name that a
         stranger sends proves nothing. A key that has expired is named, because its owner will ask.
         """
-        if self._by_address.hit(failure.address) > 0 or self._all.hit("") > 0:
+        expired = self._find_expired(failure)
+        if not self._has_room(failure.address, is_known=expired is not None):
             return
         tries = f"{failure.tries} {'key' if failure.tries == 1 else 'keys'} tried"
         reason, fingerprint = failure.reason, failure.fingerprint
-        expired = self._find_expired(failure)
         if expired is not None and expired.expires_at is not None:
             name, at = self._world.agents.name_of(expired.agent_id), format_iso(expired.expires_at)
             reason, fingerprint = f"the key of {name} expired at {at}", expired.fingerprint
@@ -82,6 +82,27 @@ class LoginAudit:
             )
         origin = Origin(failure.address, fingerprint)
         self._record(FAILED_LOGIN, f"{reason}; {tries}", None, origin)
+
+    def record_refused_registration(self, peer: Peer, reason: str) -> None:
+        """Record a newcomer who was not registered, as a failed login."""
+        log.warning(
+            "registration refused",
+            address=peer.address,
+            fingerprint=peer.fingerprint,
+            reason=reason,
+        )
+        if self._has_room(peer.address):
+            self._record(FAILED_LOGIN, f"not registered: {reason}", None, origin_of(peer))
+
+    def _has_room(self, address: str, *, is_known: bool = False) -> bool:
+        """Count a failure; return whether it is recorded.
+
+        Strangers share a limit, so that no flood of theirs fills the disk. Those with a known key
+        do not: a flood must not hide them.
+        """
+        if self._by_address.hit(address) > 0:
+            return False
+        return is_known or self._all.hit("") <= 0
 
     def _find_expired(self, failure: FailedLogin) -> AgentKey | None:
         """Return the first key that the client offered and that has expired."""
