@@ -87,7 +87,7 @@ async def test_backups_are_made_in_time_and_rotate(house: House) -> None:
 
 
 async def test_backups_of_a_time_to_come_neither_count_nor_go(house: House) -> None:
-    """The clock was wrong for a while: what was made before it must not be rotated away."""
+    """The clock was wrong for a while; what was made before stays."""
     house.settings.backup = BackupSettings(every="1h", keep=2)
     house.directory.mkdir()
     future = [f"world-2999-01-0{day}-000000.tar.gz" for day in (1, 2, 3)]

@@ -66,7 +66,7 @@ def test_settings_file_applies_to_one_load_only(file: Path) -> None:
 def test_settings_file_of_others_is_not_obeyed_unless_it_is_named(
     tmp_path: Path, place: str
 ) -> None:
-    """It starts programs as whoever runs a command in a shared directory."""
+    """In a shared directory it would start programs as another user."""
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('motd = "mine"')

@@ -68,13 +68,13 @@ async def test_unused_codes_of_an_agent_are_limited(alice: Someone) -> None:
 async def test_invite_ends_with_the_right_of_its_maker(
     alice: Someone, bob: Someone, role: str, act: str
 ) -> None:
-    """Somebody who was put out would come back with their own codes."""
+    """Somebody who was disabled would come back with their own codes."""
     world = alice.world
     await world.change(lambda tx: owners.set_agent_role(tx, alice.id, "owner"))
     await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "owner"))
     invite = await world.change(lambda tx: invites.create_invite(tx, role, 1, bob.id))
 
-    def put_out(tx: Change) -> None:
+    def take_right(tx: Change) -> None:
         if act == "disable":
             owners.set_agent_disabled(tx, bob.id, True)
         elif act == "remove":
@@ -85,7 +85,7 @@ async def test_invite_ends_with_the_right_of_its_maker(
     def redeem(tx: Change) -> object:
         return invites.redeem_invite(tx, invite.code, "dave", "SHA256:x", "ssh-x")
 
-    await world.change(put_out)
+    await world.change(take_right)
     with pytest.raises(invites.InvalidInviteCode):
         await world.change(redeem)
     if act != "remove":

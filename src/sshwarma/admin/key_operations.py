@@ -8,6 +8,7 @@ from sshwarma.admin.operation_registry import (
     Json,
     audited_change,
     find_agent,
+    format_days,
     format_time,
     register_operation,
     require_agent,
@@ -69,11 +70,9 @@ async def keys_add(
         return agent, done
 
     fingerprints = " ".join(fingerprint for fingerprint, _, _ in keys)
-    given = "" if role is None else f" --role {role}"
-    span = "" if days is None else f" --days {days:g}"
     # Options first: a row keeps the beginning of a long request.
-    line = f"keys add {name}{given}{span} {fingerprints}"
-    agent, done = await audited_change(world, line, work)
+    options = ("" if role is None else f" --role {role}") + format_days(days)
+    agent, done = await audited_change(world, f"keys add {name}{options} {fingerprints}", work)
     stored = {key.fingerprint: key for key in world.agents.keys_of(agent.id)}
     for record in done:
         key = stored.get(record["fingerprint"])

@@ -106,6 +106,11 @@ def require_agent(world: World, name: str) -> Agent:
     return agent
 
 
+def format_days(days: float | None) -> str:
+    """Return a lifetime as an option of a command, for the audit; "" without one."""
+    return "" if days is None else f" --days {days:g}"
+
+
 def format_time(at_ms: int | None) -> str | None:
     """Return a time as ISO 8601, or None."""
     return None if at_ms is None else format_iso(at_ms)

@@ -13,6 +13,7 @@ from sshwarma.admin.operation_registry import (
     Json,
     audited_change,
     find_agent,
+    format_days,
     format_time,
     register_operation,
     require_agent,
@@ -52,10 +53,9 @@ async def token_new(
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
-    span = "" if days is None else f" --days {days:g}"
     token, secret = await audited_change(
         world,
-        f"token new {name} --scope {scope}{span} --label {label}",
+        f"token new {name} --scope {scope}{format_days(days)} --label {label}",
         lambda tx: tokens.issue_token(
             tx, agent_id=agent.id, label=label, days=days, created_by=None, scope=TokenScope(scope)
         ),

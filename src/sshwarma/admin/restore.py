@@ -281,7 +281,7 @@ def _check_programs(source: Path, database: sqlite3.Connection) -> None:
 
 
 def _find_invalid_json(database: sqlite3.Connection) -> str:
-    """Return the first thing whose metadata cannot be read; "ok" if there is none."""
+    """Return which thing has metadata that cannot be read; "ok" if all can."""
     broken = database.execute(
         "SELECT id FROM things WHERE metadata IS NOT NULL AND NOT json_valid(metadata) LIMIT 1"
     ).fetchone()

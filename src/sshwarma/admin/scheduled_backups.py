@@ -50,7 +50,7 @@ def choose_directory(data_dir: Path, settings: BackupSettings) -> Path:
 
 
 def list_backups(directory: Path, now: float) -> list[Path]:
-    """Return the backups in a directory that the server made until now, the oldest first.
+    """Return the backups that the server made until now, the oldest first.
 
     Their time is that of their names: copying a file changes that of the file. Those of a time to
     come, made while the clock was wrong, are not counted and not deleted before it.
@@ -70,7 +70,7 @@ def find_newest_time(directory: Path, now: float) -> float | None:
 
 
 def _read_time(name: str) -> tuple[float, int] | None:
-    """Return the time of a backup, and its number among those of that second, from its name."""
+    """Return the time in the name of a backup, and its number in that second."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

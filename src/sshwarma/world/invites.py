@@ -216,7 +216,7 @@ def redeem_invite(
 
 
 def _may_invite(conn: Connection, agent_id: str, role: str) -> bool:
-    """Return whether somebody may still invite to a role, as `/invite` asks of its caller."""
+    """Return whether somebody may still invite to a role, as for `/invite`."""
     thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None:
         return False

@@ -1,0 +1,46 @@
+"""Backups of a world that has just been made, and archives of anything."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sshwarma.admin.backup import write_backup
+
+
+@pytest.fixture
+def database(newborn: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "world.db"
+    path.parent.mkdir()
+    return Path(shutil.copyfile(newborn, path))
+
+
+@pytest.fixture
+def made(database: Path, tmp_path: Path) -> Path:
+    """A good backup."""
+    path = tmp_path / "world.tar.gz"
+    write_backup(database, path)
+    return path
+
+
+def write_archive(path: Path, *entries: tuple[str | tarfile.TarInfo, bytes]) -> Path:
+    """Write an archive of anything."""
+    with tarfile.open(path, "w:gz") as tar:
+        for entry, content in entries:
+            info = entry if isinstance(entry, tarfile.TarInfo) else tarfile.TarInfo(entry)
+            if info.isfile():
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def manifest_of(content: bytes, **changes: Any) -> bytes:
+    received = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return json.dumps(received | changes).encode()
