@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,9 @@ def test_doctor_of_another_user_says_only_that(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_file_of_root_in_the_directory_of_a_service_is_named(home: Path, newborn: Path) -> None:
+def test_file_of_root_in_the_directory_of_a_service_is_named(
+    home: Path, newborn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = put_world(newborn, home / "srv")
     check_data_dir_owner(service)
     for name in ("lost+found", "notes.txt"):  # of the file system, and of a shell's redirection
@@ -226,7 +229,12 @@ def test_file_of_root_in_the_directory_of_a_service_is_named(home: Path, newborn
     with pytest.raises(ForeignDataDirError, match=r"world.db belongs to user 4321.*chown -R root"):
         check_data_dir_owner(service)
     os.chown(service, 4321, 4321)
-    with pytest.raises(ForeignDataDirError, match=r"sudo -u \\#4321 sshwarma"):
+    with pytest.raises(ForeignDataDirError, match=r"sudo -u \\#4321 env SSHWARMA_DATA_DIR="):
+        check_data_dir_owner(service)
+    monkeypatch.setattr(sys, "argv", ["/opt/x/bin/sshwarma", "keys", "add", "ann", "a key.pub"])
+    with pytest.raises(
+        ForeignDataDirError, match=r"/srv /opt/x/bin/sshwarma keys add ann 'a key\.pub'$"
+    ):
         check_data_dir_owner(service)
     check_data_dir_owner(home / "nothing here")
 

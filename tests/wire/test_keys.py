@@ -37,6 +37,20 @@ def test_connections_of_a_key_end_when_it_expires(serve: Callable[..., Server]) 
     ann.hang_up()
 
 
+def test_connection_ends_when_the_key_that_it_came_with_expires(
+    serve: Callable[..., Server],
+) -> None:
+    """As with `keys add --days`: the time was set before the login."""
+    world = serve()
+    ann = world.person("ann")
+    public = str(ann.identity.with_suffix(".pub"))
+    assert world.cli("keys", "add", ann.name, public, "--days", str(6 / 86_400)).returncode == 0
+    screen = ann.sit()
+    screen.wait_for("The key of this connection has expired.")
+    screen.wait_for_end()
+    ann.hang_up()
+
+
 def test_ssh_offers_its_next_key_if_the_first_ones_are_unknown(
     serve: Callable[..., Server],
 ) -> None:

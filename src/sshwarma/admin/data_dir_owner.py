@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Final
 
 NUMBER_MARK: Final = "\\#"
 """What sudo wants before the number of a user, as a shell reads it."""
+
+PROGRAM: Final = "sshwarma"
 
 PROCESSES: Final = Path("/proc")
 
@@ -82,8 +86,15 @@ def _describe_foreign_directory(data_dir: Path, owner: int) -> str:
     facts = f"{facts} {name_user(os.geteuid())}."
     if owner == 0:
         return f"{facts} Give it to the user that runs the server: chown -R USER {data_dir}"
-    user = _name_or_number(owner, NUMBER_MARK)
-    return f"{facts} Run the command as that user: sudo -u {user} sshwarma ..."
+    return f"{facts} Run the command as that user: {_describe_command(data_dir, owner)}"
+
+
+def _describe_command(data_dir: Path, user: int) -> str:
+    """Return the command of this process as another user would type it."""
+    program = Path(sys.argv[0]).absolute()
+    words = [str(program), *sys.argv[1:]] if program.name == PROGRAM else [PROGRAM, "..."]
+    variable = f"SSHWARMA_DATA_DIR={shlex.quote(str(data_dir))}"
+    return f"sudo -u {_name_or_number(user, NUMBER_MARK)} env {variable} {shlex.join(words)}"
 
 
 def _describe_foreign_file(data_dir: Path, name: str, owner: int) -> str:

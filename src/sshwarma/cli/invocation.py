@@ -279,7 +279,7 @@ def with_invocation(
     )
     @click.option(
         "--data-dir",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, readable=False),  # whose it is, is said later
         metavar="DIR",
         help="Directory of the world (default: data_dir of the settings, else"
         " ~/.local/share/sshwarma).",
