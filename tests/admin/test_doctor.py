@@ -18,6 +18,7 @@ from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.cli.main import main
 from sshwarma.settings import Settings, load_settings
+from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, NEXT_KEY_FILENAME, load_host_key
 from support.driver.fixtures import homes
 from support.full_disk import filled, small_disk
 
@@ -71,9 +72,42 @@ def test_data_dir_readable_by_others_fails(data: Path) -> None:
     assert (found.ok, found.remedy) == (False, f"chmod 700 {data}")
 
 
-def test_host_key_readable_by_others_fails(data: Path) -> None:
-    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_key
+def test_next_host_key_that_cannot_be_read_fails(data: Path) -> None:
+    """The server loads both when it starts."""
+    load_host_key(data)
+    (data / NEXT_KEY_FILENAME).touch(mode=0o600)
+    (data / NEXT_KEY_FILENAME).write_text("junk")
+    assert not of(data, "host key").ok
+    assert NEXT_KEY_FILENAME in of(data, "host key").detail
 
+
+def test_directory_of_backups_is_checked(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for directory, ok in ((tmp_path / "new" / "deep", True), (tmp_path / "file" / "x", False)):
+        found = of(data, "backups", backup={"every": "1d", "directory": directory})
+        assert found.ok == ok, found
+        assert str(directory) in (found.detail if ok else found.remedy)
+
+
+def test_missing_file_of_a_local_model_fails(data: Path) -> None:
+    model = {"name": "m1", "kind": "local", "model": "/nope/model.gguf"}
+    assert "/nope/model.gguf" in of(data, "model m1", models=[model]).detail
+
+
+def test_program_is_looked_for_in_a_directory_that_is_closed(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `sudo -u` in the home directory of another user."""
+
+    def refuse(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    server = {"name": "files", "command": ["npx-of-nobody", "-y"]}
+    assert "not found" in of(data, "mcp files", mcp=[server]).detail
+
+
+def test_host_key_readable_by_others_fails(data: Path) -> None:
     key = data / HOST_KEY_FILENAME
     load_host_key(data)
     key.chmod(0o644)

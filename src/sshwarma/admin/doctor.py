@@ -18,6 +18,7 @@ from sshwarma.admin import data_dir_owner
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, default_config_file
 from sshwarma.world.agents import read_agents
@@ -53,6 +54,7 @@ def _check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
+    yield from _check_backups(settings)
     yield from check_network(settings)
     yield from _check_owners(settings)
 
@@ -143,7 +145,7 @@ def _restore_command(settings: Settings) -> str:
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
-    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_key
+    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_keys
     from sshwarma.ssh.transport.public_key import UnusableKey
 
     path = settings.data_dir / HOST_KEY_FILENAME
@@ -155,7 +157,7 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("host key", False, f"{path}, mode {mode:04o}", f"chmod 600 {path}")
         return
     try:
-        load_host_key(settings.data_dir)
+        load_host_keys(settings.data_dir)  # also the next one, without which no server starts
     except UnusableKey as error:
         remedy = "put the right file there, or delete it: then clients warn of a new host key"
         if "passphrase" in str(error).lower():
@@ -163,6 +165,27 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("host key", False, str(error), remedy)
         return
     yield CheckResult("host key", True, f"{path}, mode {mode:04o}")
+
+
+def _check_backups(settings: Settings) -> Iterator[CheckResult]:
+    """Check that backups can be written where the settings say."""
+    directory = settings.backup.directory
+    if directory is None or parse_duration(settings.backup.every) is None:
+        return
+    place = next(
+        folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder)
+    )
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        yield CheckResult("backups", True, f"every {settings.backup.every} to {directory}")
+        return
+    user = data_dir_owner.name_user(os.geteuid())
+    yield CheckResult(
+        "backups",
+        False,
+        f"{user} cannot write to {place}" if place.is_dir() else f"{place} is not a directory",
+        f"install -d -m 0700 -o {user} {shlex.quote(str(directory))}, and name it in"
+        " ReadWritePaths= of the unit",
+    )
 
 
 def _check_owners(settings: Settings) -> Iterator[CheckResult]:

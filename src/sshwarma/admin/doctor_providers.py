@@ -18,6 +18,7 @@ from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.mcp.client.environment import expand_variables, program_environment
 from sshwarma.models.backend import BackendError
+from sshwarma.models.local_files import PACKAGED_MODEL, find_model_file
 from sshwarma.models.prices import COST_LIMITS, is_price_known
 from sshwarma.models.roster import describe_model
 from sshwarma.models.secrets import read_key
@@ -44,6 +45,11 @@ def _find_model_problems(
         check_name(model.name, "agent")
     except Invalid as error:
         yield error.message, "choose another name"
+    if model.kind == "local" and model.model != PACKAGED_MODEL:
+        try:
+            find_model_file(model.model)
+        except BackendError as error:
+            yield str(error), "set model to a GGUF file that the user of the server can read"
     yield from _find_key_problems(model, environ)
     if (model.price_in is None) != (model.price_out is None):
         yield "one of price_in and price_out is missing", "set both or neither"
@@ -123,8 +129,13 @@ def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tup
     program = server.command[0]
     if server.cwd is not None and not server.cwd.is_dir():
         return f"the directory {server.cwd} does not exist", "create it, or change cwd"
-    if shutil.which(program, path=variables["PATH"]) is not None:
+    try:
+        is_found = shutil.which(program, path=variables["PATH"]) is not None
+        is_file = Path(program).is_file()
+    except PermissionError:  # it is looked for in the current directory, too
+        is_found = is_file = False
+    if is_found:
         return None
-    if Path(program).is_file():
+    if is_file:
         return f"{program} is not executable", f"chmod +x {program}"
     return f"program {program} not found", "install it, or give its full path in command"
