@@ -110,6 +110,7 @@ def test_changes_have_the_address_and_the_key_or_token_of_every_door(server: Ser
     found = {row["door"]: row for row in rows(server, name="dan", verb="put")}
     assert set(found) == {"exec", "ssh", "web"}
     assert found["web"]["address"] == "203.0.113.7"
+    assert found["web"]["request"] == '/put {"name": "c", "text": "3"}'
     for door in ("exec", "ssh"):
         assert found[door]["address"] == "127.0.0.1"
         assert found[door]["fingerprint"].startswith("SHA256:")

@@ -44,7 +44,8 @@ class Caller:
         services: the parts of the program that verbs use.
         connection: the connection that stands in the room, where the door has one.
         origin: the address, and the key or token, that the request came from.
-        verb, line: the request, for the audit.
+        verb, line: the verb that runs, and the line that somebody typed for it.
+        request: what the audit records, if that is not the line.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
         called_in_id: of an answering model, the id of the room in which it was called.
@@ -64,6 +65,7 @@ class Caller:
     origin: Origin = NO_ORIGIN
     verb: str = ""
     line: str = ""
+    request: str = ""
     question: Question | None = None
     called_in_id: str | None = None
     call_stack: CallStack | None = None
@@ -82,9 +84,9 @@ class Caller:
         """Of an answering model, the id of the person who asked the question."""
         return None if self.question is None else self.question.person_id
 
-    def with_verb(self, verb: str, line: str) -> Caller:
+    def with_verb(self, verb: str, line: str, request: str = "") -> Caller:
         """Return the same caller, for the verb that its line runs."""
-        return replace(self, verb=verb, line=line)
+        return replace(self, verb=verb, line=line, request=request)
 
     def with_room(self, room_id: str) -> Caller:
         """Return the same caller in another room."""
@@ -367,7 +369,7 @@ class Caller:
                 tx,
                 door=self.door,
                 verb=self.verb,
-                request=self.line,
+                request=self.request or self.line,
                 agent_id=self.agent.id,
                 room_id=self.room_id,
                 origin=self.origin,
