@@ -131,7 +131,9 @@ class PieceSimilarity(Vectorizer):
     ) -> list[float]:
         """Return how much more similar a query is to each namespace than unrelated texts.
 
-        It is 0 for all if the query has no piece that is compared.
+        It is 0 for all if the query has no piece that is compared. `einsum` computes in this
+        thread alone; a product of matrices has threads that wait for each other if the processors
+        are busy.
 
         Args:
             query: the text of the query.
@@ -151,7 +153,7 @@ class PieceSimilarity(Vectorizer):
         for number, own in enumerate(rows):
             if own:
                 texts = numpy.concatenate(own).astype(numpy.float32)
-                cosines = texts @ vectors.T / _measure_lengths(texts)
+                cosines = numpy.einsum("td,qd->tq", texts, vectors) / _measure_lengths(texts)
                 similarities[number] = float(cosines.max(axis=0) @ shares)
         return [similarity - UNRELATED_SIMILARITY for similarity in similarities]
 
@@ -184,7 +186,8 @@ def _make_rows(text: EmbeddedText) -> Any:
 
 def _measure_lengths(vectors: Any) -> Any:
     numpy = importlib.import_module("numpy")
-    return numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    lengths = numpy.sqrt(numpy.einsum("pd,pd->p", vectors, vectors))
+    return numpy.maximum(lengths, 1e-9)[:, numpy.newaxis]
 
 
 def _measure_size(rows: Any) -> int:
