@@ -12,7 +12,9 @@ import math
 import threading
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Protocol, runtime_checkable
 
 from typing_extensions import override
 
@@ -31,6 +33,9 @@ MAX_PIECES: Final = 256
 """Maximum number of pieces of a text that the model was trained for, its ends included."""
 
 MAX_WORD_CHARACTERS: Final = 100
+
+UNKNOWN_PIECE: Final = "[UNK]"
+"""Stands for a word of signs that the model does not know, such as an emoji."""
 
 ADAPTER_FILE: Final = "adapter.bin"
 """Two matrices of 384 x 384 bytes that bend vectors of texts and of queries towards each other."""
@@ -63,7 +68,33 @@ class Vectorizer(Protocol):
         """Return the vector of a query, to be compared with vectors of texts."""
 
 
-class MiniLM(Vectorizer):
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """The vector of a text, its pieces, and a vector for each of them in its context.
+
+    `piece_vectors` is a numpy array with a row for each piece, of any length.
+    """
+
+    vector: list[float]
+    pieces: list[str]
+    piece_vectors: Any
+
+
+@runtime_checkable
+class PieceVectorizer(Vectorizer, Protocol):
+    """Computes vectors of texts and of their pieces in the same run."""
+
+    def split(self, text: str) -> list[str]:
+        """Return the pieces of a text that have a vector."""
+
+    def embed_with_pieces(self, texts: Sequence[str]) -> list[EmbeddedText]:
+        """Return what `embed` returns, with the vectors of pieces."""
+
+    def embed_query_with_pieces(self, text: str) -> EmbeddedText:
+        """Return what `embed_query` returns, with the vectors of pieces."""
+
+
+class MiniLM(PieceVectorizer):
     """all-MiniLM-L6-v2 with weights of 8 bits.
 
     Loading takes about a second and 110 MB of memory, so it happens at the first text. Texts are
@@ -76,7 +107,6 @@ class MiniLM(Vectorizer):
     def __init__(self) -> None:
         self._model: Any = None
         self._adapter: Any = None
-        self._pieces: dict[str, int] = {}
         self._one_at_a_time = threading.Lock()
 
     @staticmethod
@@ -87,21 +117,34 @@ class MiniLM(Vectorizer):
 
     @override
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return self._embed(texts, TEXT_SIDE)
+        return [text.vector for text in self._embed(texts, TEXT_SIDE)]
 
     @override
     def embed_query(self, text: str) -> list[float]:
+        return self.embed_query_with_pieces(text).vector
+
+    @override
+    def embed_with_pieces(self, texts: Sequence[str]) -> list[EmbeddedText]:
+        return self._embed(texts, TEXT_SIDE)
+
+    @override
+    def embed_query_with_pieces(self, text: str) -> EmbeddedText:
         return self._embed([text], QUERY_SIDE)[0]
 
     def embed_unadapted(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of the model as it was published, for training."""
-        return self._embed(texts, None)
+        return [text.vector for text in self._embed(texts, None)]
 
-    def _embed(self, texts: Sequence[str], side: int | None) -> list[list[float]]:
+    @override
+    def split(self, text: str) -> list[str]:
+        pieces = split_into_pieces(text[:MAX_TEXT_CHARACTERS], read_vocabulary())
+        return pieces[: MAX_PIECES - 2]
+
+    def _embed(self, texts: Sequence[str], side: int | None) -> list[EmbeddedText]:
         with self._one_at_a_time:
             if self._model is None and texts:
                 self._load()
-            return [self._vector(text[:MAX_TEXT_CHARACTERS], side) for text in texts]
+            return [self._embed_one(text, side) for text in texts]
 
     def _load(self) -> None:
         runtime = importlib.import_module(RUNTIME_PACKAGE)
@@ -113,17 +156,16 @@ class MiniLM(Vectorizer):
             str(weights), options, providers=["CPUExecutionProvider"]
         )
         return_freed_memory()
-        self._pieces = read_vocabulary()
         numpy = importlib.import_module("numpy")
         rows = numpy.frombuffer(read_table(ADAPTER_FILE), dtype=numpy.int8)
         self._adapter = rows.reshape(2, self.dimensions, self.dimensions) * ADAPTER_STEP
 
-    def _vector(self, text: str, side: int | None) -> list[float]:
-        pieces = split_into_pieces(text, self._pieces)[: MAX_PIECES - 2]
-        if not pieces:
-            return [0.0] * self.dimensions
+    def _embed_one(self, text: str, side: int | None) -> EmbeddedText:
         numpy = importlib.import_module("numpy")
-        ids = [self._pieces[piece] for piece in ("[CLS]", *pieces, "[SEP]")]
+        pieces, numbers = self.split(text), read_vocabulary()
+        if not pieces:
+            return EmbeddedText([0.0] * self.dimensions, [], numpy.zeros((0, self.dimensions)))
+        ids = [numbers[piece] for piece in ("[CLS]", *pieces, "[SEP]")]
         row = numpy.array([ids], dtype=numpy.int64)
         [states, *_] = self._model.run(
             None,
@@ -138,7 +180,8 @@ class MiniLM(Vectorizer):
             mean = mean + mean @ self._adapter[side]
         values: list[float] = mean.tolist()
         norm = math.sqrt(sum(value * value for value in values))
-        return [value / norm for value in values] if norm else values
+        vector = [value / norm for value in values] if norm else values
+        return EmbeddedText(vector, pieces, states[0][1:-1])
 
 
 def split_into_pieces(text: str, known: dict[str, int]) -> list[str]:
@@ -163,10 +206,15 @@ def _split_word(word: str, known: dict[str, int]) -> list[str]:
         ends = range(len(word), start, -1)
         end = next((end for end in ends if prefix + word[start:end] in known), None)
         if end is None:
-            return ["[UNK]"]
+            return [UNKNOWN_PIECE]
         pieces.append(prefix + word[start:end])
         start, prefix = end, "##"
-    return pieces or ["[UNK]"]
+    return pieces or [UNKNOWN_PIECE]
+
+
+def hash_text(text: str) -> bytes:
+    """Return a digest, because a text may be long."""
+    return blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
 def choose_embedder() -> Vectorizer | None:

@@ -2,8 +2,8 @@
 
 Namespaces are ranked by BM25 over the words of a query and similar words (`word_index`). The query
 as a whole is also compared with the texts of namespaces, by word averages and, if one is installed,
-by a sentence model; all scores are added. A query that is the name of a namespace is not compared.
-All computation runs in a thread.
+by a sentence model, whole and piece by piece (`piece_similarity`); all scores are added. A query
+that is the name of a namespace is not compared. All computation runs in a thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from operator import mul
 from typing import Final
 
@@ -21,9 +20,15 @@ from cachetools import LRUCache
 
 from sshwarma.common.limits import DEFAULT_FIND_THRESHOLD, MAX_TOOL_QUERY_CHARACTERS
 from sshwarma.settings import ReloadableSettings
-from sshwarma.tools.embedding import MAX_TEXT_CHARACTERS, Vectorizer
+from sshwarma.tools.embedding import (
+    MAX_TEXT_CHARACTERS,
+    PieceVectorizer,
+    Vectorizer,
+    hash_text,
+)
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.keywords import KeywordHit, match_keywords
+from sshwarma.tools.piece_similarity import PieceFrequencies, PieceSimilarity
 from sshwarma.tools.stemming import extract_words
 from sshwarma.tools.word_averages import WordAverages
 from sshwarma.tools.word_index import WordIndex
@@ -45,7 +50,10 @@ MAX_BATCH_TEXTS: Final = 4
 this many: a long text takes 0.1 s of CPU."""
 
 MAX_CANDIDATES: Final = 30
-"""Maximum number of namespaces compared tool by tool."""
+"""Maximum number of namespaces compared tool by tool, and piece by piece."""
+
+CANDIDATE_WORD_WEIGHT: Final = 0.04
+"""Cosine with name and description that a score by words of 1 is worth, among candidates."""
 
 MAX_TOOL_LINES: Final = 100
 """Maximum number of tools of a namespace compared one by one."""
@@ -59,20 +67,23 @@ AVERAGES_NAMESPACE_SHARE: Final = 0.2
 BEST_TOOLS: Final = 2
 """Number of tools whose similarities count, on average."""
 
-WORD_WEIGHT: Final = 0.04
+WORD_WEIGHT: Final = 0.03
 """Cosine that a score by words of 1 is worth, with a sentence model."""
 
 WORD_WEIGHT_ALONE: Final = 0.1
 """Cosine of word averages that a score by words of 1 is worth, without a sentence model."""
 
-AVERAGES_WEIGHT: Final = 0.2
+AVERAGES_WEIGHT: Final = 0.1
 """Weight of the cosine of word averages, beside that of a sentence model."""
+
+PIECES_WEIGHT: Final = 1.0
+"""Weight of the similarity piece by piece, beside the cosine of a sentence model."""
 
 HALF_WORD_SCORE: Final = 8.0
 """Score by words that is a score of one half, for the name of a namespace."""
 
 HALF_COSINE: Final = 0.5
-"""Sum of cosines and words that is a score of one half."""
+"""Sum of similarities and words that is a score of one half."""
 
 BUILTIN_WEIGHT: Final = 0.6
 """Weight of the program's own namespaces: their tools are on already, and have some word for most
@@ -101,12 +112,17 @@ class NamespaceSearch:
         self, embedder: Vectorizer | None = None, settings: ReloadableSettings | None = None
     ) -> None:
         """Set the sentence model, if any, and the settings of the search."""
-        self._embedder = embedder
+        self._embedder: Vectorizer | None = (
+            PieceSimilarity(embedder) if isinstance(embedder, PieceVectorizer) else embedder
+        )
         self._averages = WordAverages()
         self._settings = settings or ReloadableSettings()
         self._vectors: LRUCache[_VectorKey, array[float]] = LRUCache(MAX_CACHED_VECTORS)
         self._vectors_lock = asyncio.Lock()
         self._indexes: LRUCache[tuple[IndexedNamespace, ...], WordIndex] = LRUCache(
+            MAX_CACHED_INDEXES
+        )
+        self._frequencies: LRUCache[tuple[IndexedNamespace, ...], PieceFrequencies] = LRUCache(
             MAX_CACHED_INDEXES
         )
         self.embedded_queries = 0
@@ -133,6 +149,8 @@ class NamespaceSearch:
         if self._embedder is not None:
             try:
                 await self._vectors_of(self._embedder, texts)
+                if isinstance(self._embedder, PieceSimilarity):
+                    await self._count_pieces(self._embedder, spaces)
             except Exception:  # noqa: BLE001 - what a library raises is not known
                 self._drop_embedder()
 
@@ -185,25 +203,24 @@ class NamespaceSearch:
     async def _score_all(
         self, query: str, spaces: Sequence[IndexedNamespace], by_words: Sequence[float]
     ) -> list[float]:
-        """Return scores from 0 to 1 that grow with words and cosines."""
+        """Return scores from 0 to 1 that grow with words and similarities."""
         averages = await self._compare(
             self._averages, query, spaces, by_words, AVERAGES_NAMESPACE_SHARE
         )
-        word_weight, cosines = WORD_WEIGHT_ALONE, averages
+        sums = _add_weighted((WORD_WEIGHT_ALONE, by_words), (1.0, averages))
         if self._embedder is not None:
             try:
-                of_sentences = await self._compare(self._embedder, query, spaces, by_words)
+                sentences = await self._compare(self._embedder, query, spaces, by_words)
+                of_model = _add_weighted(
+                    (WORD_WEIGHT, by_words), (1.0, sentences), (AVERAGES_WEIGHT, averages)
+                )
+                if isinstance(self._embedder, PieceSimilarity):
+                    pieces = await self._compare_pieces(self._embedder, query, spaces, of_model)
+                    of_model = _add_weighted((1.0, of_model), (PIECES_WEIGHT, pieces))
+                sums = of_model
             except Exception:  # noqa: BLE001 - what a library raises is not known
                 self._drop_embedder()
-            else:
-                pairs = zip(of_sentences, averages, strict=True)
-                cosines = [cosine + AVERAGES_WEIGHT * average for cosine, average in pairs]
-                word_weight = WORD_WEIGHT
-        sums = (
-            max(word_weight * words + cosine, 0.0)
-            for words, cosine in zip(by_words, cosines, strict=True)
-        )
-        return [value / (value + HALF_COSINE) for value in sums]
+        return [max(value, 0.0) / (max(value, 0.0) + HALF_COSINE) for value in sums]
 
     async def _compare(
         self,
@@ -225,7 +242,8 @@ class NamespaceSearch:
         )
 
         def rank(number: int) -> tuple[float, str]:
-            return -WORD_WEIGHT * by_words[number] - similarities[number], spaces[number].id
+            score = CANDIDATE_WORD_WEIGHT * by_words[number] + similarities[number]
+            return -score, spaces[number].id
 
         candidates = sorted(range(len(spaces)), key=rank)[:MAX_CANDIDATES]
         lines = {number: _tool_lines(spaces[number]) for number in candidates}
@@ -242,6 +260,45 @@ class NamespaceSearch:
             return cosines
 
         return await asyncio.to_thread(compare_tools)
+
+    async def _compare_pieces(
+        self,
+        pieces: PieceSimilarity,
+        query: str,
+        spaces: Sequence[IndexedNamespace],
+        sums: Sequence[float],
+    ) -> list[float]:
+        """Return the similarity of a query with each namespace, piece by piece.
+
+        Only the namespaces with the highest sums are compared; the others count as the least
+        similar of these.
+        """
+        frequencies = await self._count_pieces(pieces, spaces)
+        if not frequencies.is_comparable:
+            return [0.0] * len(spaces)
+
+        def rank(number: int) -> tuple[float, str]:
+            return -sums[number], spaces[number].id
+
+        candidates = sorted(range(len(spaces)), key=rank)[:MAX_CANDIDATES]
+        texts = [_all_lines(spaces[number]) for number in candidates]
+        await self._embed_missing(pieces, [text for lines in texts for text in lines])
+        values = await asyncio.to_thread(pieces.compare, query, texts, frequencies)
+        similarities = [min(values)] * len(spaces)
+        for number, value in zip(candidates, values, strict=True):
+            similarities[number] = value
+        return similarities
+
+    async def _count_pieces(
+        self, pieces: PieceSimilarity, spaces: Sequence[IndexedNamespace]
+    ) -> PieceFrequencies:
+        key = tuple(spaces)
+        if (frequencies := self._frequencies.get(key)) is None:
+            frequencies = await asyncio.to_thread(
+                pieces.count, [_all_lines(space) for space in spaces]
+            )
+            self._frequencies[key] = frequencies
+        return frequencies
 
     def _drop_embedder(self) -> None:
         """Search by words alone from now on: a search must not fail with its library."""
@@ -263,11 +320,27 @@ class NamespaceSearch:
                     keys
                 )  # another call may have computed them in the meantime
                 new_texts = [text for text in keys if text not in vectors]
-                for start in range(0, len(new_texts), MAX_BATCH_TEXTS):
-                    batch = new_texts[start : start + MAX_BATCH_TEXTS]
-                    new_vectors = await asyncio.to_thread(embedder.embed, batch)
-                    for text, vector in zip(batch, new_vectors, strict=True):
-                        vectors[text] = self._vectors[keys[text]] = array("f", vector)
+                vectors |= await self._embed(embedder, new_texts)
+        return vectors
+
+    async def _embed_missing(self, pieces: PieceSimilarity, texts: Sequence[str]) -> None:
+        """Compute the pieces of texts that are not cached.
+
+        Only then does a search wait for texts that another call embeds.
+        """
+        if await asyncio.to_thread(pieces.list_missing, texts):
+            async with self._vectors_lock:
+                await self._embed(pieces, await asyncio.to_thread(pieces.list_missing, texts))
+
+    async def _embed(self, embedder: Vectorizer, texts: Sequence[str]) -> dict[str, array[float]]:
+        """Compute and cache vectors of texts."""
+        vectors = {}
+        for start in range(0, len(texts), MAX_BATCH_TEXTS):
+            batch = texts[start : start + MAX_BATCH_TEXTS]
+            new_vectors = await asyncio.to_thread(embedder.embed, batch)
+            for text, vector in zip(batch, new_vectors, strict=True):
+                key = _vector_key(embedder.name, text)
+                vectors[text] = self._vectors[key] = array("f", vector)
         return vectors
 
     def _cached_vectors(self, keys: dict[str, _VectorKey]) -> dict[str, array[float]]:
@@ -283,6 +356,13 @@ def cosine_similarities(query: Sequence[float], vectors: Iterable[Sequence[float
     return [sum(map(mul, query, vector)) for vector in vectors]
 
 
+def _add_weighted(*terms: tuple[float, Sequence[float]]) -> list[float]:
+    """Return the sums of scores, each list with its weight."""
+    weights = [weight for weight, _ in terms]
+    columns = zip(*(scores for _, scores in terms), strict=True)
+    return [sum(map(mul, weights, column)) for column in columns]
+
+
 def _match_order(match: SearchMatch) -> tuple[float, int, str]:
     return -match.score, match.id.count("."), match.id
 
@@ -295,6 +375,9 @@ def _tool_lines(space: IndexedNamespace) -> list[str]:
     return [line.replace("_", " ")[:MAX_TEXT_CHARACTERS] for line in space.tools[:MAX_TOOL_LINES]]
 
 
+def _all_lines(space: IndexedNamespace) -> list[str]:
+    return [_namespace_text(space), *_tool_lines(space)]
+
+
 def _vector_key(embedder: str, text: str) -> _VectorKey:
-    """Return a digest, because a text may be long."""
-    return embedder, blake2b(text.encode(errors="replace"), digest_size=16).digest()
+    return embedder, hash_text(text)
