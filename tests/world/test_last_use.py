@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from sshwarma.common.limits import LAST_USE_MINUTES
+from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world import last_use, tokens
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone
@@ -85,6 +86,13 @@ async def test_request_is_answered_before_its_use_is_stored(
     shown = capsys.readouterr()
     assert "the last use of a key or token was not recorded" in shown.out + shown.err
     assert await used_at(bob) is None
+    writes = count_writes_of_last_use(world, monkeypatch)
+    for _ in range(3):
+        assert await authenticate_bearer(world, header) is not None
+    await world.last_use.close()
+    assert writes == [], "each request of a full disk tried, and logged an error"
+    later = now_ms() + LAST_USE_RETRY_MINUTES * MINUTE_MS
+    monkeypatch.setattr(last_use, "now_ms", lambda: later)
     assert await authenticate_bearer(world, header) is not None
     await world.last_use.close()
-    assert await used_at(bob) is not None, "it is tried again"
+    assert await used_at(bob) == later, "it is tried again"

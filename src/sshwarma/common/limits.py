@@ -267,6 +267,10 @@ LAST_USE_MINUTES: Final = 60
 """Minutes between two records of the last use of a key or token: a program may make hundreds of
 requests a second, and whether a token is still in use is a question of days."""
 
+LAST_USE_RETRY_MINUTES: Final = 1
+"""Minutes after a failed record of a last use in which none is tried: on a full disk each request
+would try, and log an error."""
+
 MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent: enough for one per program, and few enough to look through for a
 leaked one."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, func, select, update
 
 from sshwarma.common.background import BackgroundTasks
-from sshwarma.common.limits import LAST_USE_MINUTES
+from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.ids import now_ms
@@ -45,13 +45,15 @@ def read_agent_last_seen(conn: Connection, agent_id: str) -> int | None:
 class LastUse:
     """Records when keys and tokens are used, at most once in LAST_USE_MINUTES.
 
-    Nobody waits for that: a login and a request are answered as if nothing was written.
+    Nobody waits for that: a login and a request are answered as if nothing was written. After a
+    failure, such as on a full disk, nothing is tried for LAST_USE_RETRY_MINUTES.
     """
 
     def __init__(self, store: Store, agents: AgentDirectory) -> None:
         self._store = store
         self._agents = agents
         self._pending: set[str] = set()
+        self._retry_at = 0
         self._tasks = BackgroundTasks()
 
     def note_key(self, key: AgentKey) -> None:
@@ -69,7 +71,7 @@ class LastUse:
     def _note(self, column: Column[Any], identifier: str, last_used_at: int | None) -> None:
         now = now_ms()
         is_recent = last_used_at is not None and now - last_used_at < LAST_USE_MINUTES * MINUTE_MS
-        if is_recent or identifier in self._pending:
+        if is_recent or identifier in self._pending or now < self._retry_at:
             return
         self._pending.add(identifier)
         self._tasks.spawn(self._record(column, identifier, now), name="last use", failed=_FAILED)
@@ -82,6 +84,11 @@ class LastUse:
 
         try:
             await self._store.write(work, may_postpone=True)
-            self._agents.set_key_used(identifier, now)
+        except Exception:
+            self._retry_at = now + LAST_USE_RETRY_MINUTES * MINUTE_MS
+            raise
+        else:
+            if column.table is agent_keys:
+                self._agents.set_key_used(identifier, now)
         finally:
             self._pending.discard(identifier)
