@@ -19,8 +19,8 @@ import pytest
 
 from sshwarma.admin import data_dir_lock
 from sshwarma.admin.backup import DATABASE_NAME, write_backup
-from sshwarma.admin.database_copy import give_name
 from sshwarma.admin.restore import InvalidBackupError, restore_backup
+from sshwarma.common.files import give_name
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
 from sshwarma.world.world import World

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, compute_fingerprint, load_host_key
+from sshwarma.ssh.transport.host_key import (
+    HOST_KEY_FILENAME,
+    OLD_KEY_FILENAME,
+    compute_fingerprint,
+    create_next_host_key,
+    load_host_key,
+    load_host_keys,
+    switch_host_key,
+)
 from sshwarma.ssh.transport.public_key import UnusableKey
 
 
@@ -42,3 +50,21 @@ def test_invalid_host_key_is_refused_and_kept(content: bytes, tmp_path: Path) ->
     with pytest.raises(UnusableKey, match="not a usable private key"):
         load_host_key(tmp_path)
     assert path.read_bytes() == content
+
+
+def test_host_key_is_made_and_changed_on_a_disk_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    load_host_key(tmp_path)
+    first = (tmp_path / HOST_KEY_FILENAME).read_bytes()
+    create_next_host_key(tmp_path)
+    [_, announced] = load_host_keys(tmp_path)
+    switch_host_key(tmp_path)
+    assert compute_fingerprint(load_host_key(tmp_path)) == compute_fingerprint(announced)
+    old = tmp_path / OLD_KEY_FILENAME
+    assert (old.read_bytes(), stat.S_IMODE(old.stat().st_mode)) == (first, 0o600)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [HOST_KEY_FILENAME, old.name]

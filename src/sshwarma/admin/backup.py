@@ -20,7 +20,8 @@ from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import check_copy, copy_database, give_name, hash_file
+from sshwarma.admin.database_copy import check_copy, copy_database, hash_file
+from sshwarma.common.files import give_name
 from sshwarma.world.migrate import read_file_revision
 
 DATABASE_NAME: Final = "world.db"

@@ -26,9 +26,9 @@ from sshwarma.admin.database_copy import (
     choose_free_name,
     copy_database,
     flush_file,
-    give_name,
     hash_file,
 )
+from sshwarma.common.files import give_name
 from sshwarma.common.units import KIB, MIB
 from sshwarma.world.migrate import (
     DamagedDatabaseError,

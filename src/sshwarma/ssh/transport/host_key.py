@@ -13,6 +13,7 @@ from pathlib import Path
 
 import asyncssh
 
+from sshwarma.common.files import give_name
 from sshwarma.ssh.transport.public_key import UnusableKey
 
 HOST_KEY_FILENAME = "ssh_host_ed25519_key"
@@ -70,8 +71,7 @@ def switch_host_key(directory: Path) -> None:
         raise FileNotFoundError(f"{next_path} does not exist.")
     _read_host_key(next_path)
     if path.exists():
-        old.unlink(missing_ok=True)
-        os.link(path, old)
+        _write_draft(old, path.read_bytes()).replace(old)
     next_path.replace(path)  # at no moment is there no key
 
 
@@ -103,17 +103,21 @@ def compute_fingerprint(key: asyncssh.SSHKey) -> str:
 def _create_host_key(path: Path) -> None:
     """Write a new key file atomically, never readable by others."""
     key = asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
-    draft = Path(name)
+    draft = _write_draft(path, key.export_private_key("openssh"))
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(key.export_private_key("openssh"))
-            file.flush()
-            os.fsync(file.fileno())
-        # Linking, unlike renaming, keeps an existing key if a second server starts at the same
-        # moment.
-        os.link(draft, path)
+        # A second server that starts at the same moment may have made one.
+        give_name(draft, path)
     except FileExistsError:
         pass
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
+
+
+def _write_draft(path: Path, content: bytes) -> Path:
+    """Write what shall be in a file to another one beside it; return that."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(name)
