@@ -182,6 +182,14 @@ def test_copy_that_was_killed_is_not_taken_for_one(old: Path) -> None:
     assert not part.exists()
 
 
+def test_vacuum_changes_no_older_world(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only an upgrade does, after a copy."""
+    before = old.read_bytes()
+    assert main(["vacuum", "--data-dir", str(old.parent)]) == 1
+    assert "sshwarma migrate" in capsys.readouterr().err
+    assert old.read_bytes() == before
+
+
 def test_failed_upgrade_keeps_no_copy(old: Path) -> None:
     """A service that starts again and again does not fill the disk with copies."""
     with closing(sqlite3.connect(old)) as database:

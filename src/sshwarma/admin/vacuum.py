@@ -9,6 +9,7 @@ from pathlib import Path
 from sshwarma.admin.data_dir_lock import lock_data_dir
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import check_room, measure_size
+from sshwarma.world.migrate import prepare_database
 
 
 def rebuild_database(database: Path) -> int:
@@ -20,10 +21,12 @@ def rebuild_database(database: Path) -> int:
     Raises:
         DataDirInUseError: if a server is running.
         ForeignDataDirError: if the world belongs to another user.
+        SchemaError: if the file is damaged, or not at the newest schema.
         OSError: if the disk has no room for it, or the file is damaged; then nothing has changed.
     """
     check_data_dir_owner(database.parent)
     with lock_data_dir(database.parent):
+        prepare_database(database)
         before = measure_size(database)
         # The new file is made beside the old one, and then passes through its log.
         check_room(database.parent, "A vacuum", 2 * before)
