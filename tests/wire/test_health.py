@@ -116,9 +116,9 @@ def _use_up_file_descriptors(server: Server) -> None:
 
 
 def test_start_on_a_full_disk_after_a_crash_does_not_wait_for_ever(home: Path) -> None:
-    """What the crash leaves decides whether SQLite has to write when it opens the database.
+    """What the crash leaves decides whether SQLite writes when it opens.
 
-    If so, the start fails with a sentence; else the server serves what can be read.
+    If it does, the start fails with a sentence; else the server serves what can be read.
     """
     with small_disk(home / "data") as is_mounted:
         if not is_mounted:
