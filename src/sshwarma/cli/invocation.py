@@ -243,9 +243,6 @@ def _run_operation(
         if offline is not None:
             return offline()
         return asyncio.run(_operate_offline(settings, operation, args))
-    except PermissionError:
-        check_data_dir_owner(settings.data_dir)
-        raise
 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:

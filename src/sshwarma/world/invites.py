@@ -14,6 +14,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_MS
 from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents, things
+from sshwarma.world.access import Right, compute_rights
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
 from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id
@@ -204,7 +205,7 @@ def redeem_invite(
     invite = tx.conn.execute(query).first()
     if invite is None:
         raise InvalidInviteCode("Invalid invite code: unknown, used or expired.")
-    if invite.created_by is not None and not _may_invite(tx.conn, invite.created_by, invite.role):
+    if invite.created_by is not None and not _may_invite(tx, invite.created_by, invite.role):
         raise InvalidInviteCode(
             "Invalid invite code: its maker may not invite you any more. Ask for another."
         )
@@ -215,14 +216,14 @@ def redeem_invite(
     return agent
 
 
-def _may_invite(conn: Connection, agent_id: str, role: str) -> bool:
+def _may_invite(tx: Change, agent_id: str, role: str) -> bool:
     """Return whether somebody may still invite to a role, as for `/invite`."""
-    thing = things.get_thing(conn, agent_id)
+    thing = things.get_thing(tx.conn, agent_id)
     if thing is None or thing.deleted_at is not None:
         return False
     maker = agents.Agent.from_thing(thing)
-    makers: tuple[str, ...] = ("owner",) if role == "admin" else ("owner", "admin")
-    return not maker.disabled and maker.role in makers
+    needed = Right.OWN if role == "admin" else Right.ADMIN
+    return not maker.disabled and needed in compute_rights(maker, "private", None, tx.now)
 
 
 def check_codes_are_used(registration: RegistrationMode) -> None:
