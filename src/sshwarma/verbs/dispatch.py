@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sshwarma.verbs import commands
@@ -18,7 +17,6 @@ from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
 from sshwarma.world.access import Right, list_granters, permission_denied_error
-from sshwarma.world.audit import MAX_REQUEST_CHARACTERS
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 from sshwarma.world.presence import PEOPLE_DOORS
@@ -89,17 +87,8 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
         verb,
         validate_arguments(verb, arguments, called=called),
         line or f"/{verb.name}",
-        "" if line else _describe_call(verb, arguments),
+        None if line else arguments,
     )
-
-
-def _describe_call(verb: Verb, arguments: dict[str, Any]) -> str:
-    """Describe a call by name for the audit; what is secret, the verb replaces."""
-    cut = {
-        name: value[:MAX_REQUEST_CHARACTERS] if isinstance(value, str) else value
-        for name, value in arguments.items()
-    }
-    return f"/{verb.name} {json.dumps(cut, ensure_ascii=False)}" if cut else f"/{verb.name}"
 
 
 async def _navigation_error(caller: Caller) -> Forbidden:
@@ -113,8 +102,13 @@ async def _navigation_error(caller: Caller) -> Forbidden:
 
 
 async def _run_verb(
-    caller: Caller, verb: Verb, arguments: dict[str, Any], line: str, request: str = ""
+    caller: Caller,
+    verb: Verb,
+    arguments: dict[str, Any],
+    line: str,
+    given: dict[str, Any] | None = None,
 ) -> Any:
+    """Run a verb; `given` are arguments of a program, which the audit records."""
     if verb.ssh_only and caller.door not in PEOPLE_DOORS:
         raise Forbidden(f"{verb.path} works only over ssh, with your ssh key.")
     program = caller.agent.kind == "model" or caller.door == "mcp"
@@ -128,7 +122,7 @@ async def _run_verb(
             await rule.check(caller, arguments)
     if caller.door not in PEOPLE_DOORS:
         check_one_is_given(verb, arguments)
-    return await verb.run(caller.with_verb(verb.name, line, request), **arguments)
+    return await verb.run(caller.with_verb(verb.name, line, given), **arguments)
 
 
 def _expand_alias(caller: Caller, line: str) -> str:

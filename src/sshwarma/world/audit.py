@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -56,6 +58,17 @@ def origin_of_token(address: str, token_id: str) -> Origin:
     except ValueError:
         address = ""
     return Origin(address, f"token {token_id[:SHOWN_TOKEN_CHARACTERS]}")
+
+
+def describe_request(line: str, arguments: Mapping[str, Any] | None) -> str:
+    """Return a line with the arguments of a call by name, if there are any."""
+    if not arguments:
+        return line
+    cut = {
+        name: value[:MAX_REQUEST_CHARACTERS] if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+    return f"{line} {json.dumps(cut, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
-from sshwarma.world.audit import NO_ORIGIN, Origin, record_change
+from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
 from sshwarma.world.call_stack import CallStack
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
@@ -45,7 +45,7 @@ class Caller:
         connection: the connection that stands in the room, where the door has one.
         origin: the address, and the key or token, that the request came from.
         verb, line: the verb that runs, and the line that somebody typed for it.
-        request: what the audit records, if that is not the line.
+        arguments: those of a call by name, which the audit records with the line.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
         called_in_id: of an answering model, the id of the room in which it was called.
@@ -65,7 +65,7 @@ class Caller:
     origin: Origin = NO_ORIGIN
     verb: str = ""
     line: str = ""
-    request: str = ""
+    arguments: Mapping[str, Any] | None = None
     question: Question | None = None
     called_in_id: str | None = None
     call_stack: CallStack | None = None
@@ -84,9 +84,9 @@ class Caller:
         """Of an answering model, the id of the person who asked the question."""
         return None if self.question is None else self.question.person_id
 
-    def with_verb(self, verb: str, line: str, request: str = "") -> Caller:
+    def with_verb(self, verb: str, line: str, arguments: Mapping[str, Any] | None = None) -> Caller:
         """Return the same caller, for the verb that its line runs."""
-        return replace(self, verb=verb, line=line, request=request)
+        return replace(self, verb=verb, line=line, arguments=arguments)
 
     def with_room(self, room_id: str) -> Caller:
         """Return the same caller in another room."""
@@ -369,7 +369,7 @@ class Caller:
                 tx,
                 door=self.door,
                 verb=self.verb,
-                request=self.request or self.line,
+                request=describe_request(self.line, self.arguments),
                 agent_id=self.agent.id,
                 room_id=self.room_id,
                 origin=self.origin,
