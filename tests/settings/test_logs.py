@@ -32,3 +32,10 @@ def test_log_of_an_error_shows_no_local_variables(
     assert "login.failed" in logged and "ValueError: 9 characters" in logged
     assert "test_log_of_an_error_shows_no_local_variables" in logged  # the frame is named
     assert "password =" not in logged and "'swordfish'" not in logged
+
+
+def test_text_log_shows_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogSettings(format="console"))
+    structlog.get_logger().warning("failed", name="\x1b]0;PWN\x07\x9b31m\r\u202e", other="plain")
+    shown = capsys.readouterr().err
+    assert shown.rstrip("\n").isprintable() and "other=plain" in shown

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from sshwarma.common.limits import LAST_USE_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.settings import RegistrationMode, RegistrationSettings, ReloadableSettings
-from sshwarma.ssh.door.login import RegisteredUser, WorldAuthenticator
-from sshwarma.ssh.door.login_audit import MAX_FAILURES, MAX_FAILURES_PER_ADDRESS, LoginAudit
+from sshwarma.ssh.door.login import RegisteredUser, UnregisteredUser, WorldAuthenticator
+from sshwarma.ssh.door.login_audit import LoginAudit
 from sshwarma.ssh.transport.interfaces import FailedLogin, Peer, Rejected
 from sshwarma.world import agents, invites, last_use, login_keys
-from sshwarma.world.audit import FAILED_LOGIN, LOGIN, AuditFilter, Origin
+from sshwarma.world.audit import FAILED_LOGIN, LOGIN, AuditEntry, AuditFilter, Origin
 from sshwarma.world.audit import read_audit as read_entries
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
@@ -29,6 +29,13 @@ PEER = Peer("192.0.2.1", 40000, "carol", "SHA256:carol", "ssh-ed25519 AAAA", "te
 async def read_audit(world: World) -> list[tuple[Any, ...]]:
     query = text("SELECT agent_id, room_id, door, verb, what FROM audit ORDER BY n")
     return [tuple(row) for row in await world.store.read(lambda conn: conn.execute(query).all())]
+
+
+async def read_failures(world: World) -> list[AuditEntry]:
+    await world.failed_logins.close()
+    return await world.store.read(
+        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 100)
+    )
 
 
 def authenticator(world: World, mode: RegistrationMode) -> WorldAuthenticator:
@@ -54,42 +61,6 @@ async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice
     assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]
 
 
-async def test_failed_logins_are_recorded_up_to_a_limit(world: World) -> None:
-    """Strangers cannot fill the disk with their failures."""
-    audit = LoginAudit(world)
-    for number in range(30):
-        audit.record_failure(FailedLogin("192.0.2.7", "SHA256:k", number % 2 + 1, "no key"))
-    audit.record_failure(FailedLogin("192.0.2.8", "", 0, "no key"))
-    await audit.close()
-    found = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 100)
-    )
-    addresses = [entry.origin.address for entry in found]
-    assert addresses == ["192.0.2.7"] * MAX_FAILURES_PER_ADDRESS + ["192.0.2.8"]
-    assert [entry.request for entry in found[:2]] == ["no key; 1 key tried", "no key; 2 keys tried"]
-
-
-async def test_flood_of_strangers_hides_no_expired_key(
-    world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await world.change(
-        lambda tx: login_keys.add_key(
-            tx, alice.id, PEER.fingerprint, PEER.public_key, expires_at=tx.now
-        )
-    )
-    audit = LoginAudit(world)
-    for number in range(MAX_FAILURES + 1):
-        address = f"192.0.{number // 250}.{number % 250}"
-        audit.record_failure(FailedLogin(address, "SHA256:k", 1, "no key"))
-    audit.record_failure(FailedLogin("198.51.100.1", PEER.fingerprint, 1, "no key"))
-    await audit.close()
-    found = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 2 * MAX_FAILURES)
-    )
-    assert len(found) == MAX_FAILURES + 1
-    assert found[-1].origin.address == "198.51.100.1"
-
-
 @pytest.mark.parametrize("mode", ["invite", "open"])
 async def test_refused_registration_is_recorded(
     world: World, alice: Someone, mode: RegistrationMode
@@ -100,11 +71,8 @@ async def test_refused_registration_is_recorded(
             await gate.redeem_invite(PEER, "carol", "abcdefghijklm1")
         else:
             await gate.register(PEER, "alice")
-    await gate.audit.close()
-    [entry] = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 10)
-    )
-    assert entry.request.startswith("not registered: ")
+    [entry] = await read_failures(world)
+    assert entry.request.startswith('"carol" not registered: ')
     assert "abcdefghijklm1" not in entry.request
     assert entry.origin == Origin(PEER.address, PEER.fingerprint)
 
@@ -142,15 +110,44 @@ async def test_expired_key_does_not_log_in_and_is_named(
     with pytest.raises(Rejected, match="Your key has expired"):
         await gate.enter(PEER)
     offered = ("SHA256:other", PEER.fingerprint, "SHA256:last")
-    gate.failed(FailedLogin("192.0.2.7", "SHA256:last", 3, "no key was accepted", offered))
-    await gate.audit.close()
-    [entry] = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 10)
-    )
-    assert re.fullmatch(r"the key of alice expired at 20\S+; 3 keys tried", entry.request)
+    gate.failed(FailedLogin("192.0.2.7", "SHA256:last", 3, "no key was accepted", offered, "al"))
+    [entry] = await read_failures(world)
+    assert re.fullmatch(r'the key of alice expired at 20\S+; 3 keys tried as "al"', entry.request)
+    assert entry.agent_id == alice.id, "so that --agent finds it"
     assert entry.origin == Origin("192.0.2.7", PEER.fingerprint)
     shown = capsys.readouterr()
     assert "login refused: the key has expired" in shown.out + shown.err
+
+
+async def test_key_of_a_disabled_account_is_named(world: World, alice: Someone) -> None:
+    await world.change(
+        lambda tx: login_keys.add_key(tx, alice.id, PEER.fingerprint, PEER.public_key)
+    )
+    await world.change(lambda tx: agents.update_agent(tx, alice.id, disabled=True))
+    LoginAudit(world).record_failure(FailedLogin("192.0.2.7", PEER.fingerprint, 1, "no key"))
+    [entry] = await read_failures(world)
+    assert entry.request == 'the account of alice is disabled; 1 key tried as ""'
+    assert entry.agent_id == alice.id
+
+
+@pytest.mark.parametrize("has_tried", [False, True])
+async def test_newcomer_who_leaves_is_recorded_once(world: World, has_tried: bool) -> None:
+    """One who tried to register has a row of that."""
+    gate = authenticator(world, "invite")
+    newcomer = await gate.enter(PEER)
+    assert isinstance(newcomer, UnregisteredUser)
+    newcomer.has_tried = has_tried
+    gate.left(PEER, newcomer, 1.0)
+    expected = [] if has_tried else ['"carol" not registered: the key is unknown']
+    assert [entry.request for entry in await read_failures(world)] == expected
+    assert world.failed_logins.counts["ssh"] == len(expected)
+
+
+async def test_name_that_a_client_sends_cannot_imitate_another_reason(world: World) -> None:
+    forged = 'x"; the key of alice expired'
+    LoginAudit(world).record_failure(FailedLogin("192.0.2.7", "", 1, "no key", (), forged))
+    [entry] = await read_failures(world)
+    assert entry.request == r'no key; 1 key tried as "x\"; the key of alice expired"'
 
 
 async def test_unknown_key_under_a_known_name_is_refused_for_the_next_one(

@@ -210,7 +210,7 @@ async def test_a_token_revoked_while_it_is_read_is_invalid(
         return found
 
     monkeypatch.setattr(served.world.store, "read", read_then_revoke)
-    assert await authenticate_bearer(served.world, f"Bearer {token}") is None
+    assert await authenticate_bearer(served.world, f"Bearer {token}", "web", "") is None
 
 
 async def test_a_token_that_expires_ends_its_request(served: Served) -> None:

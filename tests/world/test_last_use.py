@@ -11,12 +11,17 @@ import pytest
 from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world import last_use, tokens
+from sshwarma.world.agents import Agent
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone
+
+
+async def authenticate(world: World, header: str) -> tuple[Agent, tokens.Token] | None:
+    return await authenticate_bearer(world, header, "web", "192.0.2.1")
 
 
 async def new_token(someone: Someone) -> str:
@@ -50,17 +55,17 @@ async def test_many_requests_make_one_write_an_hour(
 ) -> None:
     world, header = bob.world, await new_token(bob)
     writes = count_writes_of_last_use(world, monkeypatch)
-    found = await asyncio.gather(*(authenticate_bearer(world, header) for _ in range(50)))
+    found = await asyncio.gather(*(authenticate(world, header) for _ in range(50)))
     assert None not in found
     await world.last_use.close()
     first = await used_at(bob)
     assert first is not None
     for _ in range(3):
-        await authenticate_bearer(world, header)
+        await authenticate(world, header)
     await world.last_use.close()
     assert len(writes) == 1
     monkeypatch.setattr(last_use, "now_ms", lambda: first + LAST_USE_MINUTES * MINUTE_MS)
-    await authenticate_bearer(world, header)
+    await authenticate(world, header)
     await world.last_use.close()
     assert len(writes) == 2
     assert await used_at(bob) == first + LAST_USE_MINUTES * MINUTE_MS
@@ -80,7 +85,7 @@ async def test_request_is_answered_before_its_use_is_stored(
 
     with monkeypatch.context() as patch:
         patch.setattr(world.store, "write", write)
-        assert await authenticate_bearer(world, header) is not None
+        assert await authenticate(world, header) is not None
         may_fail.set()
         await world.last_use.close()
     shown = capsys.readouterr()
@@ -88,11 +93,11 @@ async def test_request_is_answered_before_its_use_is_stored(
     assert await used_at(bob) is None
     writes = count_writes_of_last_use(world, monkeypatch)
     for _ in range(3):
-        assert await authenticate_bearer(world, header) is not None
+        assert await authenticate(world, header) is not None
     await world.last_use.close()
     assert writes == [], "each request of a full disk tried, and logged an error"
     later = now_ms() + LAST_USE_RETRY_MINUTES * MINUTE_MS
     monkeypatch.setattr(last_use, "now_ms", lambda: later)
-    assert await authenticate_bearer(world, header) is not None
+    assert await authenticate(world, header) is not None
     await world.last_use.close()
     assert await used_at(bob) == later, "it is tried again"

@@ -27,7 +27,7 @@ def configure_logging(settings: LogSettings) -> None:
     shared: list[structlog.types.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        *([structlog.processors.format_exc_info] if is_json else []),
+        structlog.processors.format_exc_info if is_json else _show_controls,
     ]
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
@@ -60,6 +60,17 @@ def log_from_signal_handler(event: str, **values: str) -> None:
     for processor in structlog.get_config()["processors"]:
         line = processor(None, "error", line)
     os.write(sys.stderr.fileno(), f"{line}\n".encode())
+
+
+def _show_controls(logger: Any, method: str, line: Any) -> Any:
+    """Make control characters in the values of a line visible, as JSON does.
+
+    A client chooses its user name, and the log may be read in a terminal.
+    """
+    return {
+        name: repr(value) if isinstance(value, str) and not value.isprintable() else value
+        for name, value in line.items()
+    }
 
 
 def _configure_libraries(shared: list[structlog.types.Processor] | None) -> None:

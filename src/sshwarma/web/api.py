@@ -197,7 +197,9 @@ class HttpApi:
 
     async def _authenticate(self, request: Request) -> tuple[Agent, Token]:
         authorization = request.headers.get("authorization", "")
-        bearer = await authenticate_bearer(self._world, authorization)
+        bearer = await authenticate_bearer(
+            self._world, authorization, "web", _client_address(request)
+        )
         if bearer is None:
             raise Unauthorized(INVALID_BEARER, hint=BEARER_HINT)
         return bearer
@@ -211,7 +213,7 @@ class HttpApi:
             room_id=agent.room_id,
             door="web",
             scope=token.scope,
-            origin=origin_of_token(request.client.host if request.client else "", token.id),
+            origin=origin_of_token(_client_address(request), token.id),
         )
         room_name = request.query_params.get("room")
         return await (
@@ -239,6 +241,10 @@ class HttpApi:
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
+
+
+def _client_address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 @contextlib.asynccontextmanager

@@ -20,6 +20,7 @@ import sshwarma
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
+from sshwarma.web.forwarded import ForwardedAddress
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
@@ -118,8 +119,9 @@ class HttpServer:
             },
         )
         config = uvicorn.Config(
-            app,
+            ForwardedAddress(app),
             http=BoundedConnection,
+            proxy_headers=False,  # of uvicorn, which take any text for an address
             log_config=None,
             access_log=False,
             lifespan="off",

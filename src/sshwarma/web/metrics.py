@@ -155,10 +155,13 @@ class WorldMetricsCollector(Collector):
             "Connections of ssh authenticated by a key.",
             ssh.counters.authenticated,
         )
-        yield CounterMetricFamily(
+        failed: Counter[str] = Counter({"ssh": ssh.counters.auth_failed, "web": 0, "mcp": 0})
+        failed.update(self._world.failed_logins.counts)
+        yield make_counters(
             "sshwarma_auth_failed",
-            "Connections of ssh that failed to authenticate.",
-            ssh.counters.auth_failed,
+            "Failed logins over ssh, refused registrations and refused tokens, by door.",
+            "door",
+            failed,
         )
         refused = {f"ssh_{reason}": ssh.counters.refused[reason] for reason in SSH_REFUSALS}
         refused |= dict.fromkeys(get_args(RefusedBy), 0) | read_refusals()

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, delete, insert, select
@@ -49,14 +48,7 @@ operator: Final[ContextVar[str]] = ContextVar("operator", default="")
 
 
 def origin_of_token(address: str, token_id: str) -> Origin:
-    """Return the origin of a request over HTTP.
-
-    A proxy names the client; what is no IP address, somebody else has named.
-    """
-    try:
-        address = str(ip_address(address))
-    except ValueError:
-        address = ""
+    """Return the origin of a request over HTTP."""
     return Origin(address, f"token {token_id[:SHOWN_TOKEN_CHARACTERS]}")
 
 

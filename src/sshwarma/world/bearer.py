@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import structlog
+
 from sshwarma.world import tokens
 from sshwarma.world.agents import Agent
+from sshwarma.world.audit import Origin, origin_of_token
 from sshwarma.world.events import TokenRevoked
+from sshwarma.world.presence import Door
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 INVALID_BEARER: Final = "The bearer token is missing or invalid."
 SCOPE_AGENT_KEY: Final = "sshwarma.agent"
@@ -17,10 +23,13 @@ SCOPE_AGENT_KEY: Final = "sshwarma.agent"
 BEARER_HINT: Final = "Create one over ssh with: token new LABEL"
 
 
-async def authenticate_bearer(world: World, authorization: str) -> tuple[Agent, Token] | None:
+async def authenticate_bearer(
+    world: World, authorization: str, door: Door, address: str
+) -> tuple[Agent, Token] | None:
     """Return the agent and the live token of an Authorization header.
 
-    None if the header has no bearer token, the token is not live, or its agent is disabled.
+    None if the header has no bearer token, the token is not live, or its agent is disabled. A token
+    that is refused is a failed login at that door, from that address.
     """
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer":
@@ -35,10 +44,30 @@ async def authenticate_bearer(world: World, authorization: str) -> tuple[Agent, 
         token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
     finally:
         stop()
-    if token is None or token.id in revoked_ids:
-        return None
-    agent = world.agents.get(token.agent_id)
-    if agent is None or agent.disabled:
+    agent = None if token is None else world.agents.get(token.agent_id)
+    if token is None or token.id in revoked_ids or agent is None or agent.disabled:
+        await _record_refused_token(world, secret.strip(), door, address)
         return None
     world.last_use.note_token(token)
     return agent, token
+
+
+async def _record_refused_token(world: World, secret: str, door: Door, address: str) -> None:
+    """Count a token that was refused; record whose it was, if it was anybody's."""
+    world.failed_logins.counts[door] += 1
+    token = await world.store.read(lambda conn: tokens.find_issued_token(conn, secret))
+    if token is None:
+        agent_id, reason = None, "the token is unknown"
+        origin = Origin(address)
+    else:
+        agent_id, name = token.agent_id, world.agents.name_of(token.agent_id)
+        agent = world.agents.get(agent_id)
+        if token.expired:
+            reason = f"the token of {name} has expired"
+        elif agent is not None and agent.disabled:
+            reason = f"the account of {name} is disabled"
+        else:
+            reason = f"the token of {name} was revoked"
+        origin = origin_of_token(address, token.id)
+    if world.failed_logins.record(door, reason, origin, agent_id):
+        log.warning("token refused", door=door, address=address, reason=reason)

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Select, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKENS_PER_AGENT
 from sshwarma.common.shorten import shorten_name
@@ -123,14 +123,14 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
 
 def find_token(conn: Connection, secret: str) -> Token | None:
     """Return the active token with that secret text, if there is one."""
-    if not secret.startswith(BEARER_PREFIX):
-        return None
-    query = select(tokens).where(
-        tokens.c.token_sha256 == _hash_secret(secret), tokens.c.deleted_at.is_(None)
-    )
-    row = conn.execute(query).first()
-    token = None if row is None else _token_from_row(row)
+    query = _select_by_secret(secret).where(tokens.c.deleted_at.is_(None))
+    token = _read_one(conn, secret, query)
     return None if token is None or token.expired else token
+
+
+def find_issued_token(conn: Connection, secret: str) -> Token | None:
+    """Return the token with that secret text, also if it is revoked or has expired."""
+    return _read_one(conn, secret, _select_by_secret(secret))
 
 
 def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
@@ -162,6 +162,17 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
     tx.conn.execute(update(tokens).where(tokens.c.id == matches[0].id).values(deleted_at=tx.now))
     tx.publish_on_commit(TokenRevoked(matches[0].agent_id, matches[0].id))
     return matches[0]
+
+
+def _select_by_secret(secret: str) -> Select[Any]:
+    return select(tokens).where(tokens.c.token_sha256 == _hash_secret(secret))
+
+
+def _read_one(conn: Connection, secret: str, query: Select[Any]) -> Token | None:
+    if not secret.startswith(BEARER_PREFIX):
+        return None
+    row = conn.execute(query).first()
+    return None if row is None else _token_from_row(row)
 
 
 def _token_from_row(row: Any) -> Token:

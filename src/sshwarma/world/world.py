@@ -32,6 +32,7 @@ from sshwarma.world.events import (
     TurnsChanged,
     WorldChanged,
 )
+from sshwarma.world.failed_logins import FailedLogins
 from sshwarma.world.ids import now_ms
 from sshwarma.world.last_use import LastUse
 from sshwarma.world.loadout import Loadout
@@ -81,6 +82,7 @@ class World:
         self.store: Store
         self.reports: Reports
         self.last_use: LastUse
+        self.failed_logins: FailedLogins
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
         self._cached_values: LRUCache[Hashable, tuple[Hashable, float, Any]] = LRUCache(MAX_MEMOS)
         self._tails: LRUCache[str, deque[Row]] = LRUCache(MAX_TAILS)
@@ -103,6 +105,7 @@ class World:
         world.store = Store(path, world.publish)
         world.reports = Reports(path)
         world.last_use = LastUse(world.store, world.agents)
+        world.failed_logins = FailedLogins(world.store)
         try:
             await world.store.write(turns.cancel_open_turns)
             await world.store.write(lambda tx: bootstrap_world(tx, tools))
@@ -125,6 +128,7 @@ class World:
                 await asyncio.gather(task, return_exceptions=True)
         await self.reports.close()
         await self.last_use.close()
+        await self.failed_logins.close()
         await self.store.close()
 
     async def change(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:

@@ -157,7 +157,7 @@ class McpEndpoint:
                 return
             scope[SCOPE_AGENT_KEY] = token.agent_id
             stays = scope["method"] == "POST"  # the end of a stream does not count as activity
-            origin = origin_of_token((scope["client"] or ("",))[0], token.id)
+            origin = origin_of_token(_client_address(scope), token.id)
             connection = await self._clients.open_connection(
                 token.agent_id, token, origin, stays=stays
             )
@@ -261,7 +261,9 @@ class McpEndpoint:
     async def _find_token(self, scope: Scope) -> Token | None:
         """Return the valid token of a request, or None."""
         header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        bearer = await authenticate_bearer(self._clients.world, header.decode("latin-1"))
+        bearer = await authenticate_bearer(
+            self._clients.world, header.decode("latin-1"), "mcp", _client_address(scope)
+        )
         return None if bearer is None else bearer[1]
 
 
@@ -380,6 +382,10 @@ def _opens_session(scope: Scope) -> bool:
     version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
     older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
     return older and b"mcp-session-id" not in headers
+
+
+def _client_address(scope: Scope) -> str:
+    return (scope["client"] or ("",))[0]
 
 
 def _make_user(token: Token) -> AuthenticatedUser:

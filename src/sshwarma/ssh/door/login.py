@@ -26,12 +26,16 @@ log = structlog.get_logger(__name__)
 MAX_COUNTED_ADDRESSES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class UnregisteredUser:
-    """A peer with a verified key that belongs to no agent; it may only register."""
+    """A peer with a verified key that belongs to no agent; it may only register.
+
+    `has_tried` is whether it has, which leaves a record of its own.
+    """
 
     peer: Peer
     reason: str
+    has_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class WorldAuthenticator(Authenticator):
                 try:
                     return RegisteredUser((await self.register(peer, peer.username)).id)
                 except WorldError as error:
-                    return UnregisteredUser(peer, str(error))
+                    return UnregisteredUser(peer, str(error), has_tried=True)
 
     @override
     def left(self, peer: Peer, identity: object, seconds: float) -> None:
@@ -99,6 +103,8 @@ class WorldAuthenticator(Authenticator):
             self.audit.record_logout(peer, identity.agent_id, seconds)
         elif key is not None:  # registered on this connection
             self.audit.record_logout(peer, key.agent_id, seconds)
+        elif isinstance(identity, UnregisteredUser) and not identity.has_tried:
+            self.audit.record_refused_registration(peer, "the key is unknown")
 
     @override
     def failed(self, failure: FailedLogin) -> None:
@@ -112,7 +118,6 @@ class WorldAuthenticator(Authenticator):
         """
         if self._settings.registration.mode != "open":
             raise WorldError("Registration needs an invite code.")
-        self._check_registration_rate(peer.address)
         role = self._settings.registration.role
 
         def register(tx: Change) -> agents.Agent:
@@ -133,7 +138,6 @@ class WorldAuthenticator(Authenticator):
         """
         if self._settings.registration.mode == "closed":
             raise WorldError("Registration is closed.")
-        self._check_registration_rate(peer.address)
 
         def redeem(tx: Change) -> agents.Agent:
             new_agent = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
@@ -154,9 +158,10 @@ class WorldAuthenticator(Authenticator):
         """Run the change that creates an agent; record one that is refused.
 
         Raises:
-            WorldError: as the change.
+            WorldError: as the change, or if the address registered too often.
         """
         try:
+            self._check_registration_rate(peer.address)
             return await self._world.change(work)
         except WorldError as error:
             self.audit.record_refused_registration(peer, error.message)

@@ -162,6 +162,7 @@ class RegistrationShellHandler(TaskHandler):
                 if answer is None:
                     return None
                 code = answer
+            self._newcomer.has_tried = True
             try:
                 if self._authenticator.needs_invite:
                     return await self._authenticator.redeem_invite(peer, name or username, code)
@@ -212,6 +213,7 @@ class RegistrationExecHandler(TaskHandler):
             )
             self._channel.exit(EXIT_FAILED)
             return
+        self._newcomer.has_tried = True
         try:
             if self._authenticator.needs_invite:
                 agent = await self._authenticator.redeem_invite(

@@ -87,6 +87,7 @@ class ClientConnection(ConnectionOwner):
         self._failures = 0
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
+        self.username = ""  # as the client sent it last, which proves nothing
         self._offered: dict[str, None] = {}  # at most `max_auth_requests`
 
     # interfaces.ClientLink
@@ -155,8 +156,9 @@ class ClientConnection(ConnectionOwner):
         """Return whether a signature by this key should be checked; it proves nothing."""
         self._last_key = key.get_fingerprint()
         self._offered[self._last_key] = None
+        self.username = username[:MAX_USERNAME_CHARACTERS]
         return is_acceptable_key(key) and self.server.authenticator.is_acceptable(
-            username[:MAX_USERNAME_CHARACTERS], self._last_key
+            self.username, self._last_key
         )
 
     def on_key_rejected(self) -> None:
@@ -202,7 +204,7 @@ class ClientConnection(ConnectionOwner):
         except Rejected as error:
             server.refuse("not_admitted", peer.address)
             server.authenticator.failed(
-                FailedLogin(peer.address, peer.fingerprint, 1, error.reason)
+                FailedLogin(peer.address, peer.fingerprint, 1, error.reason, username=peer.username)
             )
             self._conn.close_gracefully(error.reason)
         except TimeoutError:

@@ -46,7 +46,7 @@ class FailedLogin:
     """A connection that tried to log in and was not admitted.
 
     `fingerprint` is that of the last key that was tried; "" if none was. `offered` are those of all
-    keys that the client offered, which proves nothing.
+    keys that the client offered, and `username` is what it sent, which prove nothing.
     """
 
     address: str
@@ -54,6 +54,7 @@ class FailedLogin:
     tries: int
     reason: str
     offered: tuple[str, ...] = ()
+    username: str = ""
 
 
 class Authenticator(Protocol):

@@ -177,12 +177,18 @@ class SshServer:
         if tries:
             self.authenticator.failed(
                 FailedLogin(
-                    client.address, last_key, tries, "no key was accepted", client.offered_keys
+                    client.address,
+                    last_key,
+                    tries,
+                    "no key was accepted",
+                    client.offered_keys,
+                    client.username,
                 )
             )
         self._log.note(
             "ssh.auth_failed",
             address=client.address,
+            name=client.username,
             tries=tries,
             last_key=last_key,
             error=str(error or ""),

@@ -1,0 +1,45 @@
+"""The address of the client behind a proxy on this machine."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sshwarma.settings import is_loopback
+
+FORWARDED_HEADER: Final = b"x-forwarded-for"
+
+
+class ForwardedAddress:
+    """Replaces the peer of a request by the client that a proxy on loopback names."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as the application does."""
+        peer = scope.get("client")
+        if peer is not None and is_loopback(peer[0]):
+            headers = [value for name, value in scope["headers"] if name == FORWARDED_HEADER]
+            address = find_client_address(peer[0], b",".join(headers).decode("latin-1"))
+            # In place: the connection reads what its door writes into this scope.
+            scope["client"] = (address, peer[1])
+        await self._app(scope, receive, send)
+
+
+def find_client_address(peer: str, forwarded: str) -> str:
+    """Return the last address of X-Forwarded-For that is not on this machine.
+
+    Each proxy appends the one that it was asked from; what stands before, anybody can write.
+    Text that is not an address was written on this machine, so the address is the peer's.
+    """
+    for hop in reversed(forwarded.split(",")):
+        try:
+            address = str(ip_address(hop.strip()))
+        except ValueError:
+            return peer
+        if not is_loopback(address):
+            return address
+    return peer

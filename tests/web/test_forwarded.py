@@ -1,0 +1,25 @@
+"""The address of a client behind a proxy."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.web.forwarded import find_client_address
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("", "127.0.0.1"),
+        ("203.0.113.7", "203.0.113.7"),
+        ("1.2.3.4, 203.0.113.7", "203.0.113.7"),
+        ("203.0.113.7, 127.0.0.1", "203.0.113.7"),
+        (" 2001:DB8::1 ", "2001:db8::1"),
+        ("\x1b[31mred", "127.0.0.1"),
+        ("Z" * 60_000, "127.0.0.1"),
+        ("1.2.3.4, unknown", "127.0.0.1"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_last_address_that_a_proxy_names_is_the_client(forwarded: str, address: str) -> None:
+    assert find_client_address("127.0.0.1", forwarded) == address

@@ -1,0 +1,103 @@
+"""Failed logins at all doors, and the limits of their rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.world import agents, tokens
+from sshwarma.world.access import TokenScope
+from sshwarma.world.audit import FAILED_LOGIN, AuditEntry, AuditFilter, Origin, read_audit
+from sshwarma.world.bearer import authenticate_bearer
+from sshwarma.world.failed_logins import (
+    MAX_FAILURES_OF_STRANGERS,
+    MAX_FAILURES_PER_ADDRESS,
+    MAX_FAILURES_PER_AGENT,
+)
+from sshwarma.world.world import World
+from support.people import Someone, alice, bob, qwen, world
+
+__all__ = ["alice", "bob", "qwen", "world"]
+
+FROM_ADDRESS = "more failed logins from this address are not recorded"
+OF_AGENT = "more failed logins for this agent are not recorded"
+OF_STRANGERS = "more failed logins with unknown keys and tokens are not recorded"
+
+
+async def read_failures(world: World) -> list[AuditEntry]:
+    await world.failed_logins.close()
+    wanted = AuditFilter(verb=FAILED_LOGIN)
+    return await world.store.read(lambda conn: read_audit(conn, wanted, 10_000))
+
+
+async def test_limit_of_an_address_leaves_one_row_that_says_so(world: World) -> None:
+    recorded = [world.failed_logins.record("ssh", "no", Origin("192.0.2.7")) for _ in range(30)]
+    assert recorded == [True] * MAX_FAILURES_PER_ADDRESS + [False] * 20
+    assert world.failed_logins.record("web", "no", Origin("192.0.2.8"))
+    found = [(entry.origin.address, entry.request) for entry in await read_failures(world)]
+    assert found == [
+        *[("192.0.2.7", "no")] * MAX_FAILURES_PER_ADDRESS,
+        ("192.0.2.7", FROM_ADDRESS),
+        ("192.0.2.8", "no"),
+    ]
+
+
+async def test_flood_of_strangers_is_bounded_and_hides_no_known_key(
+    world: World, alice: Someone
+) -> None:
+    """Each address of the flood is over its own limit, too."""
+    for number in range(200):
+        for _ in range(MAX_FAILURES_PER_ADDRESS + 5):
+            world.failed_logins.record("mcp", "no", Origin(f"192.0.2.{number}"))
+    world.failed_logins.record("ssh", "expired", Origin("192.0.2.1"), alice.id)
+    found = await read_failures(world)
+    assert len(found) == MAX_FAILURES_OF_STRANGERS + 2
+    assert [entry.request for entry in found[-2:]] == [OF_STRANGERS, "expired"]
+    assert (found[-1].agent_id, found[-1].door) == (alice.id, "ssh")
+
+
+async def test_known_key_cannot_fill_the_disk_either(world: World, alice: Someone) -> None:
+    """Public keys are public: anybody can offer one from many addresses."""
+    for number in range(2 * MAX_FAILURES_PER_AGENT):
+        world.failed_logins.record("ssh", "expired", Origin(f"192.0.2.{number}"), alice.id)
+    found = await read_failures(world)
+    assert len(found) == MAX_FAILURES_PER_AGENT + 1
+    assert (found[-1].request, found[-1].agent_id) == (OF_AGENT, alice.id)
+
+
+@pytest.mark.parametrize("end", ["revoked", "expired", "disabled"])
+async def test_refused_token_is_recorded_with_its_agent(
+    world: World, alice: Someone, end: str
+) -> None:
+    token, secret = await world.change(
+        lambda tx: tokens.issue_token(
+            tx, alice.id, "t", 1e-9 if end == "expired" else None, None, TokenScope.ACT
+        )
+    )
+    if end == "revoked":
+        await world.change(lambda tx: tokens.revoke_token(tx, token.id))
+    if end == "disabled":
+        await world.change(lambda tx: agents.update_agent(tx, alice.id, disabled=True))
+    assert await authenticate_bearer(world, f"Bearer {secret}", "web", "192.0.2.9") is None
+    [entry] = await read_failures(world)
+    expected = {
+        "revoked": "the token of alice was revoked",
+        "expired": "the token of alice has expired",
+        "disabled": "the account of alice is disabled",
+    }
+    assert entry.request == expected[end]
+    assert entry.agent_id == alice.id
+    assert entry.origin == Origin("192.0.2.9", f"token {token.id[:18]}")
+
+
+async def test_unknown_token_is_recorded_without_its_text(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for secret in ("swt_secretsecret", "sk-secretsecret"):
+        assert await authenticate_bearer(world, f"Bearer {secret}", "mcp", "192.0.2.9") is None
+    assert await authenticate_bearer(world, "", "mcp", "192.0.2.9") is None, "no token, no login"
+    found = await read_failures(world)
+    assert [(entry.door, entry.request) for entry in found] == [("mcp", "the token is unknown")] * 2
+    shown = capsys.readouterr()
+    assert "token refused" in shown.out + shown.err
+    assert "secretsecret" not in repr(found) + shown.out + shown.err
+    assert world.failed_logins.counts["mcp"] == 2
