@@ -382,5 +382,10 @@ def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
 
 
 def test_every_operation_has_a_refusal_test() -> None:
-    tried = {name for name, _, _ in REFUSED} | {"agents_list", "registration_show", "invite_list"}
+    tried = {name for name, _, _ in REFUSED} | {
+        "agents_list",
+        "registration_show",
+        "invite_list",
+        "record_command",
+    }
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

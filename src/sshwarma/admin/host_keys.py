@@ -31,6 +31,16 @@ def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     return {"current": described[0], "next": described[1] if len(described) > 1 else None}
 
 
+def describe_new_next_key(keys: dict[str, Any]) -> str:
+    """Return the command that created a next key, for the audit."""
+    return f"host-key next {keys['next']['fingerprint']}"
+
+
+def describe_switched_key(keys: dict[str, Any]) -> str:
+    """Return the command that put a key in use, for the audit."""
+    return f"host-key switch {keys['current']['fingerprint']}"
+
+
 def make_next_key(data_dir: Path) -> dict[str, Any]:
     """Create the next host key.
 

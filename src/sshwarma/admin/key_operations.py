@@ -69,10 +69,10 @@ async def keys_add(
                 owners.set_agent_role(tx, agent.id, role)
         return agent, done
 
-    fingerprints = " ".join(fingerprint for fingerprint, _, _ in keys)
-    # Options first: a row keeps the beginning of a long request.
     options = ("" if role is None else f" --role {role}") + format_days(days)
-    agent, done = await audited_change(world, f"keys add {name}{options} {fingerprints}", work)
+    # A row for each: one of many keys would lose the last ones.
+    lines = [f"keys add {name}{options} {fingerprint}" for fingerprint, _, _ in keys]
+    agent, done = await audited_change(world, lines, work)
     stored = {key.fingerprint: key for key in world.agents.keys_of(agent.id)}
     for record in done:
         key = stored.get(record["fingerprint"])

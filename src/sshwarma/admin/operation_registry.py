@@ -6,7 +6,7 @@ The same functions run inside the server, if one is running, or else on the data
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sshwarma.common.times import format_iso
@@ -68,10 +68,12 @@ def register_operation(run: Operation) -> Operation:
     return run
 
 
-async def audited_change(world: World, action: str, work: Callable[[Change], T]) -> T:
+async def audited_change(
+    world: World, action: str | Sequence[str], work: Callable[[Change], T]
+) -> T:
     """Run a change of the command line with its audit row; return its result.
 
-    `action` is the command, as the audit shows it.
+    `action` is the command, as the audit shows it, or several that one change does.
 
     Raises:
         WorldError: with the reason, if the world does not allow it.
@@ -80,8 +82,9 @@ async def audited_change(world: World, action: str, work: Callable[[Change], T])
 
     def run_with_audit(tx: Change) -> T:
         result = work(tx)
-        verb, _, rest = action.partition(" ")
-        record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
+        for command in [action] if isinstance(action, str) else action:
+            verb, _, rest = command.partition(" ")
+            record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
         return result
 
     return await world.change(run_with_audit)

@@ -97,6 +97,12 @@ async def token_revoke(world: World, /, token_id: str) -> Json:
 
 
 @register_operation
+async def record_command(world: World, /, action: str) -> Json:
+    """Record a command that has run outside of the server, such as a backup."""
+    await audited_change(world, action, lambda tx: None)
+
+
+@register_operation
 async def audit_list(
     world: World,
     /,

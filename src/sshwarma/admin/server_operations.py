@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from sshwarma.admin.host_keys import make_next_key, use_next_key
+from sshwarma.admin.host_keys import (
+    describe_new_next_key,
+    describe_switched_key,
+    make_next_key,
+    use_next_key,
+)
 from sshwarma.admin.operation_registry import Json, audited_change, register_operation
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
@@ -91,7 +96,7 @@ async def host_key_next(
     world: World, settings: Settings | None, server: RunningServer | None, /
 ) -> Json:
     """Create the next host key, and announce it to clients that log in."""
-    return await _change_host_keys(world, settings, server, "next", make_next_key)
+    return await _change_host_keys(world, settings, server, make_next_key, describe_new_next_key)
 
 
 @register_operation
@@ -99,23 +104,22 @@ async def host_key_switch(
     world: World, settings: Settings | None, server: RunningServer | None, /
 ) -> Json:
     """Make the next host key the one in use."""
-    return await _change_host_keys(world, settings, server, "switch", use_next_key)
+    return await _change_host_keys(world, settings, server, use_next_key, describe_switched_key)
 
 
 async def _change_host_keys(
     world: World,
     settings: Settings | None,
     server: RunningServer | None,
-    action: str,
     change: Callable[[Path], Json],
+    describe: Callable[[Json], str],
 ) -> Json:
     running = require_server(server)
     if settings is None:
         raise Unavailable("The data directory is not known.")
     keys = await asyncio.to_thread(change, settings.data_dir)
     await running.load_host_keys()
-    line = f"host-key {action} {keys['current']['fingerprint']}"
-    await audited_change(world, line, lambda tx: None)
+    await audited_change(world, describe(keys), lambda tx: None)
     return keys
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sshwarma.cli.invocation import Invocation, refuse_second_world, with_invocation
+from sshwarma.cli.invocation import Invocation, print_lines, refuse_second_world, with_invocation
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def backup(invocation: Invocation, file: Path) -> int:
     if str(file) == STANDARD_STREAM:
         return _write_to_stdout(invocation, settings)
     manifest = write_backup(settings.database, file)
+    invocation.record(settings, f"backup {file.absolute()}")
     return invocation.show(manifest, _describe(file, settings, manifest))
 
 
@@ -52,8 +53,9 @@ def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
         with archive.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
+    invocation.record(settings, f"backup {STANDARD_STREAM}")
     text = _describe(Path("standard output"), settings, manifest)
-    print(json.dumps(manifest, indent=2) if invocation.as_json else text, file=sys.stderr)
+    print_lines([json.dumps(manifest, indent=2) if invocation.as_json else text], to_stderr=True)
     return EXIT_OK
 
 
@@ -94,6 +96,8 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     refuse_second_world(settings)
     with _as_file(file, settings.data_dir) as source:
         manifest = restore_backup(source, settings.data_dir, force=force)
+    made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
+    invocation.record(settings, f"restore {file}{made_at}")
     lines = [f"Restored {settings.database} from {file}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")

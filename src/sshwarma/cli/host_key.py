@@ -41,10 +41,12 @@ def show(invocation: Invocation) -> int:
 @with_invocation
 def create_next(invocation: Invocation) -> int:
     """Create the next key, and announce it to clients that log in."""
-    from sshwarma.admin.host_keys import make_next_key
+    from sshwarma.admin.host_keys import describe_new_next_key, make_next_key
 
     keys = invocation.change_with_or_without_server(
-        "host_key_next", lambda settings: _with_lock(settings, make_next_key)
+        "host_key_next",
+        lambda settings: _with_lock(settings, make_next_key),
+        describe_new_next_key,
     )
     return invocation.show(
         keys,
@@ -57,11 +59,13 @@ def create_next(invocation: Invocation) -> int:
 @with_invocation
 def switch(invocation: Invocation) -> int:
     """Use the next key for new connections; the old one is kept in a file."""
-    from sshwarma.admin.host_keys import use_next_key
+    from sshwarma.admin.host_keys import describe_switched_key, use_next_key
     from sshwarma.ssh.transport.host_key import OLD_KEY_FILENAME
 
     keys = invocation.change_with_or_without_server(
-        "host_key_switch", lambda settings: _with_lock(settings, use_next_key)
+        "host_key_switch",
+        lambda settings: _with_lock(settings, use_next_key),
+        describe_switched_key,
     )
     return invocation.show(
         keys, *_list_keys(keys), f"The old key is kept: {OLD_KEY_FILENAME}. Delete it."

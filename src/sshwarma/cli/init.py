@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,16 +45,12 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
 
 async def _create_world(settings: Settings, owner: str | None, key: str) -> dict[str, str | None]:
     """Create the world, with its owner if one is named."""
-    from sshwarma.admin import data_dir_lock, data_dir_modes
-    from sshwarma.admin.data_dir_owner import name_process_user
+    from sshwarma.admin import data_dir_modes
     from sshwarma.admin.operations import run_operation
-    from sshwarma.app import open_world
-    from sshwarma.settings.logs import configure_logging
+    from sshwarma.cli.offline import open_offline
     from sshwarma.ssh.transport.public_key import parse_public_keys
-    from sshwarma.world.audit import operator
     from sshwarma.world.names import check_name
 
-    configure_logging(settings.log.model_copy(update={"level": "warning"}))
     if owner is not None:
         check_name(owner, "agent")  # refused before anything is made
         parse_public_keys(key)
@@ -63,16 +58,12 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
     data_dir_modes.make_data_dir_private(settings.data_dir)
     fingerprint = None
-    with data_dir_lock.lock_data_dir(settings.data_dir):
-        operator.set(name_process_user(os.getpid(), os.geteuid()))
-        world = await open_world(settings)
-        try:
-            if owner is not None:
-                arguments = {"name": owner, "public_key": key, "role": "owner"}
-                added = await run_operation(world, "keys_add", arguments)
-                fingerprint = added["fingerprint"]
-        finally:
-            await world.close()
+    async with open_offline(settings) as world:
+        await run_operation(world, "record_command", {"action": "init"})
+        if owner is not None:
+            arguments = {"name": owner, "public_key": key, "role": "owner"}
+            added = await run_operation(world, "keys_add", arguments)
+            fingerprint = added["fingerprint"]
     return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
 
 
@@ -94,6 +85,7 @@ def migrate(invocation: Invocation) -> int:
     if upgrade is None:
         record = {"before": newest_revision(), "after": newest_revision(), "copy": None}
         return invocation.show(record, f"{settings.database} is at schema {newest_revision()}.")
+    invocation.record(settings, f"migrate {upgrade.before} to {upgrade.after}")
     record = {"before": upgrade.before, "after": upgrade.after, "copy": str(upgrade.copy)}
     return invocation.show(
         record,

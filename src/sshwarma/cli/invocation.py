@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
+from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
@@ -144,19 +145,42 @@ class Invocation:
         return result
 
     def change_with_or_without_server(
-        self, operation: str, offline: Callable[[Settings], Any], **args: Any
+        self,
+        operation: str,
+        offline: Callable[[Settings], Any],
+        describe: Callable[[Any], str],
     ) -> Any:
         """Run an operation in the server; without one, a function of the settings.
 
-        Prints on stderr which world it was.
+        Prints on stderr which world it was. `describe` returns the command for the audit from the
+        result of the function; the server records its own.
 
         Raises:
             WorldError: if it is refused; then nothing is printed.
         """
         settings = self.world_settings()
-        result = _run_operation(settings, operation, args, lambda: offline(settings))
+
+        def run_and_record() -> Any:
+            done = offline(settings)
+            self.record(settings, describe(done))
+            return done
+
+        result = _run_operation(settings, operation, {}, run_and_record)
         _print_world(settings)
         return result
+
+    def record(self, settings: Settings, action: str) -> None:
+        """Record in the audit a command that has run outside of a server.
+
+        If that fails, prints why on stderr: the command itself has succeeded.
+        """
+        try:
+            _run_operation(settings, "record_command", {"action": action})
+        except Exception as error:
+            if not is_reported(error):
+                raise
+            reason = f"The audit has no row of this command: {describe_failure(error)}"
+            print_lines([reason], to_stderr=True)
 
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""
@@ -246,21 +270,11 @@ def _run_operation(
 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
-    from sshwarma.admin import data_dir_lock
-    from sshwarma.admin.data_dir_owner import name_process_user
     from sshwarma.admin.operations import run_operation
-    from sshwarma.app import open_world
-    from sshwarma.settings.logs import configure_logging
-    from sshwarma.world.audit import operator
+    from sshwarma.cli.offline import open_offline
 
-    configure_logging(settings.log.model_copy(update={"level": "warning"}))
-    with data_dir_lock.lock_data_dir(settings.data_dir):
-        operator.set(name_process_user(os.getpid(), os.geteuid()))
-        world = await open_world(settings)
-        try:
-            return await run_operation(world, operation, args, settings=settings)
-        finally:
-            await world.close()
+    async with open_offline(settings) as world:
+        return await run_operation(world, operation, args, settings=settings)
 
 
 def with_invocation(

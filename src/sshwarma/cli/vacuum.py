@@ -20,6 +20,8 @@ def vacuum(invocation: Invocation) -> int:
     from sshwarma.admin.vacuum import rebuild_database
 
     done = invocation.change_with_or_without_server(
-        "vacuum", lambda settings: {"returned": rebuild_database(settings.database)}
+        "vacuum",
+        lambda settings: {"returned": rebuild_database(settings.database)},
+        lambda done: "vacuum",
     )
     return invocation.show(done, f"Returned {done['returned'] / MIB:.1f} MiB to the disk.")

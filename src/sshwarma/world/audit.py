@@ -15,7 +15,9 @@ from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 
 MAX_REQUEST_CHARACTERS = 1000
-"""Characters of a request that its audit row keeps."""
+"""Characters of a request that its audit row keeps; the last of a longer one is CUT_MARK."""
+
+CUT_MARK: Final = "…"
 
 LOGIN: Final = "login"
 FAILED_LOGIN: Final = "login failed"
@@ -115,6 +117,8 @@ def record_change(
         room_id: where they stood; None without a room.
         origin: where it came from.
     """
+    if len(request) > MAX_REQUEST_CHARACTERS:
+        request = request[: MAX_REQUEST_CHARACTERS - len(CUT_MARK)] + CUT_MARK
     tx.conn.execute(
         insert(audit).values(
             at=tx.now,
@@ -122,7 +126,7 @@ def record_change(
             room_id=room_id,
             door=door,
             verb=verb,
-            what=request[:MAX_REQUEST_CHARACTERS],
+            what=request,
             address=origin.address or None,
             fingerprint=origin.fingerprint or None,
             os_user=origin.os_user or None,

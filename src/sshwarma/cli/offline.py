@@ -1,0 +1,37 @@
+"""Worlds that a command opens itself, because no server is running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sshwarma.settings import Settings
+    from sshwarma.world.world import World
+
+
+@contextlib.asynccontextmanager
+async def open_offline(settings: Settings) -> AsyncIterator[World]:
+    """Open a world without a server; the audit names the user of this process.
+
+    Raises:
+        DataDirInUseError: if another process uses the data directory.
+        ForeignDataDirError: if it belongs to another user.
+        SchemaError: if the database is damaged, or not at the newest schema.
+    """
+    from sshwarma.admin import data_dir_lock
+    from sshwarma.admin.data_dir_owner import name_process_user
+    from sshwarma.app import open_world
+    from sshwarma.settings.logs import configure_logging
+    from sshwarma.world.audit import operator
+
+    configure_logging(settings.log.model_copy(update={"level": "warning"}))
+    with data_dir_lock.lock_data_dir(settings.data_dir):
+        operator.set(name_process_user(os.getpid(), os.geteuid()))
+        world = await open_world(settings)
+        try:
+            yield world
+        finally:
+            await world.close()
