@@ -92,7 +92,7 @@ async def test_login_is_recorded_with_the_client(world: World, alice: Someone) -
     await gate.enter(PEER)
     await gate.audit.close()
     [login] = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_id=alice.id), 10)
+        lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_ids=(alice.id,)), 10)
     )
     assert login.request == PEER.client
 

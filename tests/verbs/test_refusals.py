@@ -19,6 +19,7 @@ REFUSALS = """
 /attachment
 /attachment 9
 /audit --agent zzz
+/audit --since yesterday
 /broadcast
 /wrap @nobody
 /wrap

@@ -174,10 +174,54 @@ def test_newcomers_who_are_not_registered_leave_rows(tmp_path: Path) -> None:
 def test_owner_reads_the_audit_in_the_world_and_nobody_else(server: Server) -> None:
     shown = server.owner.run("audit --agent bob")
     assert shown.status == 0 and "127.0.0.1 SHA256:" in shown.out
-    as_json = json.loads(server.owner.run("audit --verb login --count 3 --json").out)
-    assert len(json.dumps(as_json)) > 50
+    shown = server.owner.run("audit --agent bob --count 1 --since 1h --json")
+    assert json.loads(shown.out)["rows"] == rows(server, name="bob", limit=1)
     refused = server.person("carl").run("audit")
     assert refused.status == 1 and "own right on this server" in refused.err
+
+
+def test_removed_agent_is_found_beside_the_new_one_of_its_name(server: Server) -> None:
+    """At both doors; a stranger who takes the name hides nothing."""
+    server.person("gus").does("alias one = who")
+    server.operate("agents_remove", name="gus")
+    removed = rows(server, name="gus")
+    assert {row["agent"] for row in removed} == {"gus"}
+    server.person("gus").does("alias two = who")
+    wait_until(lambda: len(rows(server, name="gus", verb="login")) == 2)
+    both = rows(server, name="gus", verb="alias")
+    assert [(row["agent"], row["request"]) for row in both] == [
+        ("gus (removed)", "/alias one = who"),
+        ("gus", "/alias two = who"),
+    ]
+    read = server.owner.run("audit --agent gus --verb alias --json")
+    assert json.loads(read.out)["rows"] == both
+    part = server.owner.run("audit --agent gu")
+    assert part.status == 1 and "Unknown agent gu. Did you mean gus?" in part.err
+    assert server.cli("audit", "--agent", "gu").returncode == 1
+
+
+def test_time_that_is_shown_can_be_given_back(server: Server) -> None:
+    """Whatever the time zone of the server or of the command is."""
+    server.person("hal").does("alias now = who")
+    wait_until(lambda: rows(server, name="hal", verb="alias"))
+    [line] = server.cli("audit", "--agent", "hal", "--verb", "alias").stdout.splitlines()
+    at = line.split()[0]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", at)
+    [again] = server.cli(
+        "audit", "--agent", "hal", "--verb", "alias", "--since", at
+    ).stdout.splitlines()
+    assert again == line
+    inside = server.owner.run(f"audit --agent hal --verb alias --since {at}").out
+    assert inside.split() == line.split()
+    wrong = server.owner.run("audit --since yesterday")
+    assert wrong.status == 2
+    assert "Give 30m, 2h, 7d" in wrong.err
+
+
+def test_user_of_the_machine_stands_in_parentheses(server: Server) -> None:
+    me = name_process_user(os.getpid(), os.geteuid())
+    assert server.cli("agents", "role", "ann", "member").returncode == 0
+    assert f"({me})" in server.owner.run("audit --verb agents --count 1").out
 
 
 def test_rows_survive_a_kill(tmp_path: Path) -> None:

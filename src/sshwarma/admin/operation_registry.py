@@ -21,6 +21,8 @@ T = TypeVar("T")
 Json: TypeAlias = Any
 Operation: TypeAlias = Callable[..., Awaitable[Json]]
 
+AGENTS_HINT: Final = "List them with: sshwarma agents list"
+
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
@@ -104,8 +106,7 @@ def require_agent(world: World, name: str) -> Agent:
     agent = find_agent(world, name)
     if agent is None:
         names = [agent.name for agent in world.agents]
-        hint = "List them with: sshwarma agents list"
-        raise unknown_name_error("agent", name, known=names, hint=hint)
+        raise unknown_name_error("agent", name, known=names, hint=AGENTS_HINT)
     return agent
 
 

@@ -7,12 +7,14 @@ server are in `server_operations`.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from sshwarma.admin import agent_operations, invite_operations, key_operations
 from sshwarma.admin.operation_registry import (
+    AGENTS_HINT,
     OPERATIONS,
     Json,
     audited_change,
-    find_agent,
     format_days,
     format_time,
     register_operation,
@@ -20,10 +22,9 @@ from sshwarma.admin.operation_registry import (
     run_operation,
 )
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
-from sshwarma.common.times import format_iso
 from sshwarma.world import tokens
 from sshwarma.world.access import TokenScope
-from sshwarma.world.audit import AuditFilter, read_audit
+from sshwarma.world.audit_list import list_audit
 from sshwarma.world.errors import Invalid
 from sshwarma.world.world import World
 
@@ -112,38 +113,14 @@ async def audit_list(
     after: int | None = None,
     limit: int = DEFAULT_AUDIT_ROWS,
 ) -> Json:
-    """The newest audit rows, the oldest first; `since` is in milliseconds since 1970.
-
-    `name` may be that of a removed agent, if nobody else has it now.
-    """
-    agent_id = _find_agent_or_removed(world, name) if name else None
-    wanted = AuditFilter(agent_id, verb, since, after)
-    limit = max(1, min(limit, MAX_AUDIT_ROWS))
-    entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
-    return [
-        {
-            "n": entry.n,
-            "at": format_iso(entry.at),
-            "agent": world.agents.name_of(entry.agent_id) if entry.agent_id else None,
-            "os_user": entry.origin.os_user or None,
-            "room_id": entry.room_id,
-            "door": entry.door,
-            "verb": entry.verb,
-            "request": entry.request,
-            "address": entry.origin.address or None,
-            "fingerprint": entry.origin.fingerprint or None,
-        }
-        for entry in entries
-    ]
-
-
-def _find_agent_or_removed(world: World, name: str) -> str:
-    """Return the id of the agent with a name, or of the last that had it.
-
-    Raises:
-        NotFound: if nobody has or had that name.
-    """
-    removed_id = world.agents.find_removed(name)
-    if find_agent(world, name) is None and removed_id is not None:
-        return removed_id
-    return require_agent(world, name).id
+    """The newest audit rows, the oldest first; `since` is in milliseconds since 1970."""
+    rows = await list_audit(
+        world,
+        name=name or None,
+        verb=verb,
+        since=since,
+        after=after,
+        limit=max(1, min(limit, MAX_AUDIT_ROWS)),
+        hint=AGENTS_HINT,
+    )
+    return [asdict(row) for row in rows]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
 from sshwarma.cli.invocation import Invocation, align_columns, print_lines, with_invocation
-from sshwarma.common.durations import parse_duration
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
+from sshwarma.common.times import parse_since
 
 FOLLOW_SECONDS: Final = 1.0
 """Seconds between two looks for new rows."""
@@ -28,17 +27,14 @@ class Since(click.ParamType[int, str | int]):
         """Return milliseconds since 1970."""
         if isinstance(value, int):
             return value
-        if (seconds := parse_duration(value)) is not None:
-            return int((time.time() - seconds) * 1000)
         try:
-            at = datetime.fromisoformat(value)
-            return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-        except ValueError:
-            self.fail(f"{value!r} is no time. Give 30m, 2h, 7d or 2026-01-31T12:00.", param, ctx)
+            return parse_since(value, int(time.time() * 1000))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command()
-@click.option("--agent", metavar="NAME", help="Only rows of this agent.")
+@click.option("--agent", metavar="NAME", help="Only rows of this agent, also if it was removed.")
 @click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
 @click.option(
     "--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date (UTC)."
@@ -80,11 +76,6 @@ def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_lines(json.dumps(row) for row in rows)
     elif rows:
-        print_lines(align_columns([_draw_row(row) for row in rows]))
+        from sshwarma.world.audit_list import AuditRow
 
-
-def _draw_row(row: dict[str, Any]) -> tuple[str, ...]:
-    who = row["agent"] or (f"({row['os_user']})" if row["os_user"] else "-")
-    origin = " ".join(filter(None, (row["address"], row["fingerprint"])))
-    request = row["request"].replace("\n", " ")
-    return f"{row['at'][:19]}Z", row["door"], who, row["verb"], request, origin
+        print_lines(align_columns([AuditRow(**row).list_cells() for row in rows]))

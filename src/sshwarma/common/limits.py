@@ -220,9 +220,6 @@ DEFAULT_AUDIT_ROWS: Final = 50
 MAX_AUDIT_ROWS: Final = 1_000
 """Rows of the audit that one request returns: so that they fit in MAX_CONTROL_ANSWER_BYTES."""
 
-MAX_AUDIT_HOURS: Final = 24 * 365 * 10
-"""Hours back that the audit is searched: ten years, longer than a world exists."""
-
 MAX_CONTROL_ANSWER_BYTES: Final = 16 * MIB
 """Bytes of an answer of the control socket: MAX_AUDIT_ROWS rows, each with 1,000 characters."""
 

@@ -165,10 +165,13 @@ class AgentDirectory:
             return "(gone)"
         return f"{name} (removed)" if name in self._by_name else name
 
-    def find_removed(self, name: str) -> str | None:
-        """Return the id of the agent that was removed last under a name, or None."""
-        ids = [one_id for one_id, known in self._removed_names.items() if known == name.lower()]
-        return max(ids, default=None)  # ids are in order of creation
+    def find_with_removed(self, name: str) -> tuple[str, ...]:
+        """Return the ids of the agent with a name and of removed ones that had it."""
+        agent = self.find_by_name(name)
+        return (
+            *(one_id for one_id, known in self._removed_names.items() if known == name.lower()),
+            *((agent.id,) if agent is not None else ()),
+        )
 
     def find_key(self, fingerprint: str) -> AgentKey | None:
         """Return the key with that fingerprint, also if it has expired, or None."""

@@ -84,13 +84,13 @@ class AuditFilter:
     """Which rows are wanted; None takes all.
 
     Attributes:
-        agent_id: of this agent.
+        agent_ids: of one of these agents.
         verb: with this verb.
         since: at or after this time, in milliseconds since 1970.
         after: with a greater number.
     """
 
-    agent_id: str | None = None
+    agent_ids: tuple[str, ...] | None = None
     verb: str | None = None
     since: int | None = None
     after: int | None = None
@@ -152,8 +152,8 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
 def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
     """Return the newest rows that are wanted, at most `limit`, the oldest first."""
     query = select(audit).order_by(audit.c.n.desc()).limit(limit)
-    if wanted.agent_id is not None:
-        query = query.where(audit.c.agent_id == wanted.agent_id)
+    if wanted.agent_ids is not None:
+        query = query.where(audit.c.agent_id.in_(wanted.agent_ids))
     if wanted.verb is not None:
         query = query.where(audit.c.verb == wanted.verb)
     if wanted.since is not None:

@@ -1,0 +1,102 @@
+"""The rows of the audit as the command and the verb list them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sshwarma.common.times import format_iso
+from sshwarma.world.audit import AuditEntry, AuditFilter, read_audit
+from sshwarma.world.errors import unknown_name_error
+from sshwarma.world.reader import Hint
+from sshwarma.world.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One row of the audit.
+
+    Attributes:
+        n: number of the row; later ones have greater numbers.
+        at: time in ISO 8601, UTC.
+        agent: name of the agent; of a failed login, whose key or token was refused; None for the
+            command line and for strangers.
+        os_user: user of the machine who ran a command.
+        room_id: where the agent stood.
+        door: where it came in; `cli` is the command line on the server.
+        verb: what was done: a verb, a command, `login` or `login failed`.
+        request: the line or the arguments.
+        address: of the client, if known.
+        fingerprint: of the key that logged in, or was tried last; of a request over HTTP the
+            start of the token's id.
+    """
+
+    n: int
+    at: str
+    agent: str | None
+    os_user: str | None
+    room_id: str | None
+    door: str
+    verb: str
+    request: str
+    address: str | None
+    fingerprint: str | None
+
+    def list_cells(self) -> tuple[str, str, str, str, str, str]:
+        """Return the columns for people: time, door, who, verb, request, origin.
+
+        The user of a command stands in parentheses, because an agent may have the same name.
+        """
+        who = self.agent or (f"({self.os_user})" if self.os_user else "-")
+        origin = " ".join(filter(None, (self.address, self.fingerprint)))
+        request = self.request.replace("\n", " ")
+        return f"{self.at[:19]}Z", self.door, who, self.verb, request, origin
+
+
+async def list_audit(
+    world: World,
+    *,
+    name: str | None,
+    verb: str | None,
+    since: int | None,
+    limit: int,
+    after: int | None = None,
+    hint: Hint = "",
+) -> list[AuditRow]:
+    """Return the newest rows that are wanted, the oldest first.
+
+    Args:
+        world: the world.
+        name: whole name of an agent; those that were removed and had it are meant, too.
+        verb: only rows with this verb.
+        since: only rows from this time on, in milliseconds since 1970.
+        limit: maximum number of rows.
+        after: only rows with a greater number.
+        hint: what lists the names, for the refusal of an unknown one.
+
+    Raises:
+        NotFound: if nobody has or had that name.
+    """
+    ids = None
+    if name is not None:
+        ids = world.agents.find_with_removed(name)
+        if not ids:
+            known = [agent.name for agent in world.agents]
+            raise unknown_name_error("agent", name, known=known, hint=hint)
+    wanted = AuditFilter(ids, verb, since, after)
+    entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
+    return [_name_entry(world, entry) for entry in entries]
+
+
+def _name_entry(world: World, entry: AuditEntry) -> AuditRow:
+    return AuditRow(
+        n=entry.n,
+        at=format_iso(entry.at),
+        agent=world.agents.name_of(entry.agent_id) if entry.agent_id else None,
+        os_user=entry.origin.os_user or None,
+        room_id=entry.room_id,
+        door=entry.door,
+        verb=entry.verb,
+        request=entry.request,
+        address=entry.origin.address or None,
+        fingerprint=entry.origin.fingerprint or None,
+    )
