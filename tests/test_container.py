@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -124,7 +125,8 @@ def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("ready ssh=0.0.0.0:")
+        ready = json.loads(process.stdout.readline())  # as its log, which is JSON
+        assert ready["ssh"].startswith("0.0.0.0:")
         checked = subprocess.run(
             as_stranger(*health[1:], interpreter=f"{program}/bin/python"), env=environ, check=False
         )

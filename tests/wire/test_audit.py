@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import re
+import shlex
 import subprocess
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ import pytest
 from sshwarma.admin.data_dir_owner import name_process_user
 from support.driver import Server
 from support.driver.covers import covers
+from support.driver.installed import POISONED
 from support.driver.server import PROGRAM
 from support.waiting import wait_until
 
@@ -224,6 +226,38 @@ def test_user_of_the_machine_stands_in_parentheses(server: Server) -> None:
     assert f"({me})" in server.owner.run("audit --verb agents --count 1").out
 
 
+def test_alias_with_a_key_is_neither_stored_nor_recorded(server: Server) -> None:
+    ida = server.person("ida")
+    refused = ida.run("alias sx = 'say sk-proj-abcdefghijklmnop1234'")
+    assert refused.status == 2 and "looks like it contains a key" in refused.err
+    ida.does("alias fine = who")
+    wait_until(lambda: rows(server, name="ida", verb="alias"))
+    [row] = rows(server, name="ida", verb="alias")
+    assert row["request"] == "/alias fine = who"
+    assert "sk-proj" not in ida.does("alias") + refused.err
+
+
+def test_approval_of_a_changed_tool_is_named(server: Server) -> None:
+    """A tool whose text an admin has approved is sent to models."""
+    owner = server.owner
+    owner.does(f"mcp add evil -- {shlex.join(POISONED)} rug", "equip room evil:*", "run evil:again")
+    wait_until(lambda: owner.json("mcp list")["servers"][0]["waiting"] == 2)
+    owner.does("mcp show evil", "mcp approve evil echo", "mcp approve evil")
+    read = owner.json("audit --verb 'mcp approve'")["rows"]
+    assert [row["request"] for row in read] == ["/mcp approve evil echo", "/mcp approve evil"]
+    assert {row["agent"] for row in read} == {owner.name}
+
+
+def test_hook_that_a_room_uses_is_named(server: Server) -> None:
+    """Its script runs for each answer of a model."""
+    jim = server.person("jim", "admin")
+    jim.does("put hook:wrap = 'function layer(s) return nil end'", "equip room hook:wrap")
+    wait_until(lambda: len(rows(server, name="jim")) == 3)
+    found = {row["verb"]: row["request"] for row in rows(server, name="jim")}
+    assert found["equip"] == "/equip room hook:wrap"
+    assert found["put"].startswith("/put hook:wrap = 'function layer(s)")
+
+
 def test_rows_survive_a_kill(tmp_path: Path) -> None:
     server = Server(tmp_path / "s")
     try:
@@ -248,6 +282,7 @@ def test_nothing_that_commands_print_is_raw(server: Server) -> None:
     wait_until(lambda: rows(server, name="eve", verb="alias"))
     server.operate("token_new", name="eve", label=CONTROLS)
     for words in (["audit"], ["token", "list"], ["keys", "list"], ["agents", "list"],
+                  ["invite", "list"], ["audit", "--json"], ["token", "list", "--json"],
                   ["agents", "role", CONTROLS, "admin"], ["keys", "add", "x", "-"]):  # fmt: skip
         shown = server.cli(*words, stdin=f"{eve.public_key.split()[0]} {CONTROLS}\n")
         for text in (shown.stdout, shown.stderr):

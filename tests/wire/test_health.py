@@ -50,6 +50,8 @@ def test_full_disk_fails_until_there_is_room(home: Path) -> None:
             failing = wait_for(server, 503)
             assert failing["status"] == "failing"
             assert ("The disk is full: " in failing["reason"]) == is_mounted
+            assert server.owner.run("put note = kept").status == 1
+            assert "the world cannot be written to" in server.log()
         assert wait_for(server, 200)["status"] == "ok"
         assert server.stop() == 0
 

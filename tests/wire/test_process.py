@@ -287,9 +287,7 @@ sshwarma.app.App.start = start_with_noise
 
 
 def test_json_log_contains_nothing_else(home: Path) -> None:
-    with running(
-        home, "--json", code=NOISY, SSHWARMA_LOG__FORMAT="json", PYTHONWARNINGS="always"
-    ) as server:
+    with running(home, code=NOISY, SSHWARMA_LOG__FORMAT="json", PYTHONWARNINGS="always") as server:
         ready = json.loads(server.first_line)
         assert ready["event"] == "ready"
         assert re.fullmatch(r"127\.0\.0\.1:\d+", ready["ssh"])

@@ -36,12 +36,14 @@ NO_HOME: Final = "/nonexistent"
 def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
     """Run a server until a signal stops it; return the exit status.
 
-    `load` reads the settings again. `as_json` makes the ready line a JSON object.
+    `load` reads the settings again. `as_json` makes the ready line a JSON object, as does a log in
+    JSON: a service has both in one journal.
     """
     configure_logging(settings.log)
     _make_sure_of_home()
     try:
         refuse_second_world(settings)
+        as_json = as_json or settings.log.format == "json"
         return uvloop.run(_serve_until_signal(settings, load, as_json=as_json))
     except Exception as error:
         if settings.log.format != "json":

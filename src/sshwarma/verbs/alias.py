@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_ALIAS_CHARACTERS, MAX_ALIAS_MEANING_CHARACTERS, MAX_ALIASES
 from sshwarma.common.near_names import suggest_near_names
+from sshwarma.common.secret_detection import has_key_prefix
 from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, Span, block, line
 from sshwarma.verbs.arguments import TextAfterEquals, Word
@@ -91,6 +92,11 @@ async def alias(
     else:
         if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
             raise too_long_error("meaning", len(meaning.strip()), MAX_ALIAS_MEANING_CHARACTERS)
+        if has_key_prefix(meaning):
+            raise Invalid(
+                "The meaning looks like it contains a key.",
+                hint="An alias is stored, and the audit shows it. Keep keys out of it.",
+            )
         aliases[short] = meaning.strip()
         answer = f"/{short} now means {aliases[short]}"
     if len(aliases) > MAX_ALIASES:

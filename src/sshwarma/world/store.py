@@ -298,9 +298,16 @@ class Store:
             self.counts.failed_commits += 1
             last_seq.clear()
             cause = find_sqlite_error(error)
-            log.error("a commit failed", units=len(batch), error=repr(cause or error))
+            refusal = describe_write_error(cause)
+            event = (
+                "the world cannot be written to"
+                if isinstance(cause, sqlite3.OperationalError)  # the disk, a lock, a file
+                else "a commit failed"
+            )
+            reason, detail = refusal.message, repr(cause or error)
+            log.error(event, units=len(batch), reason=reason, error=detail)
             for job in batch:
-                job.error = describe_write_error(cause)
+                job.error = refusal
         else:
             self.counts.commits += 1
             self.counts.units += len(batch)

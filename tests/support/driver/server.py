@@ -80,7 +80,11 @@ class Server:
                 stderr=log,
             )
         ready = self._ready()
-        ssh, http = (part.partition("=")[2] for part in ready.split()[1:])
+        if ready.startswith("{"):
+            facts = json.loads(ready)
+            ssh, http = facts["ssh"], facts["http"]
+        else:
+            ssh, http = (part.partition("=")[2] for part in ready.split()[1:])
         self.host, _, port = ssh.rpartition(":")
         self.port, self.http = int(port), http
 
@@ -94,7 +98,7 @@ class Server:
                 data = os.read(fd, 4096)
                 assert data, f"it ended before it was ready:\n{self.log()}"
                 seen += data
-        assert seen.startswith(b"ready "), seen
+        assert seen.startswith((b"ready ", b'{"event": "ready"')), seen
         return seen.decode()
 
     def log(self) -> str:
