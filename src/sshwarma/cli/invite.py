@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import (
+    ROLES,
+    Invocation,
+    align_columns,
+    print_lines,
+    with_invocation,
+)
 from sshwarma.cli.times import draw_time
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS
@@ -44,11 +49,9 @@ def invite(invocation: Invocation, role: str, hours: float) -> int:
         return EXIT_OK
     new = invocation.change("invite", role=role, hours=hours)
     if not invocation.as_json:
-        print(
-            f"For a new {role}, once, until {draw_time(new['expires_at'])} UTC. With an ssh key and"
-            f" a free name, the newcomer types:\n  {new['command']}",
-            file=sys.stderr,
-        )
+        until = f"For a new {role}, once, until {draw_time(new['expires_at'])} UTC."
+        what = f"{until} With an ssh key and a free name, the newcomer types:"
+        print_lines([what, f"  {new['command']}"], to_stderr=True)
     return invocation.show(new, new["code"])
 
 

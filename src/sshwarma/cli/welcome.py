@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import asyncssh
 import structlog
 
+from sshwarma.cli.invocation import print_lines
 from sshwarma.settings import ModelSettings, find_local_host, split_address
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def say_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
     if app.settings.log.format == "json":
         _log_welcome(app, offers)
     else:
-        print(*_welcome_lines(app, offers), sep="\n", file=sys.stderr, flush=True)
+        print_lines(_welcome_lines(app, offers), to_stderr=True)
 
 
 def make_connect_command(app: App) -> str:
