@@ -94,3 +94,37 @@ def test_keys_of_a_file_are_added_together(world: Server, name: Callable[[str], 
     )
     assert certificate.returncode == 1
     assert "this is a certificate; add the plain key" in certificate.stderr
+
+
+def test_token_made_with_a_key_ends_with_it_at_the_latest(
+    world: Server, name: Callable[[str], str]
+) -> None:
+    """A guest for a day would otherwise stay with a token that never expires."""
+    ann = world.stranger(name("ann"))
+    public = str(ann.identity.with_suffix(".pub"))
+    assert world.cli("keys", "add", ann.name, public, "--days", "1").returncode == 0
+    [key] = world.operate("keys_list", name=ann.name)
+    for days in ("", " --days 30"):
+        assert re.search(r"scope act until \S+ \S+\.", ann.run(f"token new laptop{days}").out)
+    made = world.operate("token_list", name=ann.name)
+    assert [token["expires_at"] for token in made] == [key["expires_at"]] * 2
+    assert re.search(r"  until \S+ \S+  never used  laptop", ann.run("token").out)
+
+
+def test_expiry_of_a_key_can_be_lifted(world: Server, name: Callable[[str], str]) -> None:
+    ann = world.stranger(name("ann"))
+    public = str(ann.identity.with_suffix(".pub"))
+    assert world.cli("keys", "add", ann.name, public, "--days", "1").returncode == 0
+    assert "until 2" in world.cli("keys", "add", ann.name, public).stdout, "it stays by itself"
+    added = world.cli("keys", "add", ann.name, public, "--days", "never")
+    assert added.stdout == (
+        f"{ann.name} (member) may log in with {ann.fingerprint}, which no longer expires;"
+        " the key was added before\n"
+    )
+    [key] = world.operate("keys_list", name=ann.name)
+    assert key["expires_at"] is None
+    rows = world.cli("audit", "--verb", "keys", "--json").stdout.splitlines()
+    assert json.loads(rows[-1])["request"].startswith(f"add {ann.name} --days never SHA256:")
+    refused = world.cli("keys", "add", ann.name, public, "--days", "soon")
+    assert refused.returncode == 2
+    assert "'soon' is not a valid float" in refused.stderr

@@ -114,7 +114,7 @@ async def test_remove_key_takes_a_unique_prefix_and_ends_connections(
     await give_key(world, alice, F2)
     received.clear()
     for wanted, count in (
-        ("aaa", "2 keys of alice start with it"),
+        ("aaa", "several keys of alice begin with it"),
         ("zzz", "Unknown key SHA256:zzz of alice"),
         ("aaaa1first ", "Unknown key"),
     ):

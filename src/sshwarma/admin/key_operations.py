@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sshwarma.admin.operation_registry import (
     Json,
@@ -29,7 +29,7 @@ async def keys_add(
     name: str,
     public_key: str,
     role: str | None = None,
-    days: float | None = None,
+    days: float | Literal["never"] | None = None,
 ) -> Json:
     """Add login keys to an agent, which is created if it does not exist.
 
@@ -40,14 +40,15 @@ async def keys_add(
         name: the agent.
         public_key: lines as in an OpenSSH .pub file, or an authorized_keys file without options.
         role: the role of a new agent (member if None); it changes that of an existing one.
-        days: lifetime of the keys; those that the agent has already get it, too. If None, new keys
-            never expire.
+        days: lifetime of the keys, or "never"; those that the agent has already get it, too. If
+            None, those stay as they are, and new keys never expire.
     """
     try:
         keys = parse_public_keys(public_key)
     except UnusableKey as error:
         raise Invalid(f"Invalid key: {error}.") from error
 
+    sets_expiry = days is not None
     known = find_agent(world, name)
     if known is not None and known.kind == "model":
         raise Invalid(
@@ -56,13 +57,13 @@ async def keys_add(
         )
 
     def work(tx: Change) -> tuple[Agent, list[dict[str, Any]]]:
-        expires_at = compute_expiry(tx.now, days)
+        expires_at = None if days == "never" else compute_expiry(tx.now, days)
         done = []
         with owners.keeping_an_owner(tx):
             agent = find_agent(world, name) or agents.create_agent(tx, name, role=role or "member")
             for fingerprint, key, comment in keys:
                 result = login_keys.ensure_key(
-                    tx, agent.id, fingerprint, key, comment, expires_at=expires_at
+                    tx, agent.id, fingerprint, key, comment, expires_at, sets_expiry=sets_expiry
                 )
                 done.append({"fingerprint": fingerprint, "comment": comment, "done": result})
             if role is not None and role != agent.role:
@@ -73,10 +74,9 @@ async def keys_add(
     # A row for each: one of many keys would lose the last ones.
     lines = [f"keys add {name}{options} {fingerprint}" for fingerprint, _, _ in keys]
     agent, done = await audited_change(world, lines, work)
-    stored = {key.fingerprint: key for key in world.agents.keys_of(agent.id)}
+    expiries = {key.fingerprint: key.expires_at for key in world.agents.keys_of(agent.id)}
     for record in done:
-        key = stored.get(record["fingerprint"])
-        record["expires_at"] = format_time(key.expires_at) if key is not None else None
+        record["expires_at"] = format_time(expiries.get(record["fingerprint"]))
     return {
         "agent": agent.name,
         "role": role or agent.role,

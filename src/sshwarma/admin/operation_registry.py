@@ -110,9 +110,11 @@ def require_agent(world: World, name: str) -> Agent:
     return agent
 
 
-def format_days(days: float | None) -> str:
+def format_days(days: float | str | None) -> str:
     """Return a lifetime as an option of a command, for the audit; "" without one."""
-    return "" if days is None else f" --days {days:g}"
+    if days is None:
+        return ""
+    return f" --days {days}" if isinstance(days, str) else f" --days {days:g}"
 
 
 def format_time(at_ms: int | None) -> str | None:

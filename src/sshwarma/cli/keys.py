@@ -7,9 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import click
+from typing_extensions import override
 
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
 from sshwarma.cli.times import draw_life, draw_time
+
+
+class _Lifetime(click.ParamType[float | str]):
+    """A number of days, or the word `never`."""
+
+    name = "NUMBER|never"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        return value if value == "never" else float(click.FLOAT.convert(value, param, ctx))
 
 
 @click.group()
@@ -23,9 +36,15 @@ def keys() -> None:
 @click.option(
     "--role", type=click.Choice(ROLES), help="Role of the agent (default for a new agent: member)."
 )
-@click.option("--days", type=float, help="Lifetime in days (default: until the key is removed).")
+@click.option(
+    "--days",
+    type=_Lifetime(),
+    help="Lifetime in days, or never (default: new keys never expire, others stay as they are).",
+)
 @with_invocation
-def add(invocation: Invocation, name: str, file: str, role: str | None, days: float | None) -> int:
+def add(
+    invocation: Invocation, name: str, file: str, role: str | None, days: float | str | None
+) -> int:
     """Add the public keys of agent NAME.
 
     The agent is created if it does not exist. FILE is a public key file such as
@@ -41,6 +60,8 @@ def add(invocation: Invocation, name: str, file: str, role: str | None, days: fl
 
 def _draw_addition(who: str, key: dict[str, Any]) -> str:
     until = f" until {draw_time(key['expires_at'])}" if key["expires_at"] else ""
+    if key["done"] == "expiry changed" and not until:
+        until = ", which no longer expires"
     word = "may still" if key["done"] == "unchanged" else "may"
     already = "; the key was added before" if key["done"] != "added" else ""
     return f"{who} {word} log in with {key['fingerprint']}{until}{already}"

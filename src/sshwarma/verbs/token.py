@@ -170,7 +170,8 @@ async def create_token(
     Args:
         label: a label to know it by.
         scope: read looks, act also talks, moves and calls tools, build does all that you may.
-        days: lifetime in days (default: until it is revoked).
+        days: lifetime in days (default: until it is revoked). If the key of this connection
+            expires, the token ends with it at the latest.
     """
     label = tokens.check_label(label)
     agent_id = caller.agent.id
@@ -183,6 +184,7 @@ async def create_token(
             days=days,
             created_by=agent_id,
             scope=TokenScope(scope),
+            fingerprint=caller.origin.fingerprint,
         )
 
     new_token, secret = await caller.change(issue)

@@ -23,6 +23,27 @@ def compute_expiry(now: int, days: float | None) -> int | None:
     return now + max(1, int(days * DAY_MS))
 
 
+class Expiring:
+    """Base of what may expire.
+
+    `expires_at` is in Unix milliseconds, or None for what never does.
+    """
+
+    __slots__ = ()
+
+    expires_at: int | None
+
+    @property
+    def expired(self) -> bool:
+        """Whether it has expired."""
+        return is_expired(self.expires_at)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until it expires; infinite if it never does."""
+        return seconds_until(self.expires_at)
+
+
 def is_expired(expires_at: int | None) -> bool:
     """Return whether a time of expiry has passed; None never does."""
     return expires_at is not None and expires_at <= now_ms()

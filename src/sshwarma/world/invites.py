@@ -10,16 +10,16 @@ from typing import Any, Final, Literal
 from sqlalchemy import Connection, func, insert, select, update
 
 from sshwarma.common.limits import MAX_INVITE_HOURS, MAX_LISTED_INVITES, MAX_OPEN_INVITES
-from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_MS
 from sshwarma.settings import RegistrationMode
 from sshwarma.world import agents, things
 from sshwarma.world.access import Right, compute_rights
-from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, unknown_name_error
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import Hint
 from sshwarma.world.schema import invites
+from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
 CODE_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -126,20 +126,11 @@ def find_invite(conn: Connection, invite_id: str, lists: Hint = LISTS_INVITES) -
         Invalid: if the id is empty.
         NotFound: if no invite matches, or several do.
     """
-    if not invite_id:
-        raise empty_error("invite", hint=lists)
     query = select(invites).where(
         invites.c.deleted_at.is_(None), invites.c.id.startswith(invite_id, autoescape=True)
     )
     matches = [_invite_from_row(row) for row in conn.execute(query.limit(2))]
-    if not matches:
-        raise unknown_name_error("invite", invite_id, hint=lists)
-    if len(matches) > 1:
-        raise NotFound(
-            f"{shorten_name(invite_id)} is ambiguous: several invites begin with it.",
-            hint="Give more of the id.",
-        )
-    return matches[0]
+    return choose_match("invite", invite_id, matches, hint=lists)
 
 
 def revoke_invite(tx: Change, invite_id: str) -> Invite:

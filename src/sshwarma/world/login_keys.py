@@ -11,7 +11,7 @@ from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import AgentsChanged, KeyExpirySet
-from sshwarma.world.expiry import is_expired, seconds_until
+from sshwarma.world.expiry import Expiring
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.store import Change
 
@@ -21,7 +21,7 @@ EXPIRED_KEY_REASON: Final = "The key of this connection has expired."
 
 
 @dataclass(frozen=True, slots=True)
-class AgentKey:
+class AgentKey(Expiring):
     """A public key of an agent. `public_key` is its OpenSSH text without the comment.
 
     Times are Unix milliseconds. `expires_at` is None for a key that never expires; `last_used_at`
@@ -35,16 +35,6 @@ class AgentKey:
     created_at: int
     expires_at: int | None = None
     last_used_at: int | None = None
-
-    @property
-    def expired(self) -> bool:
-        """Whether the key has expired."""
-        return is_expired(self.expires_at)
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the key expires; infinite if it never does."""
-        return seconds_until(self.expires_at)
 
 
 def read_keys(conn: Connection, agent_id: str | None = None) -> list[AgentKey]:
@@ -100,11 +90,13 @@ def ensure_key(
     public_key: str,
     comment: str = "",
     expires_at: int | None = None,
+    *,
+    sets_expiry: bool = False,
 ) -> KeyAddition:
     """Add a key to an agent that may have it already; return what was done.
 
-    The expiry of a key that it has is changed only to another one: adding a key again never
-    lengthens access without being asked to.
+    A key that it has gets the expiry only with `sets_expiry`: adding a key again never lengthens
+    access without being asked to.
 
     Raises:
         Conflict: if the key belongs to another agent.
@@ -113,7 +105,7 @@ def ensure_key(
     if known is None:
         add_key(tx, agent_id, fingerprint, public_key, comment, expires_at=expires_at)
         return "added"
-    if expires_at is None:
+    if not sets_expiry or known.expires_at == expires_at:
         return "unchanged"
     set_key_expiry(tx, known, expires_at)
     return "expiry changed"

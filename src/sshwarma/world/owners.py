@@ -14,13 +14,13 @@ from typing import Final
 
 from sqlalchemy import Connection, update
 
-from sshwarma.common.shorten import shorten_name
 from sshwarma.world import agents, login_keys, things
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
+from sshwarma.world.errors import Conflict, Invalid, empty_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
 from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.schema import agent_keys
+from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
 MIN_FINGERPRINT_CHARACTERS: Final = 8
@@ -114,13 +114,8 @@ def _recover_key(
     tx: Change, agent_id: str, fingerprint: str, public_key: str, comment: str
 ) -> list[str]:
     """Give an agent a key that never expires; return what was changed, in words."""
-    if login_keys.ensure_key(tx, agent_id, fingerprint, public_key, comment) == "added":
-        return ["key added"]
-    for key in login_keys.read_keys(tx.conn, agent_id):
-        if key.fingerprint == fingerprint and key.expires_at is not None:
-            login_keys.set_key_expiry(tx, key, None)
-            return ["key no longer expires"]
-    return []
+    done = login_keys.ensure_key(tx, agent_id, fingerprint, public_key, comment, sets_expiry=True)
+    return {"added": ["key added"], "expiry changed": ["key no longer expires"]}.get(done, [])
 
 
 def count_usable_owners(all_agents: list[Agent], keys: list[AgentKey]) -> int:
@@ -184,17 +179,10 @@ def _find_key(keys: list[AgentKey], name: str, fingerprint: str) -> AgentKey:
     if not start:
         raise empty_error("fingerprint", hint=lists)
     matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
-    if not matches:
-        raise NotFound(f"Unknown key SHA256:{shorten_name(start)} of {name}.", hint=lists)
-    if len(matches) > 1:
-        raise NotFound(
-            f"SHA256:{shorten_name(start)} is ambiguous: {len(matches)} keys of {name} start with"
-            " it.",
-            hint=lists,
-        )
-    if len(start) < MIN_FINGERPRINT_CHARACTERS and matches[0].fingerprint != f"SHA256:{start}":
+    key = choose_match("key", f"SHA256:{start}", matches, where=f"of {name}", hint=lists)
+    if len(start) < MIN_FINGERPRINT_CHARACTERS and key.fingerprint != f"SHA256:{start}":
         raise Invalid(
             f"SHA256:{start} is too short to name a key.",
             hint=f"Give at least {MIN_FINGERPRINT_CHARACTERS} characters after SHA256:. {lists}",
         )
-    return matches[0]
+    return key

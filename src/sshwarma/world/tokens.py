@@ -15,14 +15,15 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKENS_PER_AGENT
-from sshwarma.common.shorten import shorten_name
 from sshwarma.world.access import TokenScope
-from sshwarma.world.errors import Conflict, NotFound, empty_error, unknown_name_error
+from sshwarma.world.errors import Conflict, empty_error
 from sshwarma.world.events import TokenRevoked
-from sshwarma.world.expiry import compute_expiry, is_expired, seconds_until
+from sshwarma.world.expiry import Expiring, compute_expiry
 from sshwarma.world.ids import new_id
+from sshwarma.world.login_keys import read_keys
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import tokens
+from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
 REVOKED_REASON: Final = "The token was revoked."
@@ -32,7 +33,7 @@ BEARER_PREFIX: Final = "swt_"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Token(Expiring):
     """A live token as lists show it. Times are Unix milliseconds; None never expires.
 
     `last_used_at` is None for one that was not used, see `LastUse`.
@@ -45,16 +46,6 @@ class Token:
     expires_at: int | None
     scope: TokenScope = TokenScope.BUILD
     last_used_at: int | None = None
-
-    @property
-    def expired(self) -> bool:
-        """Whether the token has expired."""
-        return is_expired(self.expires_at)
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the token expires; infinite if it never does."""
-        return seconds_until(self.expires_at)
 
 
 def check_label(label: str) -> str:
@@ -75,14 +66,27 @@ def issue_token(
     days: float | None,
     created_by: str | None,
     scope: TokenScope = TokenScope.BUILD,
+    fingerprint: str = "",
 ) -> tuple[Token, str]:
     """Create a token for an agent; return it and its secret, which is not stored.
+
+    Args:
+        tx: the change.
+        agent_id: whom it lets in.
+        label: what its owner knows it by.
+        days: lifetime; None until it is revoked.
+        created_by: who makes it; None for the command line.
+        scope: what it may do.
+        fingerprint: of the key with which it is made. It ends with that at the latest, so that
+            nobody stays longer with it than they were given.
 
     Raises:
         Invalid: if `days` is not within 0 and MAX_TOKEN_DAYS.
         Conflict: if the agent already has MAX_TOKENS_PER_AGENT.
     """
-    expires = compute_expiry(tx.now, days)
+    keys = [key for key in read_keys(tx.conn, agent_id) if key.fingerprint == fingerprint]
+    ends = (compute_expiry(tx.now, days), *(key.expires_at for key in keys))
+    expires = min((end for end in ends if end is not None), default=None)
     if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
             f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
@@ -150,18 +154,10 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         if agent_id
         else "sshwarma token list NAME lists them."
     )
-    if not token_id:
-        raise empty_error("token", hint=lists)
-    if not matches:
-        raise unknown_name_error("token", token_id, hint=lists)
-    if len(matches) > 1:
-        raise NotFound(
-            f"{shorten_name(token_id)} is ambiguous: several tokens begin with it.",
-            hint="Give more of the id.",
-        )
-    tx.conn.execute(update(tokens).where(tokens.c.id == matches[0].id).values(deleted_at=tx.now))
-    tx.publish_on_commit(TokenRevoked(matches[0].agent_id, matches[0].id))
-    return matches[0]
+    token = choose_match("token", token_id, matches, hint=lists)
+    tx.conn.execute(update(tokens).where(tokens.c.id == token.id).values(deleted_at=tx.now))
+    tx.publish_on_commit(TokenRevoked(token.agent_id, token.id))
+    return token
 
 
 def _select_by_secret(secret: str) -> Select[Any]:
