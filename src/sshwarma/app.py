@@ -153,7 +153,7 @@ class App:
 
         Raises:
             Invalid: if they are not valid; then nothing has changed.
-            Unavailable: if the world cannot be written to; then some are not in force.
+            Unavailable: if the world cannot be written to; then nothing has changed.
         """
         async with self._reloading:
             self._notifier.report_reloading()
@@ -161,9 +161,10 @@ class App:
                 new = await asyncio.to_thread(reload.load_again, self._load)
                 report = reload.compare_settings(self.settings, new)
                 kept = reload.keep_fixed(self.settings, new)
-                problems = await reload.apply_settings(self.world, self.services, kept)
-                report.problems.extend(problems)
+                report.broken.extend(await asyncio.to_thread(reload.find_broken, kept, os.environ))
+                await reload.record_reload(self.world)
                 self.settings = kept
+                report.problems.extend(await reload.apply_settings(self.services, kept))
                 self._set_client_metadata(self.http)
                 self.upkeep.wake()
             except WorldError as error:
@@ -222,7 +223,10 @@ class App:
         stack.push_async_callback(self.world.close)
         watchdog = BackgroundTasks()  # until the store closes: stopping takes seconds, too
         stack.push_async_callback(watchdog.cancel)
-        watchdog.spawn(self._notifier.keep_watchdog_quiet(self.world.store.probe), name="watchdog")
+        if self._notifier.watchdog_seconds is not None:
+            watchdog.keep_running(
+                lambda: self._notifier.keep_watchdog_quiet(self.world.store.probe), name="watchdog"
+            )
         host, _ = split_address(settings.ssh.listen)
         if is_loopback(host):
             self.admitted_operator = await admit_operator(self.world, settings.data_dir)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sshwarma.admin.reload import compare_settings, keep_fixed, load_again
-from sshwarma.settings import InvalidSettingsError, Settings, load_settings
-from sshwarma.world.errors import Invalid
+from sshwarma.admin.reload import (
+    apply_settings,
+    compare_settings,
+    keep_fixed,
+    load_again,
+)
+from sshwarma.settings import InvalidSettingsError, ReloadableSettings, Settings, load_settings
+from sshwarma.world.errors import Invalid, Unavailable
 
 QWEN = {"name": "qwen", "kind": "ollama", "model": "qwen3:8b"}
 FILES = {"name": "files", "command": ["files"]}
@@ -75,3 +81,24 @@ def test_settings_that_cannot_be_read_are_refused_with_the_reason() -> None:
         load_again(invalid)
     with pytest.raises(Invalid, match=r"/etc/sshwarma\.toml: Permission denied\.$"):
         load_again(missing)
+
+
+async def test_error_of_one_part_is_reported_and_the_others_are_in_force() -> None:
+    adopted: list[object] = []
+
+    class Models:
+        async def adopt(self, models: object) -> list[str]:
+            raise Unavailable("The disk is full.")
+
+    class Servers:
+        async def adopt(self, servers: object) -> list[str]:
+            adopted.append(servers)
+            return ["mcp.files: skipped"]
+
+    new = settings(motd="new", mcp=[FILES])
+    services: Any = SimpleNamespace(settings=ReloadableSettings(), roster=Models(), hub=Servers())
+    assert await apply_settings(services, new) == [
+        "models: not all are in force, so reload again: The disk is full.",
+        "mcp.files: skipped",
+    ]
+    assert (services.settings.motd, adopted) == ("new", [new.mcp])

@@ -16,6 +16,7 @@ from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.installed import POISONED
 from support.driver.server import Refusal
+from support.full_disk import filled, small_disk
 from support.service_manager import ServiceManager, listening
 from support.waiting import wait_until
 
@@ -136,6 +137,41 @@ def test_model_whose_name_is_in_use_is_reported(server: Server) -> None:
     write(server, MODEL)
     done = server.cli("reload")
     assert "These were skipped:\n  models.qwen: qwen is already the name of" in done.stdout
+
+
+def test_models_and_servers_that_cannot_work_are_named_with_the_reason(server: Server) -> None:
+    key = server.home / "missing.key"
+    write(server, f"""{MODEL}key_file = "{key}"
+[[mcp]]
+name = "gone"
+command = ["program-that-nobody-has"]
+""")  # fmt: skip
+    done = server.cli("reload")
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.splitlines()
+    first = shown.index("These cannot work:")
+    assert shown[first + 1].startswith(f"  model qwen: cannot read the file {key}: ")
+    assert shown[first + 2].startswith("  mcp gone: program program-that-nobody-has not found; ")
+
+
+def test_reload_on_a_full_disk_changes_nothing() -> None:
+    """The settings in force and those of the next report would differ."""
+    with homes() as home:
+        place = home()
+        with small_disk(place / "data") as is_mounted:
+            if not is_mounted:
+                pytest.skip("no file system can be mounted here")
+            server = Server(place)
+            write(server, 'motd = "new"\n[registration]\nmode = "invite"\n')
+            with filled(server.data_dir):
+                with pytest.raises(Refusal):
+                    server.operate("reload")
+                assert server.stranger("bob").run("look", b"", "-T").status == 255
+            assert server.operate("reload")["changed"] == [
+                'motd: "" -> new', "registration.mode: closed -> invite",
+            ]  # fmt: skip
+            assert "needs an invite code" in server.stranger("bob").run("look", b"", "-T").err
+            assert server.stop() == 0
 
 
 def test_invalid_settings_change_nothing(server: Server) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
+from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
 from sshwarma.services import Services
 from sshwarma.settings import InvalidSettingsError, Settings
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.audit import Origin, operator, record_change
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.world import World
 
 SettingsLoader: TypeAlias = Callable[[], Settings]
@@ -34,11 +35,13 @@ class ReloadReport:
         changed: settings that changed and are in force now.
         needs_restart: settings that changed and stay as they were until a restart.
         problems: models and MCP servers that were skipped, with the reasons.
+        broken: models and MCP servers that cannot work as they are set, with the reasons.
     """
 
     changed: list[str]
     needs_restart: list[str]
     problems: list[str]
+    broken: list[str]
 
     def as_json(self) -> dict[str, list[str]]:
         """Return the report as the control socket sends it."""
@@ -62,7 +65,7 @@ def load_again(load: SettingsLoader) -> Settings:
 
 def compare_settings(old: Settings, new: Settings) -> ReloadReport:
     """Return what a reload from old to new settings changes."""
-    report = ReloadReport([], [], [])
+    report = ReloadReport([], [], [], [])
     for name, text in _list_changes(old, new, ""):
         is_fixed = any(name == fixed or name.startswith(f"{fixed}.") for fixed in FIXED_SETTINGS)
         (report.needs_restart if is_fixed else report.changed).append(text)
@@ -71,11 +74,28 @@ def compare_settings(old: Settings, new: Settings) -> ReloadReport:
 
 def keep_fixed(old: Settings, new: Settings) -> Settings:
     """Return the new settings with the fixed ones of the running server."""
-    http = new.http.model_copy(update={"listen": old.http.listen})
-    return new.model_copy(update={"data_dir": old.data_dir, "ssh": old.ssh, "http": http})
+    for name in FIXED_SETTINGS:
+        section, _, field = name.partition(".")
+        kept = getattr(old, section)
+        if field:
+            kept = getattr(new, section).model_copy(update={field: getattr(kept, field)})
+        new = new.model_copy(update={section: kept})
+    return new
 
 
-async def apply_settings(world: World, services: Services, settings: Settings) -> list[str]:
+async def record_reload(world: World) -> None:
+    """Write the audit row of a reload, before it changes anything.
+
+    Raises:
+        WorldError: if it cannot be written.
+    """
+    origin = Origin(os_user=operator.get())  # "" for a signal: the kernel does not tell whose it is
+    await world.change(
+        lambda tx: record_change(tx, door="cli", verb="reload", request="", origin=origin)
+    )
+
+
+async def apply_settings(services: Services, settings: Settings) -> list[str]:
     """Put settings into force.
 
     Returns:
@@ -83,13 +103,23 @@ async def apply_settings(world: World, services: Services, settings: Settings) -
     """
     configure_logging(settings.log)
     services.settings.adopt(settings)
-    problems = await services.roster.adopt(settings.models)
-    problems += await services.hub.adopt(settings.mcp)
-    origin = Origin(os_user=operator.get())  # "" for a signal: the kernel does not tell whose it is
-    await world.change(
-        lambda tx: record_change(tx, door="cli", verb="reload", request="", origin=origin)
-    )
+    problems: list[str] = []
+    parts: dict[str, Callable[[], Awaitable[list[str]]]] = {
+        "models": lambda: services.roster.adopt(settings.models),
+        "mcp": lambda: services.hub.adopt(settings.mcp),
+    }
+    for table, adopt in parts.items():
+        try:
+            problems += await adopt()
+        except WorldError as error:
+            problems.append(f"{table}: not all are in force, so reload again: {error}")
     return problems
+
+
+def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """Return why models and MCP servers cannot work, as `sshwarma doctor` finds."""
+    checks = (*check_models(settings, environ), *check_mcp_servers(settings, environ))
+    return [f"{check.name}: {check.detail}; {check.remedy}" for check in checks if not check.ok]
 
 
 def _list_changes(old: BaseModel, new: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:

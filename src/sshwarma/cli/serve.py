@@ -75,6 +75,7 @@ def reload(invocation: Invocation) -> int:
     for heading, key in (
         ("These changed, and need a restart:", "needs_restart"),
         ("These were skipped:", "problems"),
+        ("These cannot work:", "broken"),
     ):
         if report[key]:
             lines += [heading, *(f"  {text}" for text in report[key])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from sshwarma.settings.load import Settings
 from sshwarma.settings.server import (
@@ -39,10 +39,5 @@ class ReloadableSettings:
 
     def adopt(self, settings: Settings) -> None:
         """Put the sections of new settings into force, for all who read this object."""
-        self.motd = settings.motd
-        self.limits = settings.limits
-        self.registration = settings.registration
-        self.search = settings.search
-        self.http = settings.http
-        self.backup = settings.backup
-        self.retention = settings.retention
+        for part in fields(self):
+            setattr(self, part.name, getattr(settings, part.name))
