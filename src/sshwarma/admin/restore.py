@@ -23,13 +23,14 @@ from sshwarma.admin import data_dir_lock, data_dir_modes
 from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME, WORK_PREFIX
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import (
+    check_room,
     choose_free_name,
     copy_database,
     flush_file,
     hash_file,
 )
 from sshwarma.common.files import give_name
-from sshwarma.common.units import KIB, MIB
+from sshwarma.common.units import KIB
 from sshwarma.world.migrate import (
     DamagedDatabaseError,
     known_revisions,
@@ -152,7 +153,7 @@ def _unpack_database(archive: Path, copy: Path) -> dict[str, Any]:
                 raise InvalidBackupError(
                     f"{archive} does not contain the database its manifest names"
                 )
-            _check_room(archive, copy.parent, second.size)
+            check_room(copy.parent.parent, f"The database in {archive}", second.size)
             content = tar.extractfile(second)
             if content is None:
                 raise InvalidBackupError(f"{archive} does not contain a database")
@@ -193,15 +194,6 @@ def _check_headers(archive: Path) -> None:
             if is_extended and SPARSE_MARK in content:
                 raise ValueError("an entry is a sparse file")
     raise ValueError(f"it has more than {MAX_HEADERS} headers before its database")
-
-
-def _check_room(archive: Path, directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if needed > free:
-        raise InvalidBackupError(
-            f"The database in {archive} needs {needed // MIB + 1} MiB, and {free // MIB} MiB are"
-            f" free in {directory.parent}"
-        )
 
 
 def _write_database(archive: Path, content: IO[bytes], copy: Path, size: int) -> None:
