@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
@@ -61,13 +62,14 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
             try:
                 probe.bind((host, port))
             except OSError as error:
-                yield CheckResult(
-                    label,
-                    False,
-                    f"{address}: {error.strerror}",
-                    f"stop the process that uses it, or choose another address: {setting} in the"
-                    f" settings, or serve {flag} HOST:PORT",
-                )
+                other = f"choose another: {setting} in the settings, or serve {flag} HOST:PORT"
+                remedies = {
+                    errno.EADDRINUSE: f"stop the process that uses it, or {other}",
+                    errno.EACCES: "ports below 1024 need AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                    f" in the unit; or {other}",
+                }
+                remedy = remedies.get(error.errno or 0, other)
+                yield CheckResult(label, False, f"{address}: {error.strerror}", remedy)
             else:
                 yield CheckResult(label, True, f"{address} is free")
 

@@ -8,6 +8,7 @@ when they are added.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
 import stat
@@ -16,10 +17,12 @@ from pathlib import Path
 
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.mcp.client.address import FORBIDDEN_REASON, check_url, refusal_reason
 from sshwarma.mcp.client.environment import expand_variables, program_environment
 from sshwarma.models.backend import BackendError
-from sshwarma.models.local_files import PACKAGED_MODEL, find_model_file
+from sshwarma.models.local_files import PACKAGED_MODEL, check_engine, find_model_file
 from sshwarma.models.prices import COST_LIMITS, is_price_known
+from sshwarma.models.providers import check_package
 from sshwarma.models.roster import describe_model
 from sshwarma.models.secrets import read_key
 from sshwarma.settings import McpSettings, ModelSettings, Settings
@@ -45,11 +48,7 @@ def _find_model_problems(
         check_name(model.name, "agent")
     except Invalid as error:
         yield error.message, "choose another name"
-    if model.kind == "local" and model.model != PACKAGED_MODEL:
-        try:
-            find_model_file(model.model)
-        except BackendError as error:
-            yield str(error), "set model to a GGUF file that the user of the server can read"
+    yield from _find_file_problems(model)
     yield from _find_key_problems(model, environ)
     if (model.price_in is None) != (model.price_out is None):
         yield "one of price_in and price_out is missing", "set both or neither"
@@ -60,6 +59,22 @@ def _find_model_problems(
             f"its price is unknown, so {' and '.join(limits)} cannot be enforced",
             "set price_in and price_out",
         )
+
+
+def _find_file_problems(model: ModelSettings) -> Iterator[tuple[str, str]]:
+    """Yield what is not installed, or not there, of the model itself."""
+    try:
+        check_package(model.kind)
+        if model.kind == "local":
+            check_engine()
+    except BackendError as error:
+        yield str(error), "install it in the environment of the server"
+        return
+    if model.kind == "local" and model.model != PACKAGED_MODEL:  # the server downloads that one
+        try:
+            find_model_file(model.model)
+        except BackendError as error:
+            yield str(error), "set model to a GGUF file that the user of the server can read"
 
 
 def _find_key_problems(
@@ -125,7 +140,7 @@ def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tup
     except Unavailable as error:
         return error.message.rstrip("."), "set it where the server runs, and where doctor runs"
     if server.url is not None:
-        return None
+        return _find_url_problem(server.url, allow_private=server.allow_private)
     program = server.command[0]
     if server.cwd is not None and not server.cwd.is_dir():
         return f"the directory {server.cwd} does not exist", "create it, or change cwd"
@@ -139,3 +154,19 @@ def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tup
     if is_file:
         return f"{program} is not executable", f"chmod +x {program}"
     return f"program {program} not found", "install it, or give its full path in command"
+
+
+def _find_url_problem(url: str, *, allow_private: bool) -> tuple[str, str] | None:
+    """Return why a server's address is never connected to; names are not resolved."""
+    try:
+        host = check_url(url).hostname or ""
+        address = str(ipaddress.ip_address("127.0.0.1" if host == "localhost" else host))
+    except Invalid as error:
+        return error.message, "change url"
+    except ValueError:  # the name of a host
+        return None
+    reason = refusal_reason(address, allow_private=allow_private)
+    if not reason:
+        return None
+    remedy = "change url" if reason == FORBIDDEN_REASON else "set allow_private = true"
+    return f"{host} is {reason}", remedy

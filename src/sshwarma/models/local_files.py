@@ -50,7 +50,7 @@ def find_model_file(model: str, models_dir: Path | None = None) -> Path:
             that the server can read.
     """
     if model == PACKAGED_MODEL:
-        _check_engine()
+        check_engine()
         return _find_packaged_file(models_dir)
     path = Path(model)
     if not path.is_absolute():
@@ -60,11 +60,16 @@ def find_model_file(model: str, models_dir: Path | None = None) -> Path:
     problem = _describe_file_problem(path)
     if problem:
         raise BackendError(f"{path} {problem}")
-    _check_engine()
+    check_engine()
     return path
 
 
-def _check_engine() -> None:
+def check_engine() -> None:
+    """Check that llama.cpp is installed.
+
+    Raises:
+        BackendError: with the command that installs it.
+    """
     if find_spec(ENGINE_PACKAGE) is None:
         raise BackendError(f"llama.cpp is not installed; on the server: {INSTALL_ENGINE}")
 

@@ -99,10 +99,7 @@ def load_model(
     """
     key = address.key if address is not None else read_key(settings, environ)
     url = address.url if address is not None else base_url_of(settings)
-    if settings.kind == "google" and not _is_installed("google.genai"):
-        raise BackendError(
-            "models of kind google need another package: pip install 'sshwarma[google]'"
-        )
+    check_package(settings.kind)
     with serialize_imports():
         import pydantic_ai.direct  # noqa: F401 - here rather than at the first request
         from pydantic_ai.models import create_async_httpx2_client
@@ -116,6 +113,18 @@ def load_model(
         kind = PROVIDER_KINDS[settings.kind]
         model = kind.make(settings, url, key.reveal() or PLACEHOLDER_KEY, http)
     return LoadedModel(model, _request_settings(settings, kind), key, http)
+
+
+def check_package(kind: ModelKind) -> None:
+    """Check that the library of a kind of models is installed.
+
+    Raises:
+        BackendError: with the command that installs it.
+    """
+    if kind == "google" and not _is_installed("google.genai"):
+        raise BackendError(
+            "models of kind google need another package: pip install 'sshwarma[google]'"
+        )
 
 
 def _is_installed(module: str) -> bool:
