@@ -37,3 +37,14 @@ def test_modes_of_the_owner_are_kept(tmp_path: Path) -> None:
     database.chmod(0o444)
     make_database_private(database)
     assert database.stat().st_mode & 0o777 == 0o400
+
+
+def test_key_of_the_operator_is_taken_from_other_users_and_named(tmp_path: Path) -> None:
+    make_data_dir_private(tmp_path)
+    key = tmp_path / "operator_ed25519"
+    key.touch()
+    key.chmod(0o644)
+    with capture_logs() as logs:
+        make_data_dir_private(tmp_path)
+    assert [entry["path"] for entry in logs] == [str(key)]
+    assert key.stat().st_mode & 0o777 == 0o600

@@ -17,7 +17,6 @@ from sshwarma.admin import data_dir_lock, doctor, doctor_network, doctor_provide
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.cli.main import main
-from sshwarma.models import local_files, providers
 from sshwarma.settings import Settings, load_settings
 from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, NEXT_KEY_FILENAME, load_host_key
 from support.driver.fixtures import homes
@@ -73,6 +72,28 @@ def test_data_dir_readable_by_others_fails(data: Path) -> None:
     assert (found.ok, found.remedy) == (False, f"chmod 700 {data}")
 
 
+def test_key_of_the_operator_readable_by_others_fails(data: Path) -> None:
+    key = data / "operator_ed25519"
+    key.touch()
+    key.chmod(0o644)
+    assert of(data, "operator key").remedy == f"chmod 600 {key}"
+
+
+def test_settings_file_in_a_home_that_is_closed_is_as_good_as_none(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `sudo -u` with the HOME of another user."""
+    exists = Path.exists
+
+    def refuse(self: Path) -> bool:
+        if self.name == "sshwarma.toml":
+            raise PermissionError(13, "Permission denied", str(self))
+        return exists(self)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert of(data, "settings").detail.startswith("defaults, no file")
+
+
 def test_next_host_key_that_cannot_be_read_fails(data: Path) -> None:
     """The server loads both when it starts."""
     load_host_key(data)
@@ -93,41 +114,6 @@ def test_directory_of_backups_is_checked(data: Path, tmp_path: Path) -> None:
 def test_missing_file_of_a_local_model_fails(data: Path) -> None:
     model = {"name": "m1", "kind": "local", "model": "/nope/model.gguf"}
     assert "/nope/model.gguf" in of(data, "model m1", models=[model]).detail
-
-
-@pytest.mark.parametrize("kind", ["local", "google"])
-def test_missing_package_of_a_kind_of_models_fails(
-    data: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (local_files, providers):
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
-    monkeypatch.setenv("A_KEY", "k")
-    model = {"name": "m1", "kind": kind, "model": "packaged" if kind == "local" else "gemini"}
-    if kind == "google":
-        model["key_env"] = "A_KEY"
-    found = of(data, "model m1", models=[model])
-    assert not found.ok
-    assert f"pip install 'sshwarma[{kind}]'" in found.detail
-
-
-@pytest.mark.parametrize(
-    ("url", "detail"),
-    [
-        ("http://127.0.0.1:9/mcp", "127.0.0.1 is on this machine or in a private network"),
-        ("http://localhost:9/mcp", "localhost is on this machine or in a private network"),
-        ("http://169.254.169.254/mcp", "169.254.169.254 is not allowed for servers"),
-        ("https://mcp.example.org/mcp", ""),
-    ],
-)
-def test_address_of_an_mcp_server_that_is_never_connected_to_fails(
-    data: Path, url: str, detail: str
-) -> None:
-    found = of(data, "mcp files", mcp=[{"name": "files", "url": url}])
-    assert (found.ok, found.detail) == (not detail, detail or url)
-    if "private" in detail:
-        assert found.remedy == "set allow_private = true"
-        allowed = {"name": "files", "url": url, "allow_private": True}
-        assert of(data, "mcp files", mcp=[allowed]).ok
 
 
 def test_port_without_the_right_to_it_names_the_right(

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.admin import data_dir_owner, running_worlds
+from sshwarma.admin import control_socket, data_dir_owner, running_worlds
 from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_owner
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
+from sshwarma.world.errors import Unavailable
 from support.driver import Server
 from support.driver.server import PROGRAM
 
@@ -265,3 +266,52 @@ def test_user_of_a_process_names_who_has_logged_in(
         login.write_text(text)
         assert data_dir_owner.name_process_user(7, 0) == named
     assert data_dir_owner.name_process_user(8, 0) == "root"
+
+
+def test_change_names_the_settings_file_that_was_found(
+    home: Path, default_dir: Path, key: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """It may choose the world, and it depends on the current directory."""
+    assert main(["init"]) == 0
+    place = home / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    (place / "sshwarma.toml").write_text('motd = "x"')
+    assert main(["keys", "add", "alice", key]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == f"Settings: {place / 'sshwarma.toml'}"
+    assert main(["keys", "add", "alice", key, "--config", "sshwarma.toml"]) == 0
+    assert "Settings:" not in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("foreign", ["control.sock", "world.db", "."])
+def test_root_takes_no_socket_for_a_world_of_several_owners(
+    foreign: str, home: Path, newborn: Path
+) -> None:
+    """Any user can bind a socket of that name; root would send it what it changes."""
+    service = put_world(newborn, home / "srv")
+    name_running(home, service)
+    assert running_worlds.find_running_worlds() == [service]
+    os.chown(service / foreign, 4321, 4321)
+    assert running_worlds.find_running_worlds() == []
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+async def test_socket_of_another_user_than_the_directory_gets_no_request(tmp_path: Path) -> None:
+    received: list[str] = []
+
+    async def operate(operation: str, args: dict[str, object]) -> None:
+        received.append(operation)
+
+    server = control_socket.ControlServer(tmp_path, operate)
+    await server.start()
+    try:
+        await control_socket.send_request(tmp_path, "one", {})
+        os.chown(tmp_path, 4321, 4321)
+        with pytest.raises(Unavailable, match=r"belongs to user 4321\. Nothing was sent"):
+            await control_socket.send_request(tmp_path, "two", {})
+    finally:
+        await server.stop()
+    assert received == ["one"]

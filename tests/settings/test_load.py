@@ -80,6 +80,13 @@ def test_settings_file_of_others_is_not_obeyed_unless_it_is_named(
         os.chown(path, 4321, 4321)
         with pytest.raises(InvalidSettingsError, match="belongs to another user"):
             load_settings()
+        path.rename(tmp_path / "own.toml")
+        os.chown(tmp_path / "own.toml", 0, 0)
+        path.symlink_to(tmp_path / "own.toml")
+        assert load_settings().motd == "mine"
+        os.chown(path, 4321, 4321, follow_symlinks=False)
+        with pytest.raises(InvalidSettingsError, match="belongs to another user"):
+            load_settings()
 
 
 def test_settings_file_is_found_in_cwd_then_config_home(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 import urllib.error
@@ -152,6 +153,15 @@ command = ["program-that-nobody-has"]
     first = shown.index("These cannot work:")
     assert shown[first + 1].startswith(f"  model qwen: cannot read the file {key}: ")
     assert shown[first + 2].startswith("  mcp gone: program program-that-nobody-has not found; ")
+
+
+def test_log_names_the_settings_file_that_was_found() -> None:
+    with homes() as home:
+        place = home()
+        (place / "sshwarma.toml").write_text("")
+        server = Server(place)
+        assert re.search(rf"settings +file={place}/sshwarma\.toml", server.log())
+        assert server.stop() == 0
 
 
 def test_reload_on_a_full_disk_changes_nothing() -> None:

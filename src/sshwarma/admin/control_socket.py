@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 
-from sshwarma.admin.data_dir_owner import name_process_user
+from sshwarma.admin.data_dir_owner import name_process_user, name_user
 from sshwarma.common.limits import (
     CONTROL_TIMEOUT_SECONDS,
     MAX_CONTROL_ANSWER_BYTES,
@@ -95,11 +95,16 @@ class ControlServer:
 
 
 def _name_peer(writer: asyncio.StreamWriter) -> str:
-    """Return the user of the process at the other end, as the kernel knows it."""
+    """Return the user of the process at the other end."""
+    return name_process_user(*_read_peer(writer))
+
+
+def _read_peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """Return process and user at the other end, as the kernel knows them."""
     link = writer.get_extra_info("socket")
     credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     pid, uid, _ = CREDENTIALS.unpack(credentials)
-    return name_process_user(pid, uid)
+    return pid, uid
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
@@ -160,11 +165,28 @@ async def send_request(
     return answer["result"]
 
 
+def _check_server_owner(writer: asyncio.StreamWriter, data_dir: Path) -> None:
+    """Check that the server is the owner's of the data directory.
+
+    Raises:
+        Unavailable: if another user listens there, who would get the request.
+    """
+    _, server = _read_peer(writer)
+    owner = data_dir.stat().st_uid
+    if server != owner:
+        raise Unavailable(
+            f"The socket in {data_dir} is one of {name_user(server)}, and the directory belongs to"
+            f" {name_user(owner)}. Nothing was sent.",
+            hint=f"Stop that process, or remove {data_dir / SOCKET_NAME}.",
+        )
+
+
 async def _exchange(path: Path, request: bytes) -> bytes:
     """Send a request and return the line that answers it; connecting may wait, too."""
     with _short_socket_path(path) as name:
         reader, writer = await asyncio.open_unix_connection(name, limit=MAX_CONTROL_ANSWER_BYTES)
     try:
+        _check_server_owner(writer, path.parent)
         writer.write(request)
         return await reader.readline()
     finally:

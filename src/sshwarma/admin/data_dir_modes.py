@@ -15,6 +15,9 @@ LOG_SUFFIXES: Final = ("-wal", "-shm")
 DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES)
 """Endings of the files of the database; SQLite gives later ones the mode of the first."""
 
+OPERATOR_KEY_NAME: Final = "operator_ed25519"
+"""The private key that the first start makes for an operator without one."""
+
 
 def make_data_dir_private(data_dir: Path) -> None:
     """Deny other users the data directory, even if it existed with a wider mode.
@@ -24,8 +27,9 @@ def make_data_dir_private(data_dir: Path) -> None:
     """
     check_data_dir_owner(data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _remove_access_of_others(data_dir):
-        log.warning("access of other users was removed", path=str(data_dir))
+    for path in (data_dir, data_dir / OPERATOR_KEY_NAME):
+        if path.exists() and _remove_access_of_others(path):
+            log.warning("access of other users was removed", path=str(path))
 
 
 def make_database_private(database: Path) -> None:

@@ -16,11 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
-from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, default_config_file
+from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.agents import read_agents
 from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
 from sshwarma.world.owners import count_usable_owners
@@ -35,7 +36,7 @@ def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResu
     `config` is the settings file, if it is not the default one.
     """
     return [
-        _check_config(config or default_config_file(), os.environ),
+        _check_config(config or find_settings_file(), os.environ),
         *_check_installation(settings),
         *check_models(settings, os.environ),
         *check_mcp_servers(settings, os.environ),
@@ -59,9 +60,9 @@ def _check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_owners(settings)
 
 
-def _check_config(path: Path, environ: Mapping[str, str]) -> CheckResult:
+def _check_config(path: Path | None, environ: Mapping[str, str]) -> CheckResult:
     """Say where the settings come from; `load_settings` has refused invalid ones."""
-    source = str(path.absolute()) if path.exists() else "defaults, no file"
+    source = str(path.absolute()) if path is not None else "defaults, no file"
     variables = sorted(name for name in environ if name.upper().startswith(ENVIRONMENT_PREFIX))
     if variables:
         source += f"; overridden by {', '.join(variables)}"
@@ -84,6 +85,9 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
         f"{path}, mode {mode:04o}",
         f"chmod 700 {path}" if mode & 0o077 else "",
     )
+    key = path / OPERATOR_KEY_NAME
+    if key.exists() and stat.S_IMODE(key.stat().st_mode) & 0o077:
+        yield CheckResult("operator key", False, f"others can read {key}", f"chmod 600 {key}")
     free = shutil.disk_usage(path).free
     yield CheckResult(
         "disk",

@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncssh
 import structlog
 
+from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.data_dir_owner import name_process_user
 from sshwarma.admin.operations import run_operation
 from sshwarma.world.audit import operator
@@ -48,7 +49,7 @@ async def admit_operator(world: World, data_dir: Path) -> AdmittedOperator | Non
     texts = await loop.run_in_executor(None, _read_own_public_keys)
     identity = None
     if not texts:
-        identity = data_dir / "operator_ed25519"
+        identity = data_dir / OPERATOR_KEY_NAME
         texts = [_create_operator_key(identity)]
     fingerprints: list[str] = []
     reset = operator.set(name_process_user(os.getpid(), os.geteuid()))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.admin.control_socket import SOCKET_NAME
+from sshwarma.settings import DATABASE_NAME
 
 SOCKETS: Final = Path("/proc/net/unix")
 """The kernel's table of Unix sockets; its last column is the name of a bound one."""
@@ -36,12 +37,15 @@ def find_running_worlds() -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a socket is this user's; root's are everybody's.
+    """Return whether a socket is this user's; root sees those of all users.
 
-    Another user's socket, open to all, would be a trap.
+    Another user's socket, open to all, would be a trap. A world has one owner: its directory, its
+    database and its socket belong to the same user.
     """
     try:
-        owner = path.lstat().st_uid
+        owners = {
+            place.lstat().st_uid for place in (path, path.parent, path.with_name(DATABASE_NAME))
+        }
     except OSError:
         return False
-    return os.geteuid() in (0, owner)
+    return len(owners) == 1 and (os.geteuid() == 0 or os.geteuid() in owners)

@@ -111,7 +111,7 @@ class Invocation:
         settings = self.world_settings()
         result = _run_operation(settings, operation, args)
         if is_default_directory(settings):
-            _print_world(settings)
+            self._print_world(settings)
         return result
 
     def ask_server(self, operation: str, **args: Any) -> Any:
@@ -141,7 +141,7 @@ class Invocation:
         """
         settings = self.world_settings()
         result = _run_operation(settings, operation, args)
-        _print_world(settings)
+        self._print_world(settings)
         return result
 
     def change_with_or_without_server(
@@ -166,7 +166,7 @@ class Invocation:
             return done
 
         result = _run_operation(settings, operation, {}, run_and_record)
-        _print_world(settings)
+        self._print_world(settings)
         return result
 
     def record(self, settings: Settings, action: str) -> None:
@@ -181,6 +181,14 @@ class Invocation:
                 raise
             reason = f"The audit has no row of this command: {describe_failure(error)}"
             print_lines([reason], to_stderr=True)
+
+    def _print_world(self, settings: Settings) -> None:
+        """Print on stderr the world, and the settings file if it was not named."""
+        from sshwarma.settings import find_settings_file
+
+        file = find_settings_file() if self.config is None else None
+        lines = [f"Settings: {file.absolute()}"] if file is not None else []
+        print_lines([f"World: {settings.data_dir}", *lines], to_stderr=True)
 
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""
@@ -238,10 +246,6 @@ def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
-
-
-def _print_world(settings: Settings) -> None:
-    print_lines([f"World: {settings.data_dir}"], to_stderr=True)
 
 
 def _run_operation(

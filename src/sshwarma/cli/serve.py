@@ -32,6 +32,7 @@ def serve(
         InvalidSettingsError,
         asks_for_json_log,
         describe_invalid_settings,
+        find_settings_file,
         load_settings,
     )
 
@@ -59,7 +60,8 @@ def serve(
             settings = load_again()
         except (InvalidSettingsError, OSError) as error:
             return refuse_settings(error)
-    return run_server(settings, load_again, as_json=invocation.as_json)
+    source = invocation.config or find_settings_file()
+    return run_server(settings, load_again, source, as_json=invocation.as_json)
 
 
 @click.command()

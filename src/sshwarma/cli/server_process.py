@@ -33,13 +33,17 @@ NO_HOME: Final = "/nonexistent"
 """The home directory of accounts without one, by the convention of Debian."""
 
 
-def run_server(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
+def run_server(
+    settings: Settings, load: SettingsLoader, source: Path | None, *, as_json: bool
+) -> int:
     """Run a server until a signal stops it; return the exit status.
 
-    `load` reads the settings again. `as_json` makes the ready line a JSON object, as does a log in
-    JSON: a service has both in one journal.
+    `load` reads the settings again, from the file `source` if there is one. `as_json` makes the
+    ready line a JSON object, as does a log in JSON: a service has both in one journal.
     """
     configure_logging(settings.log)
+    if source is not None:
+        log.info("settings", file=str(source.absolute()))
     _make_sure_of_home()
     try:
         refuse_second_world(settings)

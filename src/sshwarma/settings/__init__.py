@@ -8,12 +8,13 @@ from sshwarma.settings.addresses import (
 )
 from sshwarma.settings.errors import describe_settings_errors, describe_value_error
 from sshwarma.settings.load import (
+    DATABASE_NAME,
     ENVIRONMENT_PREFIX,
     InvalidSettingsError,
     Settings,
     asks_for_json_log,
-    default_config_file,
     describe_invalid_settings,
+    find_settings_file,
     load_settings,
     xdg_dir,
 )
@@ -34,6 +35,7 @@ from sshwarma.settings.server import (
 )
 
 __all__ = [
+    "DATABASE_NAME",
     "ENVIRONMENT_PREFIX",
     "BackupSettings",
     "HttpSettings",
@@ -54,11 +56,11 @@ __all__ = [
     "Settings",
     "SshSettings",
     "asks_for_json_log",
-    "default_config_file",
     "describe_invalid_settings",
     "describe_settings_errors",
     "describe_value_error",
     "find_local_host",
+    "find_settings_file",
     "format_address",
     "is_loopback",
     "load_settings",

@@ -42,6 +42,8 @@ from sshwarma.settings.server import (
 
 ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 
+DATABASE_NAME: Final = "world.db"
+
 
 def xdg_dir(variable: str, fallback: str) -> Path | None:
     """Our directory in a base directory of the XDG specification.
@@ -149,7 +151,7 @@ class Settings(BaseSettings):
     @property
     def database(self) -> Path:
         """Path of the SQLite file."""
-        return self.data_dir / "world.db"
+        return self.data_dir / DATABASE_NAME
 
 
 class InvalidSettingsError(Exception):
@@ -178,9 +180,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     if config is not None and not config.exists():
         raise FileNotFoundError(f"settings file not found: {config}")
     _check_variables(os.environ)
-    default = default_config_file()
-    # The file of a home directory that belongs to somebody else is as good as none.
-    _TomlFile.path = config or (default if _is_visible(default) else None)
+    _TomlFile.path = config or find_settings_file()
     if config is None and _TomlFile.path is not None:
         _check_trusted(_TomlFile.path)
     try:
@@ -189,6 +189,15 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
     except SettingsError as error:
         raise InvalidSettingsError(_describe_unreadable_variable(str(error))) from error
+
+
+def find_settings_file() -> Path | None:
+    """Return the settings file of those who name none, if it exists.
+
+    The file of a home directory that belongs to somebody else is as good as none.
+    """
+    default = default_config_file()
+    return default if _is_visible(default) else None
 
 
 def _check_trusted(path: Path) -> None:
@@ -200,7 +209,8 @@ def _check_trusted(path: Path) -> None:
         InvalidSettingsError: if it belongs to another user than root, or all users can write it.
     """
     found = path.stat()
-    if found.st_uid not in (0, os.geteuid()):
+    # Who owns a link chooses the file.
+    if {found.st_uid, path.lstat().st_uid} - {0, os.geteuid()}:
         reason = "belongs to another user"
     elif found.st_mode & 0o002:
         reason = "can be written by all users"
