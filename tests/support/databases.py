@@ -46,7 +46,7 @@ def world_file(newborn: Path, tmp_path: Path) -> Path:
 @contextmanager
 def sharing_statements() -> Iterator[None]:
     """Give all engines of a store one dialect and cache of compiled statements."""
-    from sshwarma.world import store
+    from sshwarma.world import sqlite_engine
 
     first = create_engine("sqlite://", poolclass=NullPool)
     with first.connect():  # the first connection completes the dialect
@@ -59,5 +59,5 @@ def sharing_statements() -> Iterator[None]:
         return engine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "create_engine", create_sharing_engine)
+        patch.setattr(sqlite_engine, "create_engine", create_sharing_engine)
         yield

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +18,17 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import equipment, search, things
+from sshwarma.world import equipment, search, sqlite_engine, things
 from sshwarma.world.bootstrap import CONTAINERS, BuiltinToolSpec, bootstrap_world
-from sshwarma.world.migrate import UnknownSchemaError, migrate_database, newest_revision
+from sshwarma.world.migrate import (
+    DamagedDatabaseError,
+    UnknownSchemaError,
+    migrate_database,
+    newest_revision,
+    read_schema,
+)
 from sshwarma.world.schema import metadata
-from sshwarma.world.store import create_sqlite_engine
+from sshwarma.world.sqlite_engine import create_sqlite_engine
 from sshwarma.world.world import World
 from support.people import arrive, do, make
 
@@ -109,10 +116,50 @@ def test_new_file_needs_no_alembic(empty: Path) -> None:
 
 def test_program_that_comes_second_finds_the_schema_made(empty: Path) -> None:
     """Both found an empty file; one transaction makes the schema, the other finds it."""
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(migrate_database, [empty] * 8))
-    assert {new for _, new in found} == {newest_revision()}
+    for _ in range(20):
+        empty.unlink(missing_ok=True)
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(migrate_database, [empty] * 8))
+        assert {new for _, new in found} == {newest_revision()}
     assert dump(empty).count("CREATE TABLE things") == 1
+
+
+def test_file_that_is_being_created_is_waited_for(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself does not wait when it changes the journal of a new file."""
+    with closing(sqlite3.connect(empty, isolation_level=None)) as first:
+        first.execute("PRAGMA journal_mode = DELETE")
+        first.execute("BEGIN EXCLUSIVE")
+        first.execute("CREATE TABLE other (x)")
+        waits: list[float] = []
+
+        def finish(seconds: float) -> None:
+            waits.append(seconds)
+            first.execute("COMMIT")
+
+        monkeypatch.setattr(sqlite_engine, "BUSY_TIMEOUT_MS", 50)
+        monkeypatch.setattr(time, "sleep", finish)
+        monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+        engine = create_sqlite_engine(empty)
+        engine.connect().close()
+        engine.dispose()
+    assert waits == [sqlite_engine.LOCK_RETRY_SECONDS]
+
+
+async def test_world_that_lacks_a_table_does_not_open(empty: Path) -> None:
+    migrate_database(empty)
+    with closing(sqlite3.connect(empty)) as database:
+        database.execute("DROP TABLE tokens")
+        database.execute("DROP TABLE rows_fts")
+    with pytest.raises(DamagedDatabaseError, match=r"it lacks table 'rows_fts', .*'tokens'"):
+        await World.open(empty, tool_specs())
+
+
+def test_directory_in_place_of_the_database_is_a_sentence(empty: Path) -> None:
+    empty.mkdir()
+    with pytest.raises(DamagedDatabaseError, match="is a directory"):
+        read_schema(empty)
 
 
 def test_migration_from_the_first_schema_keeps_data(empty: Path) -> None:

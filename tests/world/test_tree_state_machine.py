@@ -28,7 +28,8 @@ from sshwarma.world import equipment, exits, loadout, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as table
-from sshwarma.world.store import Change, create_sqlite_engine
+from sshwarma.world.sqlite_engine import create_sqlite_engine
+from sshwarma.world.store import Change
 from sshwarma.world.things import ThingKind
 from support.loadout_model import Model, Node
 

@@ -23,8 +23,13 @@ from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.agents import read_agents
-from sshwarma.world.migrate import known_revisions, newest_revision, read_file_revision
+from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.owners import count_usable_owners
+from sshwarma.world.schema_check import (
+    ForeignSchemaError,
+    find_missing_objects,
+    read_checked_revision,
+)
 
 MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
@@ -120,14 +125,17 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
             verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
-            schema = read_file_revision(database)
+            schema = read_checked_revision(database)
+            missing = find_missing_objects(database) if schema == newest_revision() else []
     except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
         yield CheckResult("database", False, f"{path} cannot be opened: {error}", remedy)
         return
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ForeignSchemaError) as error:
         yield CheckResult("database", False, str(error), _restore_command(settings))
         return
+    if missing:
+        verdict = f"it lacks {', '.join(missing)}"
     remedy = "" if verdict == "ok" else _restore_command(settings)
     yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
     if schema not in known_revisions():

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from sshwarma.world.resources import resource_dir
-from sshwarma.world.store import create_sqlite_engine
+from sshwarma.world.sqlite_engine import create_sqlite_engine
 
 
 class SchemaError(Exception):
@@ -69,13 +69,9 @@ def read_file_revision(database: sqlite3.Connection) -> str:
     Raises:
         sqlite3.DatabaseError: if it is not a database of this program, or is damaged.
     """
-    # A view of that name could be endless.
-    kind = database.execute("SELECT type FROM sqlite_schema WHERE name = 'alembic_version'")
-    if kind.fetchone() != ("table",):
-        raise sqlite3.DatabaseError("it has no table alembic_version")
     row = database.execute("SELECT version_num FROM alembic_version").fetchone()
     if row is None:
-        raise sqlite3.DatabaseError("its table alembic_version is empty")
+        raise sqlite3.DatabaseError("it does not name the version of its schema")
     return str(row[0])
 
 
@@ -104,6 +100,8 @@ def read_schema(path: Path) -> str:
         DamagedDatabaseError: if it is not a database of this program.
         UnknownSchemaError: if the revision is newer than this program.
     """
+    if path.is_dir():
+        raise DamagedDatabaseError(f"{path} is a directory, and must be a database.")
     if path.stat().st_size == 0:
         raise DamagedDatabaseError(
             f"{path} is empty. If a first start was interrupted, delete it; otherwise"
@@ -156,9 +154,9 @@ def damage_error(path: Path, error: DatabaseError) -> DamagedDatabaseError:
     return DamagedDatabaseError(describe_damage(path, error.orig))
 
 
-def describe_damage(path: Path, error: BaseException | None) -> str:
+def describe_damage(path: Path, found: BaseException | str | None) -> str:
     """Return the sentence about a damaged database, with the remedy."""
-    reason = str(error).rstrip(".")
+    reason = " ".join(str(found).split()).removeprefix("*** in database main *** ").rstrip(".")
     return f"{path} is damaged: {reason}. Restore a backup: {restore_command(path)}"
 
 

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.limits import (
@@ -40,6 +39,7 @@ from sshwarma.common.refusals import count_refusal
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
+from sshwarma.world.sqlite_engine import create_sqlite_engine
 from sshwarma.world.store_errors import (
     describe_read_error,
     describe_write_error,
@@ -60,9 +60,6 @@ MAX_POSTPONED_SECONDS = 0.1
 
 READER_THREADS = 3
 """Reader threads, each with a connection of its own."""
-
-BUSY_TIMEOUT_MS = 5_000
-"""Milliseconds a connection waits for the lock of another process (a backup, a report)."""
 
 
 class Change:
@@ -112,39 +109,6 @@ class StoreCounts:
     failed_commits: int = 0
     commit_seconds: float = 0.0
     reads: int = 0
-
-
-def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
-    """Return an engine without the driver's automatic transactions; we begin them."""
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-
-    def connect() -> sqlite3.Connection:
-        # check_same_thread is off so that `close` may be called from the loop's thread.
-        return sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
-        )
-
-    engine = create_engine(
-        # Values of statements are what people said: not for logs.
-        "sqlite://",
-        creator=connect,
-        poolclass=NullPool,
-        hide_parameters=True,
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        connection.execute("PRAGMA foreign_keys = ON")
-        if not read_only:
-            # Of a new file, before anything else writes to it: `free_pages` shrinks it later.
-            [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
-            if pages == 0:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-
-    return engine
 
 
 class Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Final
 
 import structlog
 from sqlalchemy.exc import DBAPIError
@@ -10,6 +11,12 @@ from sqlalchemy.exc import DBAPIError
 from sshwarma.world.errors import Unavailable
 
 log = structlog.get_logger(__name__)
+
+DAMAGE_CODES: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+DAMAGE_HINT: Final = (
+    "On the server's machine, sshwarma doctor shows the damage, and sshwarma restore FILE --force"
+    " replaces the world with a backup."
+)
 
 
 def find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
@@ -32,11 +39,17 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
         )
     if code.startswith("SQLITE_READONLY"):
         return Unavailable("The database is read-only. Nothing was stored.")
+    if code.startswith(DAMAGE_CODES):
+        return Unavailable("The database is damaged. Nothing was stored.", hint=DAMAGE_HINT)
     return Unavailable("The database could not be written. Nothing was stored.")
 
 
 def describe_read_error(error: DBAPIError) -> Exception:
     """Return the refusal of a read; the error itself if it is one of the program."""
+    code = getattr(error.orig, "sqlite_errorname", "")
+    if code.startswith(DAMAGE_CODES):
+        log.error("a read failed", error=str(error.orig))
+        return Unavailable("The database is damaged.", hint=DAMAGE_HINT)
     if isinstance(error.orig, sqlite3.OperationalError):
         log.error("a read failed", error=str(error.orig))
         return Unavailable("The database could not be read.")

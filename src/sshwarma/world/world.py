@@ -43,6 +43,7 @@ from sshwarma.world.reader import next_call
 from sshwarma.world.reports import Reports
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
+from sshwarma.world.schema_check import check_complete
 from sshwarma.world.store import Change, Store
 from sshwarma.world.text_volume import TextVolume
 from sshwarma.world.things import Thing
@@ -100,7 +101,7 @@ class World:
         Raises:
             SchemaError: if it is damaged, or not at the newest schema.
         """
-        await asyncio.get_running_loop().run_in_executor(None, prepare_database, path)
+        await asyncio.get_running_loop().run_in_executor(None, _check_database, path)
         world = cls()
         world.store = Store(path, world.publish)
         world.reports = Reports(path)
@@ -336,3 +337,9 @@ def _report_unindexed_rows(task: asyncio.Task[None]) -> None:
 
 def _read_rooms_by_id(conn: Connection) -> dict[str, Room]:
     return {room.id: room for room in rooms.read_rooms(conn)}
+
+
+def _check_database(path: Path) -> None:
+    """Create a database, or check the schema of an existing one."""
+    prepare_database(path)
+    check_complete(path)
