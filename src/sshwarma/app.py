@@ -18,8 +18,9 @@ from sshwarma.admin.reload import ReloadReport, SettingsLoader
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.start_errors import listening_at, using_data_dir
-from sshwarma.admin.upgrade import upgrade_database
+from sshwarma.admin.upgrade import upgrade_at_start
 from sshwarma.admin.upkeep import Upkeep
+from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.open_files import watch_open_files
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
@@ -215,10 +216,9 @@ class App:
         log.debug("data directory taken", path=lock.name)
         if not settings.database.exists():
             log.info("new world", data_dir=str(settings.data_dir))
+        delete_leftovers(settings.data_dir)
         self.host_keys = load_host_keys(settings.data_dir)
-        upgrade = await asyncio.to_thread(upgrade_database, settings.database)
-        if upgrade is not None:
-            upgrade.log()
+        await upgrade_at_start(settings.database, self._notifier)
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
         watchdog = BackgroundTasks()  # until the store closes: stopping takes seconds, too

@@ -6,36 +6,26 @@ Nothing else gets in.
 from __future__ import annotations
 
 import asyncio
-import gzip
-import hashlib
 import os
-import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sshwarma.admin import data_dir_lock
+from sshwarma.admin import data_dir_lock, restore
 from sshwarma.admin.backup import DATABASE_NAME, write_backup
-from sshwarma.admin.restore import InvalidBackupError, restore_backup
+from sshwarma.admin.backup_archive import InvalidBackupError
+from sshwarma.admin.restore import restore_backup
 from sshwarma.common.files import give_name
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
+from sshwarma.world.migrate import DamagedDatabaseError
 from sshwarma.world.world import World
-from support.backups import database, made, manifest_of, write_archive
+from support.backup_files import sizes
 from support.people import Someone, do
-
-__all__ = ["database", "made"]
-
-
-def sizes(database: Path) -> dict[str, int]:
-    with closing(sqlite3.connect(database)) as opened:
-        return {
-            table: opened.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in ("things", "equipped", "rows", "audit")
-        }
 
 
 async def test_backup_during_writes_is_consistent(
@@ -127,114 +117,79 @@ def test_restore_is_refused_while_a_server_runs(database: Path, made: Path) -> N
         restore_backup(made, database.parent, force=True)
 
 
-def test_backup_of_a_foreign_database_is_refused(tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with closing(sqlite3.connect(other)) as opened:
-        opened.execute("CREATE TABLE cookies (crumbs)")
-        opened.commit()
-    content = other.read_bytes()
-    bad = write_archive(
-        tmp_path / "bad.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
-    )
-    with pytest.raises(InvalidBackupError):
-        restore_backup(bad, tmp_path / "data")
-    assert not (tmp_path / "data" / "world.db").exists()
-
-
-@pytest.mark.parametrize("where", [0.0, 0.02, 0.3, 0.6, 0.9, 0.97])
-@pytest.mark.parametrize("how", ["flip", "cut"])
-def test_a_damaged_archive_is_refused(made: Path, tmp_path: Path, where: float, how: str) -> None:
-    content = bytearray(made.read_bytes())
-    at = int(len(content) * where)
-    if how == "cut":
-        del content[at:]
-    else:
-        content[at] ^= 0x55
-    bad = tmp_path / "bad.tar.gz"
-    bad.write_bytes(content)
-    with pytest.raises(InvalidBackupError):
-        restore_backup(bad, tmp_path / "new")
-    assert not (tmp_path / "new" / "world.db").exists()
-
-
-def test_damage_beside_the_database_is_found(made: Path, tmp_path: Path) -> None:
-    """The checksum in the manifest is that of the database alone."""
-    good = gzip.decompress(made.read_bytes())
-    damaged = bytearray(good)
-    damaged[good.index(b"}") + 5] = ord("x")  # padding of the manifest
-    bad = tmp_path / "bad.tar.gz"
-    bad.write_bytes(gzip.compress(bytes(damaged))[:-8] + gzip.compress(good)[-8:])
-    with pytest.raises(InvalidBackupError, match="CRC check failed"):
-        restore_backup(bad, tmp_path / "new")
-    assert not (tmp_path / "new" / "world.db").exists()
-
-
-def test_archive_that_goes_on_after_its_database_is_refused(database: Path, tmp_path: Path) -> None:
-    content = database.read_bytes()
-    bad = write_archive(
-        tmp_path / "bad.tar.gz",
-        ("manifest.json", manifest_of(content)),
-        ("world.db", content),
-        ("more", bytes(100_000)),
-    )
-    with pytest.raises(InvalidBackupError, match="it goes on after its database"):
-        restore_backup(bad, tmp_path / "new")
-
-
-def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"hello", gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
-        bad = tmp_path / "bad.tar.gz"
-        bad.write_bytes(content)
-        with pytest.raises(InvalidBackupError):
-            restore_backup(bad, tmp_path / "new")
+def test_restore_of_what_is_missing_touches_no_directory(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir(mode=0o755)
+    there.chmod(0o755)
     with pytest.raises(FileNotFoundError):
-        restore_backup(tmp_path / "nowhere.tar.gz", tmp_path / "new")
+        restore_backup(tmp_path / "nowhere", there)
+    assert there.stat().st_mode & 0o777 == 0o755
 
 
-def test_wrong_database_checksum_is_refused(database: Path, tmp_path: Path) -> None:
-    content = database.read_bytes()
-    received = manifest_of(content, sha256=hashlib.sha256(b"another").hexdigest())
-    bad = write_archive(tmp_path / "bad.tar.gz", ("manifest.json", received), ("world.db", content))
-    with pytest.raises(InvalidBackupError, match="the checksum of its database is wrong"):
-        restore_backup(bad, tmp_path / "new")
-    assert not (tmp_path / "new" / "world.db").exists()
+def leave_log(database: Path) -> None:
+    """Leave a change in the log of a world, as a server that was killed does."""
+    log = database.with_name("world.db-wal")
+    with closing(sqlite3.connect(database, isolation_level=None)) as opened:
+        opened.execute("PRAGMA journal_mode = WAL")
+        opened.execute("UPDATE things SET description = 'in the log' WHERE id = 'world'")
+        killed = database.read_bytes(), log.read_bytes()
+    database.write_bytes(killed[0])
+    log.write_bytes(killed[1])
 
 
-def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path) -> None:
-    content = bytearray(database.read_bytes())
-    for at in range(len(content) // 2, len(content) // 2 + 8192):
-        content[at] = 0xA5
-    bad = write_archive(
-        tmp_path / "bad.tar.gz",
-        ("manifest.json", manifest_of(bytes(content))),
-        ("world.db", bytes(content)),
-    )
-    with pytest.raises(InvalidBackupError, match="damaged"):
-        restore_backup(bad, tmp_path / "new")
-    assert DATABASE_NAME not in [path.name for path in (tmp_path / "new").iterdir()]
+def read_description(database: Path) -> Any:
+    with closing(sqlite3.connect(database)) as opened:
+        return opened.execute("SELECT description FROM things WHERE id = 'world'").fetchone()[0]
 
 
-def test_content_that_is_no_database_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_restore_over_a_killed_world_keeps_what_its_log_has(database: Path, made: Path) -> None:
+    leave_log(database)
+    kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
+    assert read_description(database) != "in the log"
+    assert not kept.with_name(f"{kept.name}-wal").exists(), "it can be copied as one file"
+    assert read_description(kept) == "in the log"
+
+
+def test_log_that_another_program_reads_is_not_taken_for_that_of_the_restored_world(
+    database: Path, made: Path
 ) -> None:
-    """Two gigabytes of zeros are a small archive."""
-    content = b"SQLite format 3\0" + bytes(1_000_000)
-    bad = write_archive(
-        tmp_path / "b.tar.gz", ("manifest.json", manifest_of(content)), ("world.db", content)
-    )
-    monkeypatch.setattr(shutil, "copyfileobj", lambda *_: pytest.fail("it was unpacked"))
-    with pytest.raises(InvalidBackupError, match="is no database"):
-        restore_backup(bad, tmp_path / "new")
+    leave_log(database)
+    with closing(sqlite3.connect(database, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM things").fetchone()
+        kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
+        assert kept.with_name(f"{kept.name}-wal").exists()
+        assert not database.with_name("world.db-wal").exists()
+    assert read_description(database) != "in the log"
+    assert read_description(kept) == "in the log"
 
 
-def test_long_header_is_refused_before_it_is_read(made: Path, tmp_path: Path) -> None:
-    """tarfile reads an extended header into memory whole."""
-    bad = tmp_path / "bad.tar.gz"
-    with tarfile.open(bad, "w:gz", pax_headers={"comment": "x" * 10_000_000}) as tar:
-        tar.addfile(tarfile.TarInfo("manifest.json"))
-    assert bad.stat().st_size < 50_000
-    with pytest.raises(InvalidBackupError, match=r"a header has 10\d+ bytes"):
-        restore_backup(bad, tmp_path / "new")
+def test_restored_world_is_on_disk_before_it_has_its_name(
+    database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[str] = []
+    monkeypatch.setattr(restore, "store_on_disk", lambda path: stored.append(path.name))
+    restore_backup(made, database.parent, force=True)
+    assert stored == [DATABASE_NAME, database.parent.name]
+
+
+def test_damaged_copy_of_an_upgrade_is_named_as_the_damaged_one(
+    database: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "world-before-0012.db"
+    copy.write_bytes(database.read_bytes()[:8192] + os.urandom(8192))
+    with pytest.raises(InvalidBackupError, match=r"world-before-0012\.db is damaged") as error:
+        restore_backup(copy, tmp_path / "new")
+    assert "Restore a backup" not in str(error.value)
+
+
+def test_backup_of_a_damaged_world_is_refused(database: Path, tmp_path: Path) -> None:
+    content = bytearray(database.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 8192] = b"w" * 8192
+    database.write_bytes(content)
+    with pytest.raises(DamagedDatabaseError, match="Restore a backup"):
+        write_backup(database, tmp_path / "b.tar.gz")
+    assert not (tmp_path / "b.tar.gz").exists()
 
 
 def test_backup_on_a_full_disk_leaves_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
@@ -48,3 +49,36 @@ def test_key_of_the_operator_is_taken_from_other_users_and_named(tmp_path: Path)
         make_data_dir_private(tmp_path)
     assert [entry["path"] for entry in logs] == [str(key)]
     assert key.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_directory_of_something_else_is_refused_and_unchanged(tmp_path: Path, mode: int) -> None:
+    other = tmp_path / "other"
+    (other / "bin").mkdir(parents=True)
+    other.chmod(mode)
+    with pytest.raises(OSError, match="--data-dir DIR"):
+        make_data_dir_private(other)
+    assert other.stat().st_mode & 0o7777 == mode
+
+
+@pytest.mark.parametrize(
+    "names", [["lost+found", "etc"], ["sshwarma", "other"], ["ssh_host_ed25519_key", "moduli"]]
+)
+def test_directory_of_the_system_is_refused_although_some_names_fit(
+    tmp_path: Path, names: list[str]
+) -> None:
+    """As /, /opt with the program in it, and /etc/ssh."""
+    for name in names:
+        (tmp_path / name).mkdir()
+    tmp_path.chmod(0o755)
+    with pytest.raises(OSError, match="and no world"):
+        make_data_dir_private(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("name", ["ssh_host_ed25519_key", "sshwarma.toml", "lost+found"])
+def test_directory_that_was_prepared_is_taken(tmp_path: Path, name: str) -> None:
+    """With a host key that has moved, a settings file, or as a new file system."""
+    (tmp_path / name).write_text("")
+    make_data_dir_private(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o700

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.admin import service_notify
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.world.errors import Unavailable
 from support.service_manager import listening
@@ -51,3 +52,16 @@ async def test_watchdog_is_notified_only_when_the_check_ends(tmp_path: Path) -> 
         await asyncio.wait({task})
     assert message == {"WATCHDOG": "1"}
     assert silent[:3] == [True] * 3
+
+
+async def test_start_asks_for_more_time_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade of a large world takes longer than the unit allows a start."""
+    monkeypatch.setattr(service_notify, "EXTENSION_SECONDS", 0.03)
+    with listening(tmp_path) as manager:
+        task = asyncio.create_task(ServiceNotifier(manager.address).extend_start())
+        message = await asyncio.to_thread(manager.read)
+        task.cancel()
+        await asyncio.wait({task})
+    assert message == {"EXTEND_TIMEOUT_USEC": "30000"}

@@ -6,13 +6,16 @@ import gzip
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from sshwarma.admin.restore import InvalidBackupError, restore_backup
+from sshwarma.admin.backup_archive import InvalidBackupError
+from sshwarma.admin.restore import restore_backup
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
@@ -74,7 +77,7 @@ def test_the_way_back_is_the_copy(old: Path) -> None:
     assert (read_schema(old), words_said(old)) == ("0002", original)
     assert read_schema(Path(manifest["replaced"])) == newest_revision()
     again = upgrade_database(old)
-    assert again is not None and again.copy != done.copy, "the first copy is kept"
+    assert again is not None and again.copy == done.copy, "it is the same world"
 
 
 @pytest.mark.parametrize("words", [
@@ -174,12 +177,47 @@ def test_upgrade_without_room_for_the_copy_changes_nothing(
     assert old.read_bytes() == before
 
 
-def test_copy_that_was_killed_is_not_taken_for_one(old: Path) -> None:
-    part = old.with_name(f".world-before-{newest_revision()}.db.part")
-    part.write_bytes(b"half a copy")
+KILLED_MIGRATION = """
+import os, pathlib, sqlite3, sys
+from sshwarma.admin import upgrade
+
+def migrate(path):
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA cache_size = 1")  # so that some of it is in the log
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("UPDATE things SET description = hex(randomblob(2000))")
+    os._exit(9)
+
+upgrade.migrate_database = migrate
+upgrade.upgrade_database(pathlib.Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.process
+def test_upgrades_that_are_killed_keep_one_copy(old: Path) -> None:
+    """A service that is killed again and again does not fill the disk with copies."""
+    before = words_said(old)
+    for _ in range(3):
+        words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
+        assert subprocess.run(words, check=False).returncode == 9
     done = upgrade_database(old)
     assert done is not None and read_schema(done.copy) == "0002"
-    assert not part.exists()
+    assert [path.name for path in old.parent.glob("*world-before*")] == [done.copy.name]
+    assert words_said(old) == words_said(done.copy) == before
+
+
+def test_copy_of_an_upgrade_that_was_undone_is_kept(old: Path) -> None:
+    first = upgrade_database(old)
+    assert first is not None
+    restore_backup(first.copy, old.parent, force=True)
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("UPDATE rows SET content = 'said since'")
+        database.commit()
+    second = upgrade_database(old)
+    assert second is not None and second.copy != first.copy
+    assert "said since" in words_said(second.copy)
+    assert "said since" not in words_said(first.copy)
 
 
 def test_vacuum_changes_no_older_world(old: Path, capsys: pytest.CaptureFixture[str]) -> None:

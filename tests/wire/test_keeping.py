@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from support.driver import Server
 from support.driver.covers import covers
 from support.driver.fixtures import homes
 from support.driver.server import PROGRAM
+from support.metrics import scrape
 from support.waiting import wait_until
 
 
@@ -38,18 +39,18 @@ def test_server_backs_up_keeps_some_and_survives_a_kill(server: Server) -> None:
     wait_until(lambda: str(first) in server.log())
     server.kill()
     server.start()
-    wait_until(lambda: server.log().count("namespace") or server.owner.run("look").status == 0)
+    made_at = "sshwarma_last_backup_timestamp_seconds"
+    wait_until(lambda: made_at in scrape(server).names())  # it has looked
     assert backups(server) == [first], "the last one is recent"
-    for _ in range(3):
+    for day in range(1, 4):
         server.stop()
         for path in backups(server):
-            made = datetime.fromisoformat(path.name[6:16]) - timedelta(days=2)
-            path.rename(path.with_name(f"world-{made:%Y-%m-%d}{path.name[16:]}"))
+            path.rename(path.with_name(f"world-2020-01-{day:02}-{path.name[-13:]}"))
         before = set(backups(server))
         server.start()
         wait_until(lambda before=before: set(backups(server)) - before)
     wait_until(lambda: len(backups(server)) == 2)
-    assert first not in backups(server)
+    assert not [path for path in backups(server) if "2020-01-01" in path.name]
 
 
 def test_reload_starts_backups_elsewhere(tmp_path: Path) -> None:
@@ -90,6 +91,58 @@ def test_backup_passes_through_a_pipe_to_another_machine(server: Server, tmp_pat
     assert cut.returncode == 1 and "not a readable backup" in cut.stderr
     left = [path.name for path in server.data_dir.iterdir() if path.name.startswith(".")]
     assert left == []
+
+
+def test_command_that_is_terminated_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    words = [str(PROGRAM), "restore", "-", "--data-dir", str(tmp_path / "new")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        wait_until(lambda: list((tmp_path / "new").glob(".sshwarma-work-*/backup")))
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
+    assert not (tmp_path / "new").exists()
+
+
+def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> None:
+    words = [str(PROGRAM), "restore", "-", "--force", "--data-dir", str(server.data_dir)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        wait_until(lambda: list(server.data_dir.glob(".sshwarma-work-*/backup")))
+        process.kill()
+    server.stop()
+    assert list(server.data_dir.glob(".sshwarma-work-*"))
+    server.start()
+    assert not list(server.data_dir.glob(".sshwarma-work-*"))
+
+
+def test_junk_is_refused_by_its_name_and_makes_no_directory(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"no backup")
+    for word, name in ((str(junk), str(junk)), ("-", "standard input")):
+        words = [str(PROGRAM), "restore", word, "--data-dir", str(new)]
+        with junk.open("rb") as file:
+            tried = subprocess.run(words, stdin=file, capture_output=True, text=True, check=False)
+        assert tried.returncode == 1
+        assert tried.stderr.startswith(f"sshwarma: {name} is not a backup: it is neither")
+        assert not new.exists()
+
+
+def test_damaged_world_is_a_sentence_of_every_command(server: Server, tmp_path: Path) -> None:
+    server.stop()
+    database = server.data_dir / "world.db"
+    with database.open("r+b") as file:
+        file.seek(20_000)
+        file.write(b"w" * (database.stat().st_size - 30_000))
+    for words in (
+        ["backup", str(tmp_path / "b.tar.gz")],
+        ["keys", "list"],
+        ["keys", "add", "eve", "-"],
+        ["serve"],
+    ):
+        tried = server.cli(*words, stdin="ssh-ed25519 AAAA")
+        assert tried.returncode == 1, words
+        assert "damaged" in tried.stderr and "estore" in tried.stderr, (words, tried.stderr)
+        assert "Traceback" not in tried.stderr
+    assert not (tmp_path / "b.tar.gz").exists()
 
 
 def test_backup_is_not_written_to_a_terminal(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -10,10 +11,11 @@ import selectors
 import shlex
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +347,29 @@ def test_server_that_cannot_start_says_so_in_json(
             assert server.process.returncode == 1
     assert rows[-1]["level"] == "critical"
     assert text in rows[-1][field]
+
+
+def test_sigterm_ends_a_start_that_waits(home: Path) -> None:
+    """Another process locks the database, for longer than a supervisor waits."""
+    server = Server(home)
+    server.stop()
+    words = [str(PROGRAM), "serve", "--data-dir", str(server.data_dir)]
+    words += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    with closing(sqlite3.connect(server.data_dir / "world.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: is_locked(server.data_dir / "sshwarma.lock"))
+            process.terminate()
+            _, log = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, log
+    assert "stopped before it was ready" in log and "SIGTERM" in log
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a data directory."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -12,7 +12,6 @@ import json
 import os
 import sqlite3
 import tarfile
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,18 +19,16 @@ from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import check_copy, copy_database, hash_file
+from sshwarma.admin.database_copy import check_pages, copy_database, hash_file, no_check
+from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
-from sshwarma.world.migrate import read_file_revision
+from sshwarma.world.migrate import DamagedDatabaseError, describe_damage, read_file_revision
 
 DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
 
 COMPRESSION: Final = 3
 """gzip's level: six times as fast as 9, for a backup that is a tenth larger."""
-
-WORK_PREFIX: Final = ".sshwarma-backup-"
-"""How the names of directories begin in which a backup is made."""
 
 
 class _CheckedReader:
@@ -46,9 +43,7 @@ class _CheckedReader:
         return self._file.read(size)
 
 
-def write_backup(
-    database: Path, to: Path, check: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
+def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check) -> dict[str, Any]:
     """Write a backup, 0600. The server may be running.
 
     The file gets its name when it is complete.
@@ -59,10 +54,10 @@ def write_backup(
         check: called again and again; what it raises ends the backup, of which nothing is left.
 
     Raises:
-        DamagedDatabaseError: if the database is damaged.
         ForeignDataDirError: if another user owns the world.
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
+        DamagedDatabaseError: if the database is damaged: it would be the backup that is kept.
     """
     if not database.exists():
         raise FileNotFoundError(f"The directory {database.parent} does not contain a world.")
@@ -71,24 +66,11 @@ def write_backup(
         raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
     if to.exists():
         raise FileExistsError(f"{to} already exists. Choose another.")
-    with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=WORK_PREFIX) as work:
-        copy = Path(work) / DATABASE_NAME
+    with make_work_directory(to.absolute().parent) as work:
+        copy = work / DATABASE_NAME
         copy_database(database, copy, check)
-        check_copy(copy, database, check)
-        with contextlib.closing(sqlite3.connect(copy)) as target:
-            schema = read_file_revision(target)
-            things = target.execute("SELECT count(*) FROM things").fetchone()[0]
-            rows = target.execute("SELECT count(*) FROM rows").fetchone()[0]
-        manifest = {
-            "program": f"sshwarma {sshwarma.__version__}",
-            "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "schema": schema,
-            "things": things,
-            "rows": rows,
-            "bytes": copy.stat().st_size,
-            "sha256": hash_file(copy),
-        }
-        archive = Path(work) / "backup"
+        manifest = _describe_copy(database, copy, check)
+        archive = work / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=COMPRESSION) as tar:
@@ -103,3 +85,30 @@ def write_backup(
             os.fsync(file.fileno())
         give_name(archive, to)
     return manifest
+
+
+def _describe_copy(database: Path, copy: Path, check: Callable[[], None]) -> dict[str, Any]:
+    """Check the copy of a database; return its manifest.
+
+    Raises:
+        DamagedDatabaseError: if it is damaged, and so the database is.
+    """
+    try:
+        verdict = check_pages(copy, check)
+        with contextlib.closing(sqlite3.connect(copy)) as opened:
+            schema = read_file_revision(opened)
+            things = opened.execute("SELECT count(*) FROM things").fetchone()[0]
+            rows = opened.execute("SELECT count(*) FROM rows").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        raise DamagedDatabaseError(describe_damage(database, error)) from error
+    if verdict != "ok":
+        raise DamagedDatabaseError(describe_damage(database, verdict))
+    return {
+        "program": f"sshwarma {sshwarma.__version__}",
+        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "schema": schema,
+        "things": things,
+        "rows": rows,
+        "bytes": copy.stat().st_size,
+        "sha256": hash_file(copy),
+    }

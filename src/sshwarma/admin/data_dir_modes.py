@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,15 @@ import structlog
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
 log = structlog.get_logger(__name__)
+
+WORLD_NAMES: Final = frozenset({"world.db", "sshwarma.lock"})
+"""Files that only a data directory has: the database, or the lock of a start that made none."""
+
+PREPARED_NAMES: Final = re.compile(
+    r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced)-.*"
+    r"|\.sshwarma-.*|backups|mcp|models|lost\+found"
+)
+"""What may be in a directory before its first start, if nothing else is: what was moved there."""
 
 LOG_SUFFIXES: Final = ("-wal", "-shm")
 DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES)
@@ -24,12 +35,29 @@ def make_data_dir_private(data_dir: Path) -> None:
 
     Raises:
         ForeignDataDirError: if it belongs to another user; then nothing is touched.
+        OSError: if users share it, or it has other files and none of a world; likewise.
     """
     check_data_dir_owner(data_dir)
+    _check_purpose(data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in (data_dir, data_dir / OPERATOR_KEY_NAME):
         if path.exists() and _remove_access_of_others(path):
             log.warning("access of other users was removed", path=str(path))
+
+
+def _check_purpose(data_dir: Path) -> None:
+    """Refuse a directory that has another purpose, such as /tmp or /opt."""
+    if not data_dir.exists():
+        return
+    names = {path.name for path in data_dir.iterdir()}
+    if names and data_dir.stat().st_mode & stat.S_ISVTX:  # a new file system in memory has it, too
+        raise OSError(f"{data_dir} is shared by users. Choose another with --data-dir DIR.")
+    foreign = [name for name in sorted(names) if not PREPARED_NAMES.fullmatch(name)]
+    if foreign and not names & WORLD_NAMES:
+        raise OSError(
+            f"{data_dir} contains {foreign[0]!r} and no world. Choose an empty directory with"
+            " --data-dir DIR."
+        )
 
 
 def make_database_private(database: Path) -> None:

@@ -11,17 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.units import MIB
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
 PAGES_PER_STEP: Final = 2_000
 """Pages that are copied between two calls of `check`: some milliseconds."""
 
-STEPS_PER_CHECK: Final = 1_000_000
-"""Steps of SQLite's machine between two calls of `check`: some milliseconds."""
+INSTRUCTIONS_PER_CHECK: Final = 100_000
+"""Instructions of SQLite between two calls of `check`: some milliseconds."""
+
+HEADER_BYTES: Final = 100
+COPY_FIELDS: Final = ((18, 20), (24, 28), (40, 44), (92, 100))
+"""Of SQLite's header, what a copy changes: the journal mode, counters, and who changed it last."""
 
 
-def _go_on() -> None:
+def no_check() -> None:
     """Check nothing."""
 
 
@@ -33,15 +38,6 @@ def choose_free_name(path: Path) -> Path:
         stem, dot, endings = path.name.partition(".")
         free = path.with_name(f"{stem}-{number}{dot}{endings}")
     return free
-
-
-def flush_file(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def hash_file(path: Path) -> str:
@@ -56,6 +52,37 @@ def measure_size(database: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         size += database.with_name(f"{database.name}-wal").stat().st_size
     return size
+
+
+def empty_log(database: Path) -> None:
+    """Write what the log of a database holds into its file, which then has all of it.
+
+    Raises:
+        sqlite3.DatabaseError: if it is damaged, or the disk is full.
+    """
+    with contextlib.closing(sqlite3.connect(database)) as opened:
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def is_same_content(database: Path, copy: Path) -> bool:
+    """Return whether a copy has what a database has, whose log is empty."""
+    if database.stat().st_size != copy.stat().st_size:
+        return False
+    with database.open("rb") as one, copy.open("rb") as other:
+        if _mask_header(one.read(HEADER_BYTES)) != _mask_header(other.read(HEADER_BYTES)):
+            return False
+        while block := one.read(MIB):
+            if block != other.read(MIB):
+                return False
+    return True
+
+
+def _mask_header(header: bytes) -> bytes:
+    """Return the header of a database without what a copy changes in it."""
+    masked = bytearray(header)
+    for start, end in COPY_FIELDS:
+        masked[start:end] = bytes(end - start)
+    return bytes(masked)
 
 
 def check_room(directory: Path, purpose: str, needed: int) -> None:
@@ -78,7 +105,7 @@ def find_mount_point(path: Path) -> Path:
     return next((folder for folder in folders if folder.is_mount()), folders[-1])
 
 
-def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) -> None:
+def copy_database(database: Path, to: Path, check: Callable[[], None] = no_check) -> None:
     """Copy a database into a new file, which only this user can read.
 
     The file gets its name when it is complete.
@@ -95,62 +122,71 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = _go_on) 
     """
     if to.exists():
         raise FileExistsError(f"{to} already exists. Choose another.")
-    part = to.with_name(f".{to.name}.part")
-    part.unlink(missing_ok=True)  # left by a copy that was killed
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        with (
-            contextlib.closing(
-                sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-            ) as source,
-            contextlib.closing(sqlite3.connect(part)) as target,
-        ):
-            # Without this transaction, a copy in steps starts again after each change of others.
-            source.execute("BEGIN")
-            source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            source.backup(target, pages=PAGES_PER_STEP, progress=lambda *_: check())
-            target.execute("PRAGMA journal_mode = DELETE")
+    with make_work_directory(to.parent) as work:
+        part = work / to.name
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            _copy_pages(database, part, check)
+        except sqlite3.OperationalError as error:
+            reason = str(error)
+            if error.sqlite_errorname == "SQLITE_FULL":
+                place = find_mount_point(to)
+                reason = f"the disk at {place} is full. Make room, or choose another place"
+            raise OSError(f"{database} was not copied: {reason}.") from error
+        except sqlite3.DatabaseError as error:
+            raise DamagedDatabaseError(describe_damage(database, error)) from error
+        store_on_disk(part)
         part.rename(to)
-    except sqlite3.OperationalError as error:
-        part.unlink()
-        reason = str(error)
-        if error.sqlite_errorname == "SQLITE_FULL":
-            place = find_mount_point(to)
-            reason = f"the disk at {place} is full. Make room, or choose another place"
-        raise OSError(f"{database} was not copied: {reason}.") from error
-    except sqlite3.DatabaseError as error:
-        part.unlink()
-        raise DamagedDatabaseError(describe_damage(database, error)) from error
-    except BaseException:
-        part.unlink()
+    store_on_disk(to.parent)
+
+
+def store_on_disk(path: Path) -> None:
+    """Wait until a file, or the names in a directory, would outlast a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def check_pages(database: Path, check: Callable[[], None] = no_check) -> str:
+    """Return `ok`, or the first damage that SQLite finds in an unused database.
+
+    Args:
+        database: its file.
+        check: called again and again; what it raises ends the search.
+
+    Raises:
+        sqlite3.DatabaseError: if the damage is such that SQLite cannot read on.
+    """
+    refusals: list[BaseException] = []
+
+    def is_refused() -> bool:
+        try:
+            check()
+        except BaseException as error:  # noqa: BLE001 - raised below: SQLite would swallow it
+            refusals.append(error)
+        return bool(refusals)
+
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as opened:
+            opened.set_progress_handler(is_refused, INSTRUCTIONS_PER_CHECK)
+            return str(opened.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError:
+        if refusals:
+            raise refusals[0] from None
         raise
 
 
-def check_copy(copy: Path, database: Path, check: Callable[[], None] = _go_on) -> None:
-    """Check that a copy is whole: damaged pages are copied like others.
-
-    Args:
-        copy: of the database, which nobody uses.
-        database: that the error names.
-        check: called again and again; what it raises ends this.
-
-    Raises:
-        DamagedDatabaseError: with what SQLite found.
-    """
-
-    def is_stopped() -> int:
-        try:
-            check()
-        except Exception:  # noqa: BLE001 - raised again below; SQLite would swallow it
-            return 1
-        return 0
-
-    with contextlib.closing(sqlite3.connect(copy)) as target:
-        target.set_progress_handler(is_stopped, STEPS_PER_CHECK)
-        try:
-            [(verdict,), *_] = target.execute("PRAGMA integrity_check(1)").fetchall()
-        except sqlite3.DatabaseError as error:
-            check()
-            raise DamagedDatabaseError(describe_damage(database, error)) from error
-    if verdict != "ok":
-        raise DamagedDatabaseError(describe_damage(database, RuntimeError(verdict)))
+def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:
+    with (
+        contextlib.closing(
+            sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+        ) as source,
+        contextlib.closing(sqlite3.connect(part)) as target,
+    ):
+        # Without this transaction, a copy in steps starts again after each change of others.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        source.backup(target, pages=PAGES_PER_STEP, progress=lambda *_: check())
+        target.execute("PRAGMA journal_mode = DELETE")

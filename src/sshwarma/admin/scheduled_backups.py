@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import calendar
+import contextlib
+import os
 import re
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sshwarma.admin.backup import WORK_PREFIX, write_backup
+from sshwarma.admin.backup import write_backup
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
-from sshwarma.common.units import DAY_SECONDS, MIB
+from sshwarma.admin.work_directory import delete_leftovers
+from sshwarma.common.units import MIB
 from sshwarma.settings import BackupSettings
 
 BACKUPS_DIRECTORY: Final = "backups"
@@ -22,11 +24,11 @@ BACKUPS_DIRECTORY: Final = "backups"
 RESERVED_BYTES: Final = 200 * MIB
 """Bytes of the disk that a backup leaves free, so that it does not stop the changes of people."""
 
-LEFTOVER_SECONDS: Final = DAY_SECONDS
-"""Age at which the work directory of a backup belongs to none that still runs."""
+OWNER_NAME: Final = ".sshwarma-world"
+"""File in a directory of backups that names the data directory of their world."""
 
-_NAME_FORMAT: Final = "world-%Y-%m-%d-%H%M%S"
-_NAME: Final = re.compile(r"(world-\d{4}-\d{2}-\d{2}-\d{6})(?:-(\d+))?\.tar\.gz")
+_NAME: Final = re.compile(r"world-(\d{4}-\d{2}-\d{2}-\d{6})(?:-(\d+))?\.tar\.gz")
+_TIME_FORMAT: Final = "%Y-%m-%d-%H%M%S"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,74 +51,88 @@ def choose_directory(data_dir: Path, settings: BackupSettings) -> Path:
     return settings.directory or data_dir / BACKUPS_DIRECTORY
 
 
-def list_backups(directory: Path, now: float) -> list[Path]:
-    """Return the backups that the server made until now, the oldest first.
+def open_directory(directory: Path, data_dir: Path) -> None:
+    """Make the directory of the backups of a world, and note there whose they are.
 
-    Their time is that of their names: copying a file changes that of the file. Those of a time to
-    come, made while the clock was wrong, are not counted and not deleted before it.
+    Raises:
+        OSError: if it cannot be made, or has the backups of another world, whose rotation would
+            delete these.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.is_relative_to(data_dir):
+        return
+    note, own = directory / OWNER_NAME, str(data_dir.absolute())
+    with contextlib.suppress(FileExistsError), note.open("x", encoding="utf-8") as file:
+        file.write(own)
+    owner = note.read_text(encoding="utf-8", errors="replace")
+    if owner == own:
+        return
+    if owner and os.path.lexists(owner):
+        raise OSError(
+            f"{directory} has the backups of the world in {owner}. Choose another directory in"
+            f" backup.directory, or delete {note}."
+        )
+    note.write_text(own, encoding="utf-8")  # the world has moved
+
+
+def list_backups(directory: Path, now: float) -> list[Path]:
+    """Return the backups in a directory that the server made, the oldest first.
+
+    Their names have their times; those of files change when they are copied. A time after `now` is
+    of a clock that was wrong, and such a backup is older than what the clock says now.
     """
     if not directory.is_dir():
         return []
-    found = [(_read_time(path.name), path) for path in directory.iterdir()]
-    dated = sorted((made, path) for made, path in found if made is not None)
-    return [path for (moment, _), path in dated if moment <= now]
+
+    found = ((_parse_name(path), path) for path in directory.iterdir())
+    backups = [(parsed[0] <= now, *parsed, path) for parsed, path in found if parsed is not None]
+    return [path for *_, path in sorted(backups)]
 
 
 def find_newest_time(directory: Path, now: float) -> float | None:
     """Return when the newest backup was made, in seconds since 1970, or None."""
     backups = list_backups(directory, now)
-    made = _read_time(backups[-1].name) if backups else None
-    return made[0] if made is not None else None
-
-
-def _read_time(name: str) -> tuple[float, int] | None:
-    """Return the time in the name of a backup, and its number in that second."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    try:
-        made = calendar.timegm(time.strptime(match[1], _NAME_FORMAT))
-    except ValueError:  # such as the 31st of February
-        return None
-    return made, int(match[2] or 1)
+    newest = _parse_name(backups[-1]) if backups else None
+    return newest[0] if newest is not None and newest[0] <= now else None
 
 
 def make_backup(
     database: Path, directory: Path, keep: int, now: float, check: Callable[[], None]
 ) -> ScheduledBackup:
-    """Make a backup, then delete the oldest ones that are more than `keep`.
+    """Make a backup, then delete the oldest others that are more than `keep`.
 
     Args:
         database: of the world.
-        directory: created if missing.
+        directory: of its backups.
         keep: number of backups that may stay.
-        now: the time, in seconds since 1970.
+        now: its time, in seconds since 1970.
         check: called again and again; what it raises ends the backup, of which nothing is left.
 
     Raises:
-        DamagedDatabaseError: if the database is damaged; then no other backup is deleted.
-        OSError: if it cannot be written, or would leave the disk nearly full; likewise.
+        DamagedDatabaseError: if the database is damaged; then no other is deleted.
+        OSError: if it cannot be written, or would leave the disk nearly full; then no other is
+            deleted.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for place in {directory, database.parent}:  # `backup -` works in the latter
-        _delete_leftovers(place)
+    delete_leftovers(database.parent)  # of `backup -`, which works there
     # The copy and its archive, which is smaller, stand side by side for a moment.
     check_room(directory, "A backup", 2 * measure_size(database) + RESERVED_BYTES)
-    name = time.strftime(f"{_NAME_FORMAT}.tar.gz", time.gmtime(now))
+    name = f"world-{time.strftime(_TIME_FORMAT, time.gmtime(now))}.tar.gz"
     path = choose_free_name(directory / name)
     write_backup(database, path, check)
-    deleted = list_backups(directory, now)[:-keep]
+    others = [other for other in list_backups(directory, now) if other != path]
+    deleted = others[: max(0, len(others) + 1 - keep)]
     for old in deleted:
         old.unlink()
     return ScheduledBackup(path, path.stat().st_size, tuple(old.name for old in deleted))
 
 
-def _delete_leftovers(directory: Path) -> None:
-    """Delete what a backup left behind when its process was killed."""
-    for path in directory.glob(f"{WORK_PREFIX}*"):
-        if (
-            path.is_dir()
-            and not path.is_symlink()
-            and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS
-        ):
-            shutil.rmtree(path)
+def _parse_name(path: Path) -> tuple[float, int] | None:
+    """Return the time of a backup, and its number in that second; None for others."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return None
+    try:
+        moment = calendar.timegm(time.strptime(found[1], _TIME_FORMAT))
+    except ValueError:  # no such day
+        return None
+    return float(moment), int(found[2] or 1)

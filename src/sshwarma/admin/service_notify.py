@@ -12,12 +12,17 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
+from sshwarma.common.units import MINUTE_SECONDS
 from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
+
+EXTENSION_SECONDS: Final = MINUTE_SECONDS
+"""Seconds that a start may take from a message on which says that it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,12 @@ class ServiceNotifier:
     def report_ready(self, status: str) -> None:
         """Say that the server serves, at the start and after a reload."""
         self._send("READY=1", f"STATUS={status}")
+
+    async def extend_start(self) -> None:
+        """Extend the time of the start until cancelled: a large upgrade takes long."""
+        while True:
+            await asyncio.sleep(EXTENSION_SECONDS / 3)  # most starts end before
+            self._send(f"EXTEND_TIMEOUT_USEC={int(EXTENSION_SECONDS * 1_000_000)}")
 
     def report_reloading(self) -> None:
         """Say that a reload has begun; `report_ready` ends it."""

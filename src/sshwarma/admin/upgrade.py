@@ -5,6 +5,7 @@ Only `sshwarma serve` and `sshwarma migrate` upgrade.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,12 @@ from sshwarma.admin.database_copy import (
     check_room,
     choose_free_name,
     copy_database,
+    empty_log,
+    is_same_content,
     measure_size,
 )
+from sshwarma.admin.service_notify import ServiceNotifier
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
 
 log = structlog.get_logger(__name__)
@@ -39,11 +44,27 @@ class Upgrade:
         )
 
 
+async def upgrade_at_start(database: Path, notifier: ServiceNotifier) -> None:
+    """Upgrade a database, and extend the time of the start meanwhile.
+
+    Raises:
+        SchemaError, OSError: as `upgrade_database`.
+    """
+    telling = BackgroundTasks()
+    telling.spawn(notifier.extend_start(), name="start")
+    try:
+        upgrade = await asyncio.to_thread(upgrade_database, database)
+    finally:
+        await telling.cancel()
+    if upgrade is not None:
+        upgrade.log()
+
+
 def upgrade_database(database: Path) -> Upgrade | None:
     """Upgrade a database to the newest schema; None if there is nothing to do.
 
     Its copy stays beside it, named for the new schema. Delete it when the new version has proved
-    itself; until then it is the way back.
+    itself; until then it is the way back. One that a killed upgrade left is used again.
 
     Raises:
         SchemaError: if the file is damaged, or a newer program has used it.
@@ -55,13 +76,26 @@ def upgrade_database(database: Path) -> Upgrade | None:
     after = newest_revision()
     if before == after:
         return None
-    check_room(database.parent, "The copy of the world before its upgrade", measure_size(database))
-    # An earlier copy, of an upgrade that was undone, is kept.
-    copy = choose_free_name(database.with_name(f"world-before-{after}.db"))
-    copy_database(database, copy)
+    copy = _find_equal_copy(database, after) or _make_copy(database, after)
     try:
         migrate_database(database)
     except Exception:  # nothing has changed: a service that starts again and again keeps no copies
         copy.unlink()
         raise
     return Upgrade(before, after, copy)
+
+
+def _make_copy(database: Path, after: str) -> Path:
+    """Copy a database beside itself; copies of upgrades that were undone stay."""
+    check_room(database.parent, "The copy of the world before its upgrade", measure_size(database))
+    copy = choose_free_name(database.with_name(f"world-before-{after}.db"))
+    copy_database(database, copy)
+    return copy
+
+
+def _find_equal_copy(database: Path, after: str) -> Path | None:
+    """Return a copy that a killed upgrade left, if it has what the database has."""
+    candidates = sorted(database.parent.glob(f"world-before-{after}*.db"))
+    if candidates:
+        empty_log(database)
+    return next((copy for copy in candidates if is_same_content(database, copy)), None)

@@ -7,21 +7,26 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from sshwarma.admin import scheduled_backups
+from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.scheduled_backups import ScheduledBackup
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.durations import parse_duration
+from sshwarma.common.os_errors import describe_os_error
 from sshwarma.common.units import DAY_MS, HOUR_SECONDS, MIB, MINUTE_SECONDS
 from sshwarma.settings import ReloadableSettings
-from sshwarma.world.audit import delete_audit_before
+from sshwarma.world.audit import delete_audit_before, record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
-from sshwarma.world.garbage import find_deleted_things, purge_deleted_things
+from sshwarma.world.garbage import find_deleted_things, purge_deleted_things, split_purge
+from sshwarma.world.migrate import SchemaError
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -75,6 +80,11 @@ class Upkeep:
         self._woken = asyncio.Event()
 
     @property
+    def backup_interval(self) -> int | None:
+        """Seconds between two backups, or None if the server makes none."""
+        return parse_duration(self._settings.backup.every)
+
+    @property
     def backups_directory(self) -> Path:
         """The directory of the backups that the server makes."""
         return scheduled_backups.choose_directory(self._data_dir, self._settings.backup)
@@ -89,7 +99,8 @@ class Upkeep:
                     await self._woken.wait()
 
     def wake(self) -> None:
-        """Look at once, because the settings have changed."""
+        """Look at once, because the settings have changed; a failed backup need not wait."""
+        self._last_failure = None
         self._woken.set()
 
     async def run_due(self) -> None:
@@ -129,26 +140,31 @@ class Upkeep:
         return returned
 
     async def _is_backup_due(self) -> bool:
-        interval = parse_duration(self._settings.backup.every)  # None: off
-        if interval is None or self._is_recent(self._last_failure, min(interval, RETRY_SECONDS)):
+        interval = self.backup_interval
+        if interval is None:
+            self.newest_backup = None
+            return False
+        if self._is_recent(self._last_failure, min(interval, RETRY_SECONDS)):
             return False
         try:
-            newest = await asyncio.to_thread(
-                scheduled_backups.find_newest_time, self.backups_directory, self._clock()
-            )
+            self.newest_backup = await asyncio.to_thread(self._find_newest, self.backups_directory)
         except OSError as error:
+            self.newest_backup = None
             self._report_failure(error)
             return False
-        self.newest_backup = newest
-        return not self._is_recent(newest, interval)
+        return not self._is_recent(self.newest_backup, interval)
+
+    def _find_newest(self, directory: Path) -> float | None:
+        scheduled_backups.open_directory(directory, self._data_dir)
+        return scheduled_backups.find_newest_time(directory, self._clock())
 
     def _is_recent(self, moment: float | None, seconds: float) -> bool:
-        """Return whether it was less than `seconds` ago."""
+        """Return whether it was less than `seconds` ago; a time to come was not."""
         return moment is not None and 0 <= self._clock() - moment < seconds
 
     async def _back_up(self) -> None:
         database, directory = self._world.store.path, self.backups_directory
-        keep, started = self._settings.backup.keep, time.monotonic()
+        keep, now, started = self._settings.backup.keep, self._clock(), time.monotonic()
         stopping = threading.Event()
 
         def check() -> None:
@@ -156,9 +172,7 @@ class Upkeep:
                 raise _StoppedError
 
         making = asyncio.create_task(
-            asyncio.to_thread(
-                scheduled_backups.make_backup, database, directory, keep, self._clock(), check
-            )
+            asyncio.to_thread(scheduled_backups.make_backup, database, directory, keep, now, check)
         )
         try:
             made: ScheduledBackup = await asyncio.shield(making)
@@ -167,11 +181,11 @@ class Upkeep:
             await asyncio.wait([making])
             ignore_outcome(making)
             raise
-        except Exception as error:  # noqa: BLE001 - any failure counts, and is tried again later
+        except Exception as error:  # noqa: BLE001 - retention goes on, and the next try is in an hour
             self._report_failure(error)
             return
         self._last_failure = None
-        self.newest_backup = self._clock()
+        self.newest_backup = now
         log.info(
             "backup",
             file=str(made.path),
@@ -183,19 +197,31 @@ class Upkeep:
     def _report_failure(self, error: Exception) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
-        log.error("the backup failed", directory=str(self.backups_directory), reason=str(error))
+        is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError)
+        log.error(
+            "the backup failed",
+            directory=str(self.backups_directory),
+            reason=describe_os_error(error) if isinstance(error, OSError) else str(error),
+            exc_info=None if is_expected else error,
+        )
 
     async def _delete_old(self) -> None:
         """Delete what is older than the settings of `[retention]` allow."""
-        world, retention = self._world, self._settings.retention
+        retention = self._settings.retention
         if retention.audit_days is not None:
             await self._delete_audit(int(self._clock() * 1000) - retention.audit_days * DAY_MS)
-        days = retention.deleted_days
-        if days is not None:
-            found = await world.store.read(lambda conn: find_deleted_things(conn, days))
-            if found.things:
-                purged = await world.change(lambda tx: purge_deleted_things(tx, days))
-                log.info("deleted things were purged", count=len(purged.things), days=days)
+        if retention.deleted_days is not None:
+            await self._purge_things(retention.deleted_days)
+
+    async def _purge_things(self, days: int) -> None:
+        """Remove things for good in steps, each with a row of the audit."""
+        count, world = 0, self._world
+        found = await world.store.read(lambda conn: find_deleted_things(conn, days))
+        for step in split_purge(found):
+            count += await world.change(partial(_purge_step, days=days, ids=step))
+            await asyncio.sleep(PAUSE_SECONDS)
+        if count:
+            log.info("deleted things were purged", count=count, days=days)
 
     async def _delete_audit(self, before: int) -> None:
         deleted = 0
@@ -209,3 +235,12 @@ class Upkeep:
             await asyncio.sleep(PAUSE_SECONDS)
         if deleted:
             log.info("old rows of the audit were deleted", count=deleted)
+
+
+def _purge_step(tx: Change, days: int, ids: list[str]) -> int:
+    """Remove those of some things that are still deleted; return their number."""
+    count = len(purge_deleted_things(tx, days, ids).things)
+    if count:
+        request = f"purge {count} things, deleted_days = {days}"
+        record_change(tx, door="server", verb="retention", request=request)
+    return count

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from sshwarma.cli.invocation import Invocation, print_lines, refuse_second_world, with_invocation
+from sshwarma.cli.termination import exit_on_signals
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ def backup(invocation: Invocation, file: Path) -> int:
     """
     from sshwarma.admin.backup import write_backup
 
+    exit_on_signals()
     settings = invocation.world_settings()
     if str(file) == STANDARD_STREAM:
         return _write_to_stdout(invocation, settings)
@@ -43,12 +42,13 @@ def backup(invocation: Invocation, file: Path) -> int:
 
 def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
     """Write a backup to standard output, and about it to standard error."""
-    from sshwarma.admin.backup import WORK_PREFIX, write_backup
+    from sshwarma.admin.backup import write_backup
+    from sshwarma.admin.work_directory import make_work_directory
 
     if sys.stdout.isatty():
         raise click.UsageError("A backup is not text. Redirect it: sshwarma backup - > FILE")
-    with tempfile.TemporaryDirectory(dir=settings.data_dir, prefix=WORK_PREFIX) as work:
-        archive = Path(work) / "backup.tar.gz"
+    with make_work_directory(settings.data_dir) as work:
+        archive = work / "backup.tar.gz"
         manifest = write_backup(settings.database, archive)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
@@ -64,19 +64,16 @@ def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
     return f"Wrote {file}: the world in {settings.data_dir}, {size}"
 
 
-@contextlib.contextmanager
-def _as_file(file: Path, data_dir: Path) -> Iterator[Path]:
-    """Return the file, or a temporary one with what standard input has."""
-    from sshwarma.admin.data_dir_modes import make_data_dir_private
+def _restore_from_stdin(data_dir: Path, *, force: bool) -> dict[str, Any]:
+    """Restore from standard input, by a file on the disk of the world."""
+    from sshwarma.admin.restore import prepared_data_dir, restore_backup
+    from sshwarma.admin.work_directory import make_work_directory
 
-    if str(file) != STANDARD_STREAM:
-        yield file
-        return
-    make_data_dir_private(data_dir)
-    with tempfile.NamedTemporaryFile(dir=data_dir, prefix=".sshwarma-restore-") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        yield Path(copy.name)
+    with prepared_data_dir(data_dir), make_work_directory(data_dir) as work:
+        source = work / "backup"
+        with source.open("xb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return restore_backup(source, data_dir, force=force, name="standard input")
 
 
 @click.command()
@@ -92,10 +89,13 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     from sshwarma.admin.restore import restore_backup
     from sshwarma.world.migrate import newest_revision
 
+    exit_on_signals()
     settings = invocation.settings()
     refuse_second_world(settings)
-    with _as_file(file, settings.data_dir) as source:
-        manifest = restore_backup(source, settings.data_dir, force=force)
+    if str(file) == STANDARD_STREAM:
+        manifest = _restore_from_stdin(settings.data_dir, force=force)
+    else:
+        manifest = restore_backup(file, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     invocation.record(settings, f"restore {file}{made_at}")
     lines = [f"Restored {settings.database} from {file}"]

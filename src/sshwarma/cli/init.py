@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sshwarma.cli.invocation import Invocation, refuse_second_world, with_invocation
+from sshwarma.cli.termination import exit_on_signals
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
@@ -79,6 +80,7 @@ def migrate(invocation: Invocation) -> int:
     from sshwarma.admin.upgrade import upgrade_database
     from sshwarma.world.migrate import newest_revision
 
+    exit_on_signals()
     settings = invocation.world_settings()
     with lock_data_dir(settings.data_dir):
         upgrade = upgrade_database(settings.database)

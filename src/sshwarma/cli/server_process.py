@@ -77,9 +77,29 @@ def _make_sure_of_home() -> None:
         os.environ["HOME"] = NO_HOME
 
 
+async def _start_unless_stopped(
+    settings: Settings, load: SettingsLoader, signals: ServerSignals
+) -> App | None:
+    """Start a server; None if a signal asks for its end before it is ready."""
+    loop = asyncio.get_running_loop()
+    notifier = ServiceNotifier.from_environment(os.environ)
+    starting = loop.create_task(App.start(settings, load, notifier))
+    stopping = loop.create_task(signals.stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    await asyncio.wait({starting})
+    return None
+
+
 async def _serve_until_signal(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
     signals = ServerSignals()
-    app = await App.start(settings, load, ServiceNotifier.from_environment(os.environ))
+    app = await _start_unless_stopped(settings, load, signals)
+    if app is None:
+        log.info("stopped before it was ready", reason=signals.reason)
+        return EXIT_OK
     # Objects that exist now live until the end: exclude them from garbage collection.
     gc.collect()
     gc.freeze()

@@ -126,10 +126,19 @@ class ToolMetricsCollector(Collector):
 
 
 class BackupMaker(Protocol):
-    """What makes backups by itself; `newest_backup` is in seconds since 1970."""
+    """What makes backups by itself.
+
+    Attributes:
+        failed_backups: how many have failed.
+        newest_backup: when the newest was made, in seconds since 1970.
+    """
 
     failed_backups: int
     newest_backup: float | None
+
+    @property
+    def backup_interval(self) -> int | None:
+        """Seconds between two backups, or None if none are made."""
 
 
 class BackupMetricsCollector(Collector):
@@ -152,6 +161,13 @@ class BackupMetricsCollector(Collector):
         if self._maker.newest_backup is not None:
             newest.add_metric([], self._maker.newest_backup)
         yield newest
+        interval = GaugeMetricFamily(
+            "sshwarma_backup_interval_seconds",
+            "Seconds between two backups of the server itself; if it makes none, nothing.",
+        )
+        if self._maker.backup_interval is not None:
+            interval.add_metric([], self._maker.backup_interval)
+        yield interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class AuditFilter:
 def record_change(
     tx: Change,
     *,
-    door: Door | Literal["cli"],
+    door: Door | Literal["cli", "server"],
     verb: str,
     request: str,
     agent_id: str | None = None,
@@ -110,7 +110,8 @@ def record_change(
 
     Args:
         tx: the change.
-        door: where the request came in; "cli" is the command line on the server.
+        door: where the request came in; "cli" is the command line on the server, and "server" what
+            the server does by itself.
         verb: the verb's name.
         request: the line or the arguments.
         agent_id: who made it; None for an operator at the command line.

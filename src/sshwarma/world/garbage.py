@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,9 @@ from sshwarma.world.schema import equipped, exits
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+BATCH_THINGS: Final = 500
+"""Things that one statement names, and that one step of a purge removes."""
 
 # References that keep a thing: all columns except its own equipment and exits.
 _REFERENCE_COLUMNS: Final = (
@@ -63,8 +66,13 @@ def find_orphans(conn: Connection) -> Garbage:
     return Garbage(tuple(things.thing_from_row(row) for row in conn.execute(query).mappings()))
 
 
-def find_deleted_things(conn: Connection, days: int) -> Garbage:
-    """Return things deleted at least `days` ago, split by whether they can be purged."""
+def find_deleted_things(
+    conn: Connection, days: int, among: Collection[str] | None = None
+) -> Garbage:
+    """Return things deleted at least `days` ago, split by whether they can be purged.
+
+    With `among`, which are ids, other things are not looked at.
+    """
     query = (
         select(things_table)
         .where(
@@ -73,6 +81,8 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
         )
         .order_by(things_table.c.deleted_at)
     )
+    if among is not None:
+        query = query.where(things_table.c.id.in_(among))
     deleted_things = [things.thing_from_row(row) for row in conn.execute(query).mappings()]
     referenced_ids = _referenced_ids(conn, deleted_things)
     return Garbage(
@@ -81,9 +91,14 @@ def find_deleted_things(conn: Connection, days: int) -> Garbage:
     )
 
 
-def purge_deleted_things(tx: Change, days: int) -> Garbage:
+def split_purge(garbage: Garbage) -> list[list[str]]:
+    """Return the ids of what can be purged in steps, what is in a bag before the bag."""
+    return list(_split_batches([thing.id for thing in _sort_leaves_first(garbage.things)]))
+
+
+def purge_deleted_things(tx: Change, days: int, among: Collection[str] | None = None) -> Garbage:
     """Hard-delete what `find_deleted_things` finds, with its equipment and exits."""
-    garbage = find_deleted_things(tx.conn, days)
+    garbage = find_deleted_things(tx.conn, days, among)
     for batch in _split_batches([thing.id for thing in garbage.things]):
         for column in (
             equipped.c.context_id,
@@ -144,5 +159,5 @@ def _sort_leaves_first(found: Iterable[Thing]) -> list[Thing]:
     return sorted(found, key=depth, reverse=True)
 
 
-def _split_batches(ids: list[str]) -> Iterable[list[str]]:
-    return (ids[start : start + 500] for start in range(0, len(ids), 500))
+def _split_batches(ids: list[str]) -> Iterator[list[str]]:
+    return (ids[start : start + BATCH_THINGS] for start in range(0, len(ids), BATCH_THINGS))

@@ -1,4 +1,4 @@
-"""Backups of a world that has just been made, and archives of anything."""
+"""Backups that are good, and archives of anything."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import hashlib
 import io
 import json
 import shutil
+import sqlite3
 import tarfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sshwarma.admin.backup import write_backup
+
+
+def sizes(database: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(database)) as opened:
+        return {
+            table: opened.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("things", "equipped", "rows", "audit")
+        }
 
 
 @pytest.fixture
@@ -30,8 +40,8 @@ def made(database: Path, tmp_path: Path) -> Path:
     return path
 
 
-def write_archive(path: Path, *entries: tuple[str | tarfile.TarInfo, bytes]) -> Path:
-    """Write an archive of anything."""
+def write(path: Path, *entries: tuple[str | tarfile.TarInfo, bytes]) -> Path:
+    """An archive of anything."""
     with tarfile.open(path, "w:gz") as tar:
         for entry, content in entries:
             info = entry if isinstance(entry, tarfile.TarInfo) else tarfile.TarInfo(entry)

@@ -1,0 +1,147 @@
+"""Reading of a backup, a gzipped tar, which may come from anywhere.
+
+It is read once, from its beginning to its end, and only what `sshwarma backup` writes is
+understood: a manifest and a database, with a few extended headers of limited size. The reader of
+the standard library follows what an archive says into memory and time without a limit.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME
+from sshwarma.admin.database_copy import check_room
+from sshwarma.common.units import KIB, MIB
+
+MAX_MANIFEST_BYTES: Final = 64 * KIB
+MAX_HEADER_BYTES: Final = 64 * KIB
+"""Bytes of an extended header of the archive; those of a backup have about a hundred."""
+
+MAX_EXTENDED_HEADERS: Final = 4
+"""Extended headers before one file; a backup has one at most."""
+
+MAX_PADDING_BYTES: Final = 64 * KIB
+"""Bytes after the database: tar fills its last record, of 10 KiB, with zeros."""
+
+READ_BYTES: Final = MIB
+"""Bytes of the database that are in memory at a time."""
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+SQLITE_HEADER_BYTES: Final = 100
+
+_PAX_SIZE: Final = re.compile(rb"^\d+ size=(\d{1,19})$", re.MULTILINE)
+
+
+class InvalidBackupError(Exception):
+    """The file is not a backup, is damaged, or is of a newer version."""
+
+
+def unpack_archive(archive: Path, name: str, to: Path) -> dict[str, Any]:
+    """Write the database of a backup to a new file; return its manifest.
+
+    Args:
+        archive: the backup.
+        name: what errors call it.
+        to: the new file.
+
+    Raises:
+        InvalidBackupError: if it is not a backup, or is damaged.
+        OSError: if the disk has no room for it.
+    """
+    try:
+        with gzip.open(archive) as file:
+            manifest = _read_manifest(file)
+            size = _read_size(file, DATABASE_NAME)
+            if size != manifest.get("bytes"):
+                raise ValueError("it does not contain the database that its manifest names")
+            check_room(to.parent.parent, f"The database in {name}", size)
+            checksum = _write_database(file, to, size)
+            # Its end has the checksum of all of it, which the reader compares.
+            if len(file.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
+                raise ValueError("it goes on after its database")
+    except (
+        tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
+    ) as error:  # fmt: skip
+        raise InvalidBackupError(f"{name} is not a readable backup: {error}") from error
+    if checksum != manifest.get("sha256"):
+        raise InvalidBackupError(f"{name} is damaged: the checksum of its database is wrong")
+    return manifest
+
+
+def _read_manifest(file: gzip.GzipFile) -> dict[str, Any]:
+    size = _read_size(file, MANIFEST_NAME)
+    if size > MAX_MANIFEST_BYTES:
+        raise ValueError(f"its manifest has {size} bytes, and the limit is {MAX_MANIFEST_BYTES}")
+    manifest = json.loads(_read_padded(file, size))
+    if isinstance(manifest, dict):
+        return manifest
+    raise ValueError("its manifest is not a JSON object")
+
+
+def _read_size(file: gzip.GzipFile, name: str) -> int:
+    """Return the size of the next file, which must be a plain one of this name.
+
+    Raises:
+        ValueError: if it is something else.
+        tarfile.HeaderError: if there is no header.
+    """
+    size: int | None = None
+    for _ in range(MAX_EXTENDED_HEADERS + 1):
+        block = file.read(tarfile.BLOCKSIZE)
+        header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+        if header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            size = header.size if size is None else size
+            if header.name != name or size < 0:
+                raise ValueError(f"it does not contain {name} where a backup does")
+            return size
+        if not 0 <= header.size <= MAX_HEADER_BYTES:
+            raise ValueError(
+                f"a header has {header.size} bytes, and the limit is {MAX_HEADER_BYTES}"
+            )
+        if header.type != tarfile.XHDTYPE:
+            raise ValueError("it contains something else than plain files")
+        found = _PAX_SIZE.search(_read_padded(file, header.size))
+        size = int(found[1]) if found else size  # a size of 8 GiB and more stands here alone
+    raise ValueError(f"it has more than {MAX_EXTENDED_HEADERS} extended headers")
+
+
+def _read_padded(file: gzip.GzipFile, size: int) -> bytes:
+    """Read some bytes, and what fills their last block."""
+    blocks = -(-size // tarfile.BLOCKSIZE)
+    content = file.read(blocks * tarfile.BLOCKSIZE)
+    if len(content) < size:
+        raise EOFError("it ends too early")
+    return content[:size]
+
+
+def _write_database(file: gzip.GzipFile, to: Path, size: int) -> str:
+    """Write the database, if its header names its size; return its SHA-256.
+
+    Raises:
+        ValueError: if it does not begin as a database of that size does.
+        EOFError: if the archive ends within it.
+    """
+    content = file.read(min(size, SQLITE_HEADER_BYTES))
+    page = int.from_bytes(content[16:18], "big")
+    pages = int.from_bytes(content[28:32], "big")
+    if not content.startswith(SQLITE_MAGIC) or (65536 if page == 1 else page) * pages != size:
+        raise ValueError("what it contains is no database")
+    checksum, left = hashlib.sha256(), size
+    with os.fdopen(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        while content:
+            checksum.update(content)
+            target.write(content)
+            left -= len(content)
+            content = file.read(min(left, READ_BYTES))
+    if left:
+        raise EOFError("it ends within its database")
+    return checksum.hexdigest()

@@ -1,0 +1,25 @@
+"""Sentences about errors of the operating system, without their numbers."""
+
+from __future__ import annotations
+
+import errno
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what was wrong, with the file that it concerns."""
+    if error.errno == errno.ENOSPC:
+        where = f": {error.filename}" if error.filename else ""
+        return f"The disk is full{where}. Make room, or choose another place."
+    if error.filename is None:
+        return str(error)
+    match error:
+        case FileNotFoundError():
+            return f"{error.filename} not found. Check the path."
+        case FileExistsError():
+            return f"{error.filename} already exists. Choose another."
+        case PermissionError():
+            return f"Permission denied: {error.filename}."
+        case IsADirectoryError():
+            return f"{error.filename} is a directory."
+        case _:
+            return f"{error.filename}: {error.strerror}."
