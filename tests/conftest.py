@@ -48,6 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def same_log() -> Iterator[None]:
+    """Restore the log of the tests: commands that run in this process configure their own."""
+    before = structlog.get_config()
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return lanes.is_left_out(collection_path, config) or None
 

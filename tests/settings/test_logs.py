@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import structlog
 
 from sshwarma.settings import LogSettings
 from sshwarma.settings.logs import configure_logging
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("form", ["console", "json"])

@@ -87,6 +87,7 @@ SENSIBLE: dict[Any, list[str]] = {
 
 BY_KIND = {
     "number": ["1", "20", "0.5", "0"],
+    "time": ["30m", "7d", "2026-01-31", "2026-01-31T12:00Z"],
     "word": [*NAMES, "me", "room", "on", "off", "https://example.org/"],
     "command": ["https://example.org/mcp", "-- true --x", "--"],
     "text": ["words", "- ", '"a phrase" and more', "look look"],
