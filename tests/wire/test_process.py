@@ -161,8 +161,8 @@ def start_in_terminal(home: Path, *, nohup: bool = False) -> tuple[int, int]:
     """Start a server in a terminal of its own; return its process and the terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
-        if nohup:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # Whatever the tests themselves were started by.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
         os.dup2(os.open(home / "log", os.O_WRONLY | os.O_CREAT, 0o600), 2)
         os.execve(PROGRAM, [
             str(PROGRAM), "serve", "--data-dir", str(home / "data"),
