@@ -290,17 +290,6 @@ def test_nothing_that_commands_print_is_raw(server: Server) -> None:
     assert "^[]0;PWN" in server.cli("audit", "--agent", "eve").stdout
 
 
-def test_follow_of_a_time_without_rows_prints_no_older_ones(server: Server) -> None:
-    words = [str(PROGRAM), "audit", "--follow", "--json", "--since", "2099-01-01"]
-    words += ["--data-dir", str(server.data_dir)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
-        reads = server.operate("audit_list", limit=1)[0]["n"]
-        with pytest.raises(subprocess.TimeoutExpired):
-            following.wait(2.5)
-        following.terminate()
-        assert following.communicate()[0] == "" and reads > 0
-
-
 def test_follow_prints_new_rows(server: Server) -> None:
     words = [str(PROGRAM), "audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:

@@ -7,8 +7,10 @@ import re
 import sqlite3
 import stat
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +92,36 @@ def check_that_secrets_are_kept(server: Server, owner: Person, came_to: str) -> 
         for place in (said, server.log(), everything):
             assert secret not in place
     return tokens
+
+
+def call_verb(server: Server, token: str, verb: str, **arguments: str) -> dict[str, Any]:
+    """Call a verb over HTTP; return its result."""
+    request = urllib.request.Request(
+        f"http://{server.http}/api/v1/verbs/{verb}",
+        json.dumps(arguments).encode(),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+@covers("mcp login")
+def test_sign_in_over_http_leaves_its_code_nowhere(
+    serve: Callable[..., Server], guarded: Guarded
+) -> None:
+    """The arguments of a call by name are in the audit, but for those that are secret."""
+    server = serve()
+    add(server, guarded)
+    owner = server.owner
+    token = owner.json("token new web --scope build")["token"]
+    begun = call_verb(server, token, "mcp_login", name="guarded")
+    came_to = visit(begun["result"]["address"])
+    call_verb(server, token, "mcp_login", name="guarded", address=came_to)
+    until(server, "guarded", "up")
+    rows = server.operate("audit_list", verb="mcp login")
+    assert [(row["door"], row["request"]) for row in rows] == [("web", "/mcp login guarded")]
+    check_that_secrets_are_kept(server, owner, came_to)
 
 
 @covers("mcp login", "mcp logout", "run")
