@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def same_log() -> Iterator[None]:
-    """Restore the log of the tests: commands that run in this process configure their own."""
+    """Restore the log after a command that configured its own."""
     before = structlog.get_config()
     yield
     if structlog.get_config() != before:

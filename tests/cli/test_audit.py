@@ -1,4 +1,4 @@
-"""`sshwarma audit --follow`: what each look asks for. Real servers are in `tests/wire`."""
+"""What `sshwarma audit --follow` asks for; `tests/wire` has real servers."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def call_verb(server: Server, token: str, verb: str, **arguments: str) -> dict[s
 def test_sign_in_over_http_leaves_its_code_nowhere(
     serve: Callable[..., Server], guarded: Guarded
 ) -> None:
-    """The arguments of a call by name are in the audit, but for those that are secret."""
+    """The audit has the arguments of a call by name, but for secret ones."""
     server = serve()
     add(server, guarded)
     owner = server.owner

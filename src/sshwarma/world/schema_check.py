@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world.migrate import (
     DamagedDatabaseError,
     describe_damage,
@@ -55,7 +56,7 @@ def read_checked_revision(database: sqlite3.Connection) -> str:
         raise ForeignSchemaError(f"{VERSION_TABLE} is a {kinds[0]} and not a table")
     revision = read_file_revision(database)
     if not (revision.isascii() and revision.isdecimal()):
-        raise ForeignSchemaError(f"its schema is {revision[:40]!r}")
+        raise ForeignSchemaError(f"its schema is {shorten_name(revision)!r}")
     return revision
 
 
