@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.admin import data_dir_lock
 from sshwarma.admin.backup import DATABASE_NAME
 from sshwarma.admin.backup_archive import InvalidBackupError
 from sshwarma.admin.restore import restore_backup
+from sshwarma.world.migrate import newest_schema_file
 from support.backup_files import manifest_of, sizes, write
 
 
@@ -64,7 +66,7 @@ def test_invalid_backup_is_refused_and_writes_nothing(tmp_path: Path, name: str)
     target = tmp_path / "deep" / "data"
     with pytest.raises(InvalidBackupError, match=r"bad\.tar\.gz"):
         restore_backup(bad, target)
-    assert not target.exists()
+    assert [path.name for path in target.iterdir()] == [data_dir_lock.LOCK_NAME]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "deep"]
 
 
@@ -157,7 +159,7 @@ def test_a_database_with_damaged_pages_is_refused(database: Path, tmp_path: Path
     )
     with pytest.raises(InvalidBackupError, match="damaged"):
         restore_backup(bad, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "new" / "world.db").exists()
 
 
 def test_content_that_is_no_database_is_not_unpacked(
@@ -258,6 +260,19 @@ ENDLESS_VIEW = (
 )
 
 
+def replacing(table: str, clause: str) -> list[str]:
+    """Return what makes a table again, with one clause more and all its indexes."""
+    schema = newest_schema_file().read_text(encoding="utf-8").split(";\n")
+    [made] = (text for text in schema if f"CREATE TABLE {table} (" in text)
+    indexes = [text for text in schema if "CREATE INDEX" in text and f" ON {table} (" in text]
+    assert indexes
+    return [
+        f"DROP TABLE {table}",
+        f"{made.rstrip().removesuffix(')')}, {clause})",
+        *indexes,
+    ]
+
+
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
@@ -275,6 +290,23 @@ ENDLESS_VIEW = (
         (["ALTER TABLE tokens ADD COLUMN more"], "its table 'tokens' is not"),
         (["UPDATE things SET metadata = '{{{' WHERE id = 'world'"], "the thing 'world' is not"),
         (["UPDATE things SET metadata = '[]' WHERE id = 'world'"], "the thing 'world' is not"),
+        (
+            [f"UPDATE things SET metadata = '{'[' * 1800}{']' * 1800}' WHERE id = 'world'"],
+            "the thing 'world' is not",
+        ),
+        (replacing("audit", "UNIQUE (agent_id) ON CONFLICT IGNORE"), "its table 'audit' is not"),
+        (replacing("audit", "CHECK (what NOT LIKE '%disable%')"), "its table 'audit' is not"),
+        (replacing("audit", "UNIQUE (door)"), "its table 'audit' is not"),
+        (["UPDATE things SET name = x'ff' WHERE id = 'world'"], "things.name has a value of the"),
+        (["UPDATE things SET created_at = 'x' WHERE id = 'world'"], "things.created_at has a"),
+        (
+            ["UPDATE things SET description = CAST(x'ff' AS TEXT) WHERE id = 'world'"],
+            "things has a text that is not UTF-8",
+        ),
+        (
+            ["INSERT INTO sqlite_sequence VALUES ('audit', 9223372036854775807)"],
+            "the table 'audit' can have no more rows",
+        ),
     ],
 )
 def test_database_with_what_no_version_makes_is_refused(
@@ -291,7 +323,7 @@ def test_database_with_what_no_version_makes_is_refused(
     )
     with pytest.raises(InvalidBackupError, match=said):
         restore_backup(bad, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "new" / "world.db").exists()
 
 
 def test_damage_that_sqlite_only_reports_is_refused(database: Path, tmp_path: Path) -> None:

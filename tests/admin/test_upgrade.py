@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sshwarma.admin import upgrade
 from sshwarma.admin.backup_archive import InvalidBackupError
 from sshwarma.admin.restore import restore_backup
+from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.upgrade import upgrade_database
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
@@ -205,6 +209,76 @@ def test_upgrades_that_are_killed_keep_one_copy(old: Path) -> None:
     assert done is not None and read_schema(done.copy) == "0002"
     assert [path.name for path in old.parent.glob("*world-before*")] == [done.copy.name]
     assert words_said(old) == words_said(done.copy) == before
+
+
+@pytest.mark.process
+def test_copy_is_not_used_again_while_the_log_has_more(old: Path) -> None:
+    """Another process that reads keeps the log from being written back."""
+    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
+    assert subprocess.run(words, check=False).returncode == 9
+    [left] = old.parent.glob("world-before-*")
+    with closing(sqlite3.connect(old)) as reader, closing(sqlite3.connect(old)) as writer:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM rows").fetchall()
+        writer.execute("UPDATE rows SET content = 'said since'")
+        writer.commit()
+        done = upgrade_database(old)
+    assert done is not None and done.copy != left
+    assert "said since" in words_said(done.copy)
+
+
+@pytest.mark.process
+def test_copy_of_a_killed_upgrade_outlives_one_that_fails(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
+    assert subprocess.run(words, check=False).returncode == 9
+    [left] = old.parent.glob("world-before-*")
+
+    def fail(path: Path) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(upgrade, "migrate_database", fail)
+    with pytest.raises(OSError, match="no"):
+        upgrade_database(old)
+    assert left.exists()
+
+
+@pytest.mark.process
+def test_log_that_cannot_be_emptied_is_no_traceback(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
+    assert subprocess.run(words, check=False).returncode == 9
+
+    def fail(path: Path) -> bool:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(upgrade, "empty_log", fail)
+    assert upgrade_database(old) is not None
+
+
+async def test_upgrade_that_is_cancelled_ends_when_its_thread_does(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory stays locked until then."""
+    begun, may_end, ended = asyncio.Event(), threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def migrate(path: Path) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        may_end.wait()
+        ended.set()
+
+    monkeypatch.setattr(upgrade, "migrate_database", migrate)
+    starting = asyncio.create_task(upgrade.upgrade_at_start(old, ServiceNotifier("", None)))
+    await begun.wait()
+    starting.cancel()
+    await asyncio.sleep(0)
+    assert not starting.done()
+    may_end.set()
+    await asyncio.wait([starting])
+    assert starting.cancelled() and ended.is_set()
 
 
 def test_copy_of_an_upgrade_that_was_undone_is_kept(old: Path) -> None:

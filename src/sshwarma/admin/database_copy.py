@@ -54,14 +54,18 @@ def measure_size(database: Path) -> int:
     return size
 
 
-def empty_log(database: Path) -> None:
-    """Write what the log of a database holds into its file, which then has all of it.
+def empty_log(database: Path) -> bool:
+    """Write what the log of a database holds into its file.
+
+    Returns:
+        Whether the file has all of it: not if another process reads what the log holds.
 
     Raises:
         sqlite3.DatabaseError: if it is damaged, or the disk is full.
     """
-    with contextlib.closing(sqlite3.connect(database)) as opened:
-        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with contextlib.closing(sqlite3.connect(database, timeout=0)) as opened:
+        is_busy, _, _ = opened.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not is_busy
 
 
 def is_same_content(database: Path, copy: Path) -> bool:
@@ -171,7 +175,7 @@ def check_pages(database: Path, check: Callable[[], None] = no_check) -> str:
     try:
         with contextlib.closing(sqlite3.connect(database)) as opened:
             opened.set_progress_handler(is_refused, INSTRUCTIONS_PER_CHECK)
-            return str(opened.execute("PRAGMA quick_check(1)").fetchone()[0])
+            return str(opened.execute("PRAGMA integrity_check(1)").fetchone()[0])
     except sqlite3.DatabaseError:
         if refusals:
             raise refusals[0] from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ from sshwarma.admin.database_copy import (
 )
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
+from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
     check_objects,
-    find_invalid_json,
     read_checked_revision,
 )
 
@@ -46,7 +45,7 @@ def restore_backup(
 
     Args:
         source: a backup, or a copy of a database that an upgrade made.
-        data_dir: created if missing, and then removed again if the restore fails.
+        data_dir: created if missing.
         force: replace a world that is there; it is kept beside, renamed.
         name: what errors call the source, if not by its path.
 
@@ -64,8 +63,8 @@ def restore_backup(
     check_data_dir_owner(data_dir)
     source.open("rb").close()
     target, name = data_dir / DATABASE_NAME, name or str(source)
+    data_dir_modes.make_data_dir_private(data_dir)
     with (
-        prepared_data_dir(data_dir),
         data_dir_lock.lock_data_dir(data_dir),
         make_work_directory(data_dir) as work,
     ):
@@ -79,25 +78,6 @@ def restore_backup(
         copy.replace(target)
         store_on_disk(data_dir)
     return manifest
-
-
-@contextlib.contextmanager
-def prepared_data_dir(data_dir: Path) -> Iterator[None]:
-    """Make a data directory private; remove a new one if what follows fails.
-
-    Raises:
-        ForeignDataDirError: if it belongs to another user; then nothing is touched.
-    """
-    is_new = not data_dir.exists()
-    data_dir_modes.make_data_dir_private(data_dir)
-    try:
-        yield
-    except BaseException:
-        if is_new:
-            (data_dir / data_dir_lock.LOCK_NAME).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # somebody else has used it meanwhile
-                data_dir.rmdir()
-        raise
 
 
 def _unpack(source: Path, name: str, copy: Path) -> dict[str, Any]:
@@ -152,15 +132,15 @@ def _check_database(name: str, copy: Path, work: Path) -> str:
                 )
             check_objects(database, revision, work)
             verdict = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            place = find_invalid_json(database) if verdict == "ok" else None
+            invalid = find_invalid_data(database) if verdict == "ok" else None
     except sqlite3.DatabaseError as error:
         raise InvalidBackupError(f"The database in {name} is damaged: {error}") from error
     except ForeignSchemaError as error:
         raise InvalidBackupError(
             f"The database in {name} is not one of sshwarma: {error}. Nothing was changed."
         ) from error
-    if place is not None:
-        verdict = f"{place} is not a JSON object"
+    if invalid is not None:
+        verdict = invalid
     if verdict != "ok":
         raise InvalidBackupError(f"The database in {name} is damaged: {verdict}")
     return revision

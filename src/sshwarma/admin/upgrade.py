@@ -6,6 +6,7 @@ Only `sshwarma serve` and `sshwarma migrate` upgrade.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,12 +53,15 @@ async def upgrade_at_start(database: Path, notifier: ServiceNotifier) -> None:
     """
     telling = BackgroundTasks()
     telling.spawn(notifier.extend_start(), name="start")
+    working = asyncio.create_task(asyncio.to_thread(upgrade_database, database))
     try:
-        upgrade = await asyncio.to_thread(upgrade_database, database)
+        await asyncio.shield(working)
     finally:
+        # If this is cancelled, the thread goes on: until it ends, the directory stays locked.
+        await asyncio.wait([working])
         await telling.cancel()
-    if upgrade is not None:
-        upgrade.log()
+        if working.exception() is None and (upgrade := working.result()) is not None:
+            upgrade.log()
 
 
 def upgrade_database(database: Path) -> Upgrade | None:
@@ -76,11 +80,13 @@ def upgrade_database(database: Path) -> Upgrade | None:
     after = newest_revision()
     if before == after:
         return None
-    copy = _find_equal_copy(database, after) or _make_copy(database, after)
+    left = _find_equal_copy(database, after)
+    copy = left or _make_copy(database, after)
     try:
         migrate_database(database)
     except Exception:  # nothing has changed: a service that starts again and again keeps no copies
-        copy.unlink()
+        if left is None:
+            copy.unlink()
         raise
     return Upgrade(before, after, copy)
 
@@ -96,6 +102,9 @@ def _make_copy(database: Path, after: str) -> Path:
 def _find_equal_copy(database: Path, after: str) -> Path | None:
     """Return a copy that a killed upgrade left, if it has what the database has."""
     candidates = sorted(database.parent.glob(f"world-before-{after}*.db"))
-    if candidates:
-        empty_log(database)
+    try:
+        if not candidates or not empty_log(database):
+            return None
+    except sqlite3.Error:  # what makes a copy says what is wrong
+        return None
     return next((copy for copy in candidates if is_same_content(database, copy)), None)

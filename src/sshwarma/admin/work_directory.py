@@ -35,13 +35,14 @@ def make_work_directory(parent: Path) -> Iterator[Path]:
 
 
 def delete_leftovers(parent: Path) -> None:
-    """Delete the work directories that no process uses any more."""
+    """Delete the work directories of this user that no process uses any more."""
     for path in parent.glob(f"{WORK_PREFIX}*"):
         with contextlib.suppress(OSError):  # a link, or one that is in use
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path)
+                if os.fstat(handle).st_uid == os.geteuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path)
             finally:
                 os.close(handle)
 

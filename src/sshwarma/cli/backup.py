@@ -66,10 +66,12 @@ def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
 
 def _restore_from_stdin(data_dir: Path, *, force: bool) -> dict[str, Any]:
     """Restore from standard input, by a file on the disk of the world."""
-    from sshwarma.admin.restore import prepared_data_dir, restore_backup
+    from sshwarma.admin.data_dir_modes import make_data_dir_private
+    from sshwarma.admin.restore import restore_backup
     from sshwarma.admin.work_directory import make_work_directory
 
-    with prepared_data_dir(data_dir), make_work_directory(data_dir) as work:
+    make_data_dir_private(data_dir)
+    with make_work_directory(data_dir) as work:
         source = work / "backup"
         with source.open("xb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)

@@ -6,8 +6,9 @@ A database can come from anywhere: a trigger or a view of somebody else's would 
 from __future__ import annotations
 
 import contextlib
-import json
+import re
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +24,10 @@ from sshwarma.world.migrate import (
 
 VERSION_TABLE: Final = "alembic_version"
 
-_JSON_TEXTS: Final = {
-    "the metadata of the thing": "SELECT id, metadata FROM things WHERE metadata != '' AND CASE"
-    " json_valid(metadata) WHEN 1 THEN json_type(metadata) != 'object' ELSE 1 END",
-    "the metadata of the row": "SELECT id, meta FROM rows WHERE meta != '' AND CASE"
-    " json_valid(meta) WHEN 1 THEN json_type(meta) != 'object' ELSE 1 END",
-}
-"""What the server reads as JSON objects, and how to find texts that may be none."""
+CLAUSES: Final = (
+    "AS", "CHECK", "COLLATE", "CONFLICT", "DEFERRABLE", "STORED", "STRICT", "VIRTUAL", "WITHOUT",
+)  # fmt: skip
+"""Words that begin what only the statement of a table tells."""
 
 _OWN_TABLES: Final = {
     ("table", name) for name in ("sqlite_sequence", "sqlite_stat1", "sqlite_stat4")
@@ -71,23 +69,21 @@ def check_objects(database: sqlite3.Connection, revision: str, work: Path) -> No
     Raises:
         ForeignSchemaError: with the first difference.
     """
-    known = _make_known_objects(revision, work)
-    found = read_objects(database)
-    for kind, name in sorted(found.keys() | known.keys()):
-        if (kind, name) not in known:
-            raise ForeignSchemaError(f"no version of sshwarma makes its {kind} {name!r}")
-        if (kind, name) not in found:
-            raise ForeignSchemaError(f"its {kind} {name!r} is missing")
-        if found[kind, name] != known[kind, name]:
-            raise ForeignSchemaError(f"its {kind} {name!r} is not the one of schema {revision}")
+    _compare_objects(read_objects(database), _make_known_objects(revision, work), revision)
+
+
+def check_newest_objects(database: sqlite3.Connection) -> None:
+    """Check that a database has what the newest schema has, and nothing else.
+
+    Raises:
+        ForeignSchemaError: with the first difference.
+    """
+    _compare_objects(read_objects(database), _read_newest_objects(), newest_revision())
 
 
 def find_missing_objects(database: sqlite3.Connection) -> list[str]:
     """Return what a database at the newest schema lacks, such as `table 'rows'`."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as newest:
-        newest.executescript(newest_schema_file().read_text(encoding="utf-8"))
-        known = read_objects(newest)
-    missing = known.keys() - read_objects(database).keys()
+    missing = _read_newest_objects().keys() - read_objects(database).keys()
     return [f"{kind} {name!r}" for kind, name in sorted(missing)]
 
 
@@ -104,19 +100,6 @@ def check_complete(path: Path) -> None:
         raise DamagedDatabaseError(describe_damage(path, f"it lacks {', '.join(missing)}"))
 
 
-def find_invalid_json(database: sqlite3.Connection) -> str | None:
-    """Return the place of the first text that is not a JSON object, or None."""
-    for place, query in _JSON_TEXTS.items():
-        for identity, text in database.execute(query):
-            try:  # SQLite does not know all that Python writes, such as NaN
-                is_object = isinstance(json.loads(text), dict)
-            except (TypeError, ValueError, RecursionError):
-                is_object = False
-            if not is_object:
-                return f"{place} {identity!r}"
-    return None
-
-
 def read_objects(database: sqlite3.Connection) -> Objects:
     """Return the tables, indexes, views and triggers of a database; runs none."""
     rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
@@ -130,15 +113,49 @@ def read_objects(database: sqlite3.Connection) -> Objects:
 def _describe_object(
     database: sqlite3.Connection, kind: str, name: str, table: str, sql: str | None
 ) -> str:
-    """Return the columns of a table, and the statement of anything else.
+    """Return all that a table has, and the statement of anything else.
 
     The statement of a table differs after ALTER TABLE from that of a new one.
     """
     statement = " ".join((sql or "").split())
     if kind != "table" or not statement.upper().startswith("CREATE TABLE"):
         return f"{table}: {statement}"
-    columns = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,))
-    return repr(columns.fetchall())
+
+    def read(query: str) -> list[str]:
+        return sorted(map(repr, database.execute(query, (name,))))
+
+    words = Counter(re.findall(r"\w+", statement.upper()))
+    return repr(
+        (
+            read('SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'),
+            read(
+                'SELECT seq, "table", "from", "to", on_update, on_delete, match'
+                " FROM pragma_foreign_key_list(?)"
+            ),
+            read(
+                'SELECT "unique", origin, partial, seqno, desc, coll, col.name'
+                " FROM pragma_index_list(?) AS list, pragma_index_xinfo(list.name) AS col"
+                " WHERE origin != 'c'"
+            ),
+            [words[clause] for clause in CLAUSES],
+        )
+    )
+
+
+def _compare_objects(found: Objects, known: Objects, revision: str) -> None:
+    for kind, name in sorted(found.keys() | known.keys()):
+        if (kind, name) not in known:
+            raise ForeignSchemaError(f"no version of sshwarma makes its {kind} {name!r}")
+        if (kind, name) not in found:
+            raise ForeignSchemaError(f"its {kind} {name!r} is missing")
+        if found[kind, name] != known[kind, name]:
+            raise ForeignSchemaError(f"its {kind} {name!r} is not the one of schema {revision}")
+
+
+def _read_newest_objects() -> Objects:
+    with contextlib.closing(sqlite3.connect(":memory:")) as newest:
+        newest.executescript(newest_schema_file().read_text(encoding="utf-8"))
+        return read_objects(newest)
 
 
 def _make_known_objects(revision: str, work: Path) -> Objects:
