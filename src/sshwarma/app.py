@@ -15,6 +15,7 @@ from sqlalchemy.exc import DatabaseError
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.reload import ReloadReport, SettingsLoader
+from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.start_errors import listening_at, using_data_dir
@@ -214,6 +215,7 @@ class App:
             taken = data_dir_lock.lock_data_dir(settings.data_dir)
         lock: IO[str] = stack.enter_context(taken)
         log.debug("data directory taken", path=lock.name)
+        check_no_world_was_lost(settings.database)
         if not settings.database.exists():
             log.info("new world", data_dir=str(settings.data_dir))
         delete_leftovers(settings.data_dir)

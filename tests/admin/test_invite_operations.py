@@ -25,7 +25,7 @@ async def test_invite_audit_row_omits_the_code(world: World) -> None:
     assert made["command"] == f"ssh NAME@HOST register {made['code']}", "the port is not known"
     assert len(made["code"]) >= 12
     [entry] = await world.store.read(lambda conn: read_audit(conn, AuditFilter(), 10))
-    assert (entry.verb, entry.request) == ("invite", "--role guest --hours 1")
+    assert (entry.verb, entry.request) == ("invite", f"--role guest --hours 1 {made['id']}")
     assert made["code"] not in repr(await everything(world))
 
 

@@ -192,6 +192,7 @@ async def test_registration_show_returns_the_mode_of_the_server(world: World) ->
         "mode": "open",
         "role": "member",
         "listen": "127.0.0.1:2222",
+        "http": "127.0.0.1:2280",
     }
 
 

@@ -21,7 +21,7 @@ from sshwarma.admin.backup import write_backup
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.database_copy import measure_size
 from sshwarma.admin.restore import restore_backup
-from sshwarma.admin.upkeep import RETRY_SECONDS, Upkeep
+from sshwarma.admin.upkeep import RETRY_SECONDS
 from sshwarma.admin.work_directory import WORK_PREFIX, make_work_directory
 from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings import BackupSettings, RetentionSettings
@@ -60,7 +60,7 @@ async def test_backup_of_the_server_can_be_restored(
     await do(alice, "/put plan = to keep this")
     house.settings.backup = BackupSettings(every="12h", directory=tmp_path / "elsewhere")
     await house.upkeep.run_due()
-    (made,) = scheduled_backups.list_backups(tmp_path / "elsewhere", house.clock.now)
+    (made,) = (tmp_path / "elsewhere").iterdir()
     restore_backup(made, tmp_path / "new")
     with closing(sqlite3.connect(tmp_path / "new" / "world.db")) as database:
         found = database.execute("SELECT content FROM things WHERE name = 'plan'").fetchall()
@@ -69,7 +69,7 @@ async def test_backup_of_the_server_can_be_restored(
 
 async def test_rotation_deletes_only_what_the_server_made(house: Upkept) -> None:
     house.directory.mkdir()
-    foreign = [house.directory / name for name in ("world-2026.tar.gz", "notes", "world.tar.gz")]
+    foreign = [house.directory / name for name in ("world-1-2026.tar.gz", "notes", "world.tar.gz")]
     for path in foreign:
         path.write_text("mine")
     house.settings.backup = BackupSettings(every="1h", keep=1)
@@ -164,7 +164,7 @@ async def test_backups_of_a_clock_that_was_wrong_neither_hide_nor_displace_other
     for _ in range(3):
         await house.pass_time(2 * HOUR_SECONDS)
     real = house.list()
-    future = ["world-2127-01-01-000000.tar.gz", "world-2127-01-02-000000.tar.gz"]
+    future = [f"world-{house.world_id}-2127-01-0{day}-000000.tar.gz" for day in (1, 2)]
     for name in future:
         (house.directory / name).write_text("of a wrong clock")
     await house.pass_time(60)
@@ -193,26 +193,37 @@ async def test_age_of_a_backup_is_in_its_name(house: Upkept) -> None:
     assert house.list()[0] == made[1]
 
 
-async def test_directory_with_the_backups_of_another_world_is_refused(
+async def test_worlds_in_one_directory_keep_each_others_backups(
     house: Upkept, world: World, tmp_path: Path
 ) -> None:
+    """As of two hosts on one share, and of a world that took the place of a lost one."""
     shared = tmp_path / "shared"
-    data_dir = tmp_path / "first"
-    data_dir.mkdir()
-    first = Upkeep(world, data_dir, house.settings, house.clock)
-    second = Upkeep(world, tmp_path / "second", house.settings, house.clock)
+    shared.mkdir()
     house.settings.backup = BackupSettings(every="1h", keep=1, directory=shared)
-    await first.run_due()
-    made = sorted(shared.iterdir())
-    with capture_logs() as logs:
-        await second.run_due()
-    assert str(data_dir) in logs[0]["reason"] and "backup.directory" in logs[0]["reason"]
-    assert (second.failed_backups, second.newest_backup) == (1, None)
-    assert sorted(shared.iterdir()) == made
-    data_dir.rename(tmp_path / "moved")
-    moved = Upkeep(world, tmp_path / "moved", house.settings, house.clock)
-    await moved.run_due()
-    assert (moved.failed_backups, moved.newest_backup is not None) == (0, True)
+    foreign = [f"world-19abcdef012-2020-01-0{day}-000000.tar.gz" for day in (1, 2)]
+    for name in foreign:
+        (shared / name).touch()
+    (shared / ".sshwarma-world").symlink_to(world.store.path)
+    before = world.store.path.read_bytes()[:100]
+    await house.upkeep.run_due()
+    await house.pass_time(2 * HOUR_SECONDS)
+    names = {path.name for path in shared.iterdir()}
+    assert len(names) == 4 and set(foreign) < names
+    assert world.store.path.read_bytes()[:100] == before
+
+
+@pytest.mark.parametrize(
+    "trace", ["backups/world-1a-2026-01-31-120000.tar.gz", "world-before-0012.db"]
+)
+def test_new_world_does_not_take_the_place_of_a_lost_one(tmp_path: Path, trace: str) -> None:
+    database = tmp_path / "world.db"
+    scheduled_backups.check_no_world_was_lost(database)
+    (tmp_path / trace).parent.mkdir(exist_ok=True)
+    (tmp_path / trace).touch()
+    with pytest.raises(OSError, match=f"sshwarma restore {tmp_path / trace} --data-dir {tmp_path}"):
+        scheduled_backups.check_no_world_was_lost(database)
+    database.touch()
+    scheduled_backups.check_no_world_was_lost(database)
 
 
 async def test_metrics_forget_a_backup_when_backups_are_turned_off(house: Upkept) -> None:

@@ -49,7 +49,9 @@ async def test_an_open_registration_is_audited(world: World) -> None:
     )
     user = await gate.enter(PEER)
     assert isinstance(user, RegisteredUser)
-    assert await read_audit(world) == [(user.agent_id, None, "ssh", "register", "carol")]
+    assert await read_audit(world) == [
+        (user.agent_id, None, "ssh", "register", "carol --role member")
+    ]
 
 
 async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice: Someone) -> None:
@@ -58,7 +60,9 @@ async def test_a_redeemed_invite_is_audited_without_its_code(world: World, alice
         world, ReloadableSettings(registration=RegistrationSettings(mode="invite"))
     )
     carol = await gate.redeem_invite(PEER, "carol", invite.code)
-    assert await read_audit(world) == [(carol.id, None, "ssh", "redeem invite", "carol")]
+    assert await read_audit(world) == [
+        (carol.id, None, "ssh", "redeem invite", f"carol --role guest {invite.id}")
+    ]
 
 
 @pytest.mark.parametrize("mode", ["invite", "open"])

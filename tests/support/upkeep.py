@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,9 @@ class Upkept:
         self.clock, self.settings = Clock(), ReloadableSettings()
         self.upkeep = Upkeep(world, data_dir, self.settings, self.clock)
         self.directory = data_dir / "backups"
+        with closing(sqlite3.connect(world.store.path)) as database:
+            query = "SELECT created_at FROM things WHERE id = 'world'"
+            self.world_id = f"{database.execute(query).fetchone()[0]:x}"
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass for the upkeep, and for the backups that exist."""
@@ -37,9 +42,8 @@ class Upkept:
         await self.upkeep.run_due()
 
     def list(self) -> list[str]:
-        return [
-            path.name for path in scheduled_backups.list_backups(self.directory, self.clock.now)
-        ]
+        backups = scheduled_backups.BackupDirectory(self.directory, self.world_id)
+        return [path.name for path in backups.list_backups(self.clock.now)]
 
 
 @pytest.fixture

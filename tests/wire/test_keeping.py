@@ -45,7 +45,7 @@ def test_server_backs_up_keeps_some_and_survives_a_kill(server: Server) -> None:
     for day in range(1, 4):
         server.stop()
         for path in backups(server):
-            path.rename(path.with_name(f"world-2020-01-{day:02}-{path.name[-13:]}"))
+            path.rename(path.with_name(f"{path.name[:17]}-2020-01-{day:02}-{path.name[-13:]}"))
         before = set(backups(server))
         server.start()
         wait_until(lambda before=before: set(backups(server)) - before)
@@ -99,7 +99,7 @@ def test_command_that_is_terminated_leaves_nothing(server: Server, tmp_path: Pat
         wait_until(lambda: list((tmp_path / "new").glob(".sshwarma-work-*/backup")))
         process.terminate()
         assert process.wait() == 128 + signal.SIGTERM
-    assert not (tmp_path / "new").exists()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == []
 
 
 def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> None:
@@ -113,7 +113,7 @@ def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> N
     assert not list(server.data_dir.glob(".sshwarma-work-*"))
 
 
-def test_junk_is_refused_by_its_name_and_makes_no_directory(tmp_path: Path) -> None:
+def test_junk_is_refused_by_its_name_and_makes_no_world(tmp_path: Path) -> None:
     new = tmp_path / "new"
     junk = tmp_path / "junk"
     junk.write_bytes(b"no backup")
@@ -123,7 +123,7 @@ def test_junk_is_refused_by_its_name_and_makes_no_directory(tmp_path: Path) -> N
             tried = subprocess.run(words, stdin=file, capture_output=True, text=True, check=False)
         assert tried.returncode == 1
         assert tried.stderr.startswith(f"sshwarma: {name} is not a backup: it is neither")
-        assert not new.exists()
+        assert [path.name for path in new.iterdir()] == ["sshwarma.lock"]
 
 
 def test_damaged_world_is_a_sentence_of_every_command(server: Server, tmp_path: Path) -> None:

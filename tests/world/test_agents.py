@@ -145,9 +145,10 @@ async def test_invite_code_works_once(world: World, alice: Someone) -> None:
     assert code not in repr(stored), "only the hash is stored"
 
     async def redeem(name: str, fingerprint: str, with_code: str = code) -> Agent:
-        return await world.change(
+        agent, _ = await world.change(
             lambda tx: invites.redeem_invite(tx, with_code, name, fingerprint, "ssh-ed25519 AAAA")
         )
+        return agent
 
     with pytest.raises(Invalid, match="unknown, used or expired"):
         await redeem("carol", F1, code.swapcase())

@@ -19,15 +19,17 @@ from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.agents import read_agents
+from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.owners import count_usable_owners
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
-    find_missing_objects,
+    check_newest_objects,
     read_checked_revision,
 )
 
@@ -40,15 +42,16 @@ def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResu
 
     `config` is the settings file, if it is not the default one.
     """
+    file = config or find_settings_file()
     return [
-        _check_config(config or find_settings_file(), os.environ),
-        *_check_installation(settings),
+        _check_config(file, os.environ),
+        *_check_installation(settings, has_file=file is not None),
         *check_models(settings, os.environ),
         *check_mcp_servers(settings, os.environ),
     ]
 
 
-def _check_installation(settings: Settings) -> Iterator[CheckResult]:
+def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[CheckResult]:
     """Check the data directory and the server, unless they are another user's."""
     try:
         data_dir_owner.check_data_dir_owner(settings.data_dir)
@@ -61,7 +64,7 @@ def _check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_database(settings)
     yield from _check_host_key(settings)
     yield from _check_backups(settings)
-    yield from check_network(settings)
+    yield from check_network(settings, has_file=has_file)
     yield from _check_owners(settings)
 
 
@@ -118,15 +121,26 @@ def _check_parent(path: Path) -> CheckResult:
 def _check_database(settings: Settings) -> Iterator[CheckResult]:
     path = settings.database
     if not path.exists():
-        yield CheckResult("database", True, "none yet")
+        try:
+            check_no_world_was_lost(path)
+        except OSError as error:
+            yield CheckResult("database", False, str(error), "restore it")
+        else:
+            yield CheckResult("database", True, "none yet")
+        return
+    if path.stat().st_size == 0:
+        remedy = "if a first start was interrupted, delete it; otherwise restore a backup"
+        yield CheckResult("database", False, f"{path} is empty", remedy)
         return
     try:
         with contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         ) as database:
-            verdict = str(database.execute("PRAGMA quick_check").fetchone()[0])
+            verdict = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
             schema = read_checked_revision(database)
-            missing = find_missing_objects(database) if schema == newest_revision() else []
+            if schema == newest_revision() and verdict == "ok":
+                check_newest_objects(database)
+                verdict = find_invalid_data(database) or "ok"
     except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
         yield CheckResult("database", False, f"{path} cannot be opened: {error}", remedy)
@@ -134,8 +148,6 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     except (sqlite3.Error, ForeignSchemaError) as error:
         yield CheckResult("database", False, str(error), _restore_command(settings))
         return
-    if missing:
-        verdict = f"it lacks {', '.join(missing)}"
     remedy = "" if verdict == "ok" else _restore_command(settings)
     yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
     if schema not in known_revisions():

@@ -22,16 +22,24 @@ RunningFacts: TypeAlias = Mapping[str, str]
 """Who may register at a running server, and where it listens."""
 
 
-def check_network(settings: Settings) -> Iterator[CheckResult]:
-    """Check the server, its addresses, and who may register."""
+def check_network(settings: Settings, *, has_file: bool) -> Iterator[CheckResult]:
+    """Check the server, its addresses, and who may register.
+
+    `has_file` is whether the settings are from a file. Those of one that a running server does not
+    have yet are checked, too; a command without the file knows only defaults.
+    """
     facts: RunningFacts | None = None
     if _is_server_running(settings):
         result, facts = _ask_server(settings)
         yield result
+        if facts is not None and has_file:
+            yield from _check_ports(settings, facts)
     else:
         yield CheckResult("server", True, "not running")
-        yield from _check_ports(settings)
+        yield from _check_ports(settings, {})
     yield _check_registration(settings, facts)
+    if facts is not None and has_file and facts.items() - _read_facts(settings).items():
+        yield _check_registration(settings, None)
     yield from _check_http(settings)
 
 
@@ -48,14 +56,18 @@ def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
         return CheckResult("server", True, "running"), None
 
 
-def _check_ports(settings: Settings) -> Iterator[CheckResult]:
-    for label, address, flag, setting in (
-        ("ssh port", settings.ssh.listen, "--listen", "ssh.listen"),
-        ("http port", settings.http.listen, "--http", "http.listen"),
+def _check_ports(settings: Settings, running: RunningFacts) -> Iterator[CheckResult]:
+    """Check the addresses that a running server does not have already."""
+    for label, address, used, flag, setting in (
+        ("ssh port", settings.ssh.listen, running.get("listen"), "--listen", "ssh.listen"),
+        ("http port", settings.http.listen, running.get("http"), "--http", "http.listen"),
     ):
-        if address == "off":
+        if address in ("off", used):
             continue
         host, port = split_address(address)
+        if used not in (None, "off") and split_address(used)[1] == port:
+            yield CheckResult(label, True, f"{address}, whose port the running server has")
+            continue
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with contextlib.closing(socket.socket(family)) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,11 +88,7 @@ def _check_ports(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_registration(settings: Settings, running: RunningFacts | None) -> CheckResult:
     """Check who may register: by the running server, or else by the settings."""
-    facts = running or {
-        "mode": settings.registration.mode,
-        "role": settings.registration.role,
-        "listen": settings.ssh.listen,
-    }
+    facts = running or _read_facts(settings)
     mode, role, host = facts["mode"], facts["role"], split_address(facts["listen"])[0]
     source = "the running server" if running else "the settings"
     detail = f"{mode} in {source}, listening on {host}"
@@ -94,6 +102,16 @@ def _check_registration(settings: Settings, running: RunningFacts | None) -> Che
     return warn(
         "registration", detail, 'if that is not meant, set mode = "invite" under [registration]'
     )
+
+
+def _read_facts(settings: Settings) -> RunningFacts:
+    """Return of settings what `_ask_server` returns of a server."""
+    return {
+        "mode": settings.registration.mode,
+        "role": settings.registration.role,
+        "listen": settings.ssh.listen,
+        "http": settings.http.listen,
+    }
 
 
 def _check_http(settings: Settings) -> Iterator[CheckResult]:

@@ -8,6 +8,7 @@ when they are added.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import shutil
@@ -144,15 +145,13 @@ def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tup
     program = server.command[0]
     if server.cwd is not None and not server.cwd.is_dir():
         return f"the directory {server.cwd} does not exist", "create it, or change cwd"
-    try:
-        is_found = shutil.which(program, path=variables["PATH"]) is not None
-        is_file = Path(program).is_file()
-    except PermissionError:  # it is looked for in the current directory, too
-        is_found = is_file = False
-    if is_found:
-        return None
-    if is_file:
-        return f"{program} is not executable", f"chmod +x {program}"
+    # A closed current directory must not matter, and PATH may name it.
+    with contextlib.suppress(PermissionError):
+        if shutil.which(program, path=variables["PATH"]) is not None:
+            return None
+    with contextlib.suppress(PermissionError):
+        if Path(program).is_file():
+            return f"{program} is not executable", f"chmod +x {program}"
     return f"program {program} not found", "install it, or give its full path in command"
 
 

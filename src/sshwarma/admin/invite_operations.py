@@ -22,11 +22,16 @@ SSH_PORT: Final = 22
 
 @register_operation
 async def registration_show(settings: Settings | None, /) -> Json:
-    """Registration of a running server: mode, role, ssh address; None if unknown."""
+    """Registration of a running server: mode, role, addresses; None if unknown."""
     if settings is None:
         return None
     registration = settings.registration
-    return {"mode": registration.mode, "role": registration.role, "listen": settings.ssh.listen}
+    return {
+        "mode": registration.mode,
+        "role": registration.role,
+        "listen": settings.ssh.listen,
+        "http": settings.http.listen,
+    }
 
 
 @register_operation
@@ -46,7 +51,7 @@ async def invite(
         invites.check_codes_are_used(settings.registration.mode)
     invite = await audited_change(
         world,
-        f"invite --role {role} --hours {hours:g}",
+        lambda new: f"invite --role {role} --hours {hours:g} {new.id}",
         lambda tx: invites.create_invite(tx, role, hours, created_by=None),
     )
     return {

@@ -130,7 +130,7 @@ async def keys_remove(world: World, /, name: str, fingerprint: str) -> Json:
     agent = require_agent(world, name)
     key_fingerprint = await audited_change(
         world,
-        f"keys remove {name} {fingerprint}",
+        lambda whole: f"keys remove {name} {whole}",
         lambda tx: owners.remove_key(tx, agent.id, fingerprint),
     )
     return {"agent": agent.name, "fingerprint": key_fingerprint}

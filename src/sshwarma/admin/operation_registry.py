@@ -71,11 +71,12 @@ def register_operation(run: Operation) -> Operation:
 
 
 async def audited_change(
-    world: World, action: str | Sequence[str], work: Callable[[Change], T]
+    world: World, action: str | Sequence[str] | Callable[[T], str], work: Callable[[Change], T]
 ) -> T:
     """Run a change of the command line with its audit row; return its result.
 
-    `action` is the command, as the audit shows it, or several that one change does.
+    `action` is the command, as the audit shows it; or several that one change does; or what makes
+    it from the result, which has ids.
 
     Raises:
         WorldError: with the reason, if the world does not allow it.
@@ -84,7 +85,8 @@ async def audited_change(
 
     def run_with_audit(tx: Change) -> T:
         result = work(tx)
-        for command in [action] if isinstance(action, str) else action:
+        commands = action(result) if callable(action) else action
+        for command in [commands] if isinstance(commands, str) else commands:
             verb, _, rest = command.partition(" ")
             record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
         return result

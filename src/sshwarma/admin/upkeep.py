@@ -13,9 +13,8 @@ from typing import Final
 
 import structlog
 
-from sshwarma.admin import scheduled_backups
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
-from sshwarma.admin.scheduled_backups import ScheduledBackup
+from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup, choose_directory
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.os_errors import describe_os_error
@@ -25,6 +24,7 @@ from sshwarma.world.audit import delete_audit_before, record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things, split_purge
+from sshwarma.world.identity import read_world_id
 from sshwarma.world.migrate import SchemaError
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -87,7 +87,7 @@ class Upkeep:
     @property
     def backups_directory(self) -> Path:
         """The directory of the backups that the server makes."""
-        return scheduled_backups.choose_directory(self._data_dir, self._settings.backup)
+        return choose_directory(self._data_dir, self._settings.backup)
 
     async def watch(self) -> None:
         """Do what is due, until cancelled."""
@@ -147,23 +147,25 @@ class Upkeep:
         if self._is_recent(self._last_failure, min(interval, RETRY_SECONDS)):
             return False
         try:
-            self.newest_backup = await asyncio.to_thread(self._find_newest, self.backups_directory)
+            directory = await self._open_directory()
+            self.newest_backup = await asyncio.to_thread(directory.find_newest_time, self._clock())
         except OSError as error:
             self.newest_backup = None
             self._report_failure(error)
             return False
         return not self._is_recent(self.newest_backup, interval)
 
-    def _find_newest(self, directory: Path) -> float | None:
-        scheduled_backups.open_directory(directory, self._data_dir)
-        return scheduled_backups.find_newest_time(directory, self._clock())
+    async def _open_directory(self) -> BackupDirectory:
+        """Return the directory of the backups of this world."""
+        world_id = await self._world.store.read(read_world_id)
+        return BackupDirectory(self.backups_directory, world_id)
 
     def _is_recent(self, moment: float | None, seconds: float) -> bool:
         """Return whether it was less than `seconds` ago; a time to come was not."""
         return moment is not None and 0 <= self._clock() - moment < seconds
 
     async def _back_up(self) -> None:
-        database, directory = self._world.store.path, self.backups_directory
+        database, directory = self._world.store.path, await self._open_directory()
         keep, now, started = self._settings.backup.keep, self._clock(), time.monotonic()
         stopping = threading.Event()
 
@@ -172,7 +174,7 @@ class Upkeep:
                 raise _StoppedError
 
         making = asyncio.create_task(
-            asyncio.to_thread(scheduled_backups.make_backup, database, directory, keep, now, check)
+            asyncio.to_thread(directory.make_backup, database, keep, now, check)
         )
         try:
             made: ScheduledBackup = await asyncio.shield(making)

@@ -46,9 +46,13 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
 
 async def _create_world(settings: Settings, owner: str | None, key: str) -> dict[str, str | None]:
     """Create the world, with its owner if one is named."""
-    from sshwarma.admin import data_dir_modes
+    from sshwarma.admin import data_dir_lock, data_dir_modes
+    from sshwarma.admin.database_copy import store_on_disk
     from sshwarma.admin.operations import run_operation
+    from sshwarma.admin.scheduled_backups import check_no_world_was_lost
+    from sshwarma.admin.work_directory import make_work_directory
     from sshwarma.cli.offline import open_offline
+    from sshwarma.common.files import give_name
     from sshwarma.ssh.transport.public_key import parse_public_keys
     from sshwarma.world.names import check_name
 
@@ -57,14 +61,22 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
         parse_public_keys(key)
     if settings.database.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
+    check_no_world_was_lost(settings.database)
     data_dir_modes.make_data_dir_private(settings.data_dir)
     fingerprint = None
-    async with open_offline(settings) as world:
-        await run_operation(world, "record_command", {"action": "init"})
-        if owner is not None:
-            arguments = {"name": owner, "public_key": key, "role": "owner"}
-            added = await run_operation(world, "keys_add", arguments)
-            fingerprint = added["fingerprint"]
+    with (
+        data_dir_lock.lock_data_dir(settings.data_dir),
+        make_work_directory(settings.data_dir) as work,
+    ):
+        draft = settings.model_copy(update={"data_dir": work})
+        async with open_offline(draft) as world:
+            await run_operation(world, "record_command", {"action": "init"})
+            if owner is not None:
+                arguments = {"name": owner, "public_key": key, "role": "owner"}
+                added = await run_operation(world, "keys_add", arguments)
+                fingerprint = added["fingerprint"]
+        give_name(draft.database, settings.database)  # complete: it may be killed before, and after
+        store_on_disk(settings.data_dir)
     return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
 
 

@@ -180,8 +180,11 @@ def _count_open_invites(tx: Change, created_by: str) -> int:
 
 def redeem_invite(
     tx: Change, code: str, name: str, fingerprint: str, public_key: str
-) -> agents.Agent:
+) -> tuple[agents.Agent, str]:
     """Use up an invite: create the agent it admits, with this key.
+
+    Returns:
+        The agent, and the id of the invite.
 
     Raises:
         Invalid: if the code is unknown, used or expired.
@@ -204,7 +207,7 @@ def redeem_invite(
     tx.conn.execute(
         update(invites).where(invites.c.id == invite.id).values(used_by=agent.id, used_at=tx.now)
     )
-    return agent
+    return agent, invite.id
 
 
 def _may_invite(tx: Change, agent_id: str, role: str) -> bool:

@@ -140,9 +140,11 @@ class WorldAuthenticator(Authenticator):
             raise WorldError("Registration is closed.")
 
         def redeem(tx: Change) -> agents.Agent:
-            new_agent = invites.redeem_invite(tx, code, name, peer.fingerprint, peer.public_key)
-            # The code is secret, so only the name is recorded.
-            record_registration(tx, new_agent, peer, "redeem invite")
+            new_agent, invite_id = invites.redeem_invite(
+                tx, code, name, peer.fingerprint, peer.public_key
+            )
+            # The code is secret; the list of invites says who made the one with this id.
+            record_registration(tx, new_agent, peer, "redeem invite", f" {invite_id}")
             return new_agent
 
         agent = await self._register(peer, redeem)
@@ -178,10 +180,12 @@ class WorldAuthenticator(Authenticator):
             raise WorldError("Too many registrations from your address.", hint="Retry in an hour.")
 
 
-def record_registration(tx: Change, agent: agents.Agent, peer: Peer, verb: str) -> None:
-    """Append the audit row of a new agent, with its address and key."""
-    origin = origin_of(peer)
-    record_change(tx, door="ssh", verb=verb, request=agent.name, agent_id=agent.id, origin=origin)
+def record_registration(
+    tx: Change, agent: agents.Agent, peer: Peer, verb: str, by: str = ""
+) -> None:
+    """Append the audit row of a new agent; `by` is what follows its role."""
+    request, origin = f"{agent.name} --role {agent.role}{by}", origin_of(peer)
+    record_change(tx, door="ssh", verb=verb, request=request, agent_id=agent.id, origin=origin)
 
 
 def _log_registration(agent: agents.Agent, peer: Peer, by: str) -> None:
