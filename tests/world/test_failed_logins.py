@@ -11,7 +11,8 @@ from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.failed_logins import (
     MAX_FAILURES_OF_STRANGERS,
     MAX_FAILURES_PER_ADDRESS,
-    MAX_FAILURES_PER_AGENT,
+    MAX_FAILURES_PER_TOKEN_OWNER,
+    MAX_FAILURES_WITH_OFFERED_KEYS,
 )
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, qwen, world
@@ -19,7 +20,9 @@ from support.people import Someone, alice, bob, qwen, world
 __all__ = ["alice", "bob", "qwen", "world"]
 
 FROM_ADDRESS = "more failed logins from this address are not recorded"
-OF_AGENT = "more failed logins for this agent are not recorded"
+OF_OFFER = "more failed logins for this agent and address are not recorded"
+OF_OFFERS = "more failed logins with keys that agents have are not recorded"
+OF_TOKENS = "more failed logins with tokens of this agent are not recorded"
 OF_STRANGERS = "more failed logins with unknown keys and tokens are not recorded"
 
 
@@ -55,13 +58,32 @@ async def test_flood_of_strangers_is_bounded_and_hides_no_known_key(
     assert (found[-1].agent_id, found[-1].door) == (alice.id, "ssh")
 
 
-async def test_known_key_cannot_fill_the_disk_either(world: World, alice: Someone) -> None:
-    """Public keys are public: anybody can offer one from many addresses."""
-    for number in range(2 * MAX_FAILURES_PER_AGENT):
-        world.failed_logins.record("ssh", "expired", Origin(f"192.0.2.{number}"), alice.id)
+async def test_stranger_who_offers_a_known_key_hides_nobody_else(
+    world: World, alice: Someone
+) -> None:
+    """Public keys are public, and a key that is refused was not proven."""
+    for _ in range(100):
+        world.failed_logins.record("ssh", "expired", Origin("192.0.2.1"), alice.id)
+    assert world.failed_logins.record("ssh", "expired", Origin("192.0.2.2"), alice.id)
     found = await read_failures(world)
-    assert len(found) == MAX_FAILURES_PER_AGENT + 1
-    assert (found[-1].request, found[-1].agent_id) == (OF_AGENT, alice.id)
+    assert len(found) == MAX_FAILURES_PER_ADDRESS + 2
+    assert [entry.request for entry in found[-2:]] == [OF_OFFER, "expired"]
+
+
+async def test_known_keys_cannot_fill_the_disk_either(world: World, alice: Someone) -> None:
+    for number in range(MAX_FAILURES_WITH_OFFERED_KEYS + 50):
+        world.failed_logins.record("ssh", "expired", Origin(f"2001:db8::{number:x}"), alice.id)
+    found = await read_failures(world)
+    assert len(found) == MAX_FAILURES_WITH_OFFERED_KEYS + 1
+    assert (found[-1].request, found[-1].agent_id) == (OF_OFFERS, alice.id)
+
+
+async def test_refused_tokens_have_the_limit_of_their_owner(world: World, alice: Someone) -> None:
+    for number in range(2 * MAX_FAILURES_PER_TOKEN_OWNER):
+        world.failed_logins.record("web", "revoked", Origin(f"192.0.2.{number}"), alice.id)
+    found = await read_failures(world)
+    assert len(found) == MAX_FAILURES_PER_TOKEN_OWNER + 1
+    assert (found[-1].request, found[-1].agent_id) == (OF_TOKENS, alice.id)
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired", "disabled"])

@@ -25,6 +25,7 @@ from sshwarma.common.limits import (
     MAX_CONTROL_ANSWER_BYTES,
     MAX_CONTROL_REQUEST_BYTES,
 )
+from sshwarma.common.os_errors import describe_os_error
 from sshwarma.world.audit import operator
 from sshwarma.world.errors import Invalid, Unavailable, WorldError
 from sshwarma.world.reader import PERSON
@@ -85,6 +86,9 @@ class ControlServer:
             return {"error": error.code, "message": error.message, "hint": error.hint_for(PERSON)}
         except TimeoutError:
             raise
+        except OSError as error:  # such as a full disk
+            log.error("a control request failed", reason=describe_os_error(error))
+            return {"error": "unavailable", "message": describe_os_error(error), "hint": ""}
         except Exception:
             log.exception("a control request failed")
             return {
@@ -188,7 +192,12 @@ async def _exchange(path: Path, request: bytes) -> bytes:
     try:
         _check_server_owner(writer, path.parent)
         writer.write(request)
-        return await reader.readline()
+        try:
+            return await reader.readline()
+        except ValueError:
+            raise Unavailable(
+                f"The answer has over {MAX_CONTROL_ANSWER_BYTES} bytes.", hint="Ask for less."
+            ) from None
     finally:
         writer.close()
 

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from sshwarma.settings import DATABASE_NAME
+
 NUMBER_MARK: Final = "\\#"
 """What sudo wants before the number of a user, as a shell reads it."""
 
@@ -84,6 +86,8 @@ def name_process_user(pid: int, uid: int) -> str:
 def _describe_foreign_directory(data_dir: Path, owner: int) -> str:
     facts = f"The directory {data_dir} belongs to {name_user(owner)}, and you are"
     facts = f"{facts} {name_user(os.geteuid())}."
+    if owner == 0 and not (data_dir / DATABASE_NAME).exists():  # such as /etc
+        return f"{facts} Choose a directory of your own with --data-dir DIR."
     if owner == 0:
         return f"{facts} Give it to the user that runs the server: chown -R USER {data_dir}"
     return f"{facts} Run the command as that user: {_describe_command(data_dir, owner)}"
@@ -94,7 +98,11 @@ def _describe_command(data_dir: Path, user: int) -> str:
     program = Path(sys.argv[0]).absolute()
     words = [str(program), *sys.argv[1:]] if program.name == PROGRAM else [PROGRAM, "..."]
     variable = f"SSHWARMA_DATA_DIR={shlex.quote(str(data_dir))}"
-    return f"sudo -u {_name_or_number(user, NUMBER_MARK)} env {variable} {shlex.join(words)}"
+    name = _name_or_number(user, NUMBER_MARK)
+    # Root needs no sudo, which not every machine has; runuser takes no numbers.
+    is_root = os.geteuid() == 0 and not name.startswith(NUMBER_MARK)
+    run_as = f"runuser -u {name} --" if is_root else f"sudo -u {name}"
+    return f"{run_as} env {variable} {shlex.join(words)}"
 
 
 def _describe_foreign_file(data_dir: Path, name: str, owner: int) -> str:

@@ -42,9 +42,8 @@ class Since(click.ParamType[int, str | int]):
 @click.option(
     "--limit",
     type=click.IntRange(1, MAX_AUDIT_ROWS),
-    default=DEFAULT_AUDIT_ROWS,
-    show_default=True,
-    help="Maximum number of rows, the newest.",
+    help="Maximum number of rows, the newest"
+    f" (default: {DEFAULT_AUDIT_ROWS}, with --since {MAX_AUDIT_ROWS}).",
 )
 @click.option("--follow", is_flag=True, help="Go on and print new rows of the running server.")
 @with_invocation
@@ -53,7 +52,7 @@ def audit(
     agent: str | None,
     verb: str | None,
     since: int | None,
-    limit: int,
+    limit: int | None,
     follow: bool,
 ) -> int:
     """Show who changed what, who logged in, and which logins failed.
@@ -61,8 +60,11 @@ def audit(
     With --json each row is one JSON object on a line of its own.
     """
     wanted = {"name": agent, "verb": verb, "since": since}
+    limit = limit or (DEFAULT_AUDIT_ROWS if since is None else MAX_AUDIT_ROWS)
     rows = invocation.operate("audit_list", **wanted, limit=limit)
     _print_rows(rows, as_json=invocation.as_json)
+    if len(rows) == limit:
+        print_lines([f"These are the newest {limit}. --limit shows more."], to_stderr=True)
     after = rows[-1]["n"] if rows else 0
     while follow:
         time.sleep(FOLLOW_SECONDS)

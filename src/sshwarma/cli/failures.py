@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from sshwarma.common.os_errors import describe_os_error
 
 
@@ -27,4 +30,12 @@ def is_reported(error: Exception) -> bool:
 
 def describe_failure(error: Exception) -> str:
     """Return the message of an error, without the number of a system error."""
-    return describe_os_error(error) if isinstance(error, OSError) else str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    text = describe_os_error(error)
+    if isinstance(error, PermissionError) and str(error.filename) in sys.argv:
+        from sshwarma.admin.data_dir_owner import name_user
+
+        user = name_user(os.geteuid())
+        return f"{text} You are {user}. Pipe it instead: - is standard input or output."
+    return text

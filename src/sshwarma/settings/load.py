@@ -233,8 +233,13 @@ def asks_for_json_log(config: Path | None = None) -> bool:
     if variable is not None:
         return variable == "json"
     try:
-        tables = tomllib.loads((config or default_config_file()).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        path = config or find_settings_file()
+        if path is None:
+            return False
+        if config is None:
+            _check_trusted(path)
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, InvalidSettingsError):
         return False
     section = tables.get("log")
     return isinstance(section, dict) and section.get("format") == "json"
@@ -288,8 +293,9 @@ def _describe_unreadable_variable(message: str) -> str:
 
 def _read_table_names(config: Path | None) -> dict[str, list[str]]:
     """Return the names of the tables in the settings file, in their order."""
+    path = config or find_settings_file()
     try:
-        tables = tomllib.loads((config or default_config_file()).read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8")) if path is not None else {}
     except (OSError, ValueError):
         return {}
     names: dict[str, list[str]] = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sshwarma.common.secret_detection import has_key_prefix
 from sshwarma.verbs.arguments import Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
 from sshwarma.world.events import Announcement
 
 
@@ -20,11 +22,17 @@ from sshwarma.world.events import Announcement
 async def broadcast(caller: Caller, text: Text) -> Confirmation:
     """Send a message to everyone who is connected, in every room.
 
-    It is not stored: those who come later do not see it. For them there is the setting `motd`.
+    It is in the audit and in no room: those who come later do not see it. For them there is the
+    setting `motd`.
 
     Args:
         text: the message.
     """
+    if has_key_prefix(text):
+        raise Invalid(
+            "The message looks like it contains a key.",
+            hint="Everyone would read it, and the audit shows it.",
+        )
     announcement = Announcement(caller.agent.name, text)
     await caller.change(lambda tx: tx.publish_on_commit(announcement))
     count = caller.world.presence.count_agents()

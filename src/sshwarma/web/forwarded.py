@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,13 +33,16 @@ def find_client_address(peer: str, forwarded: str) -> str:
     """Return the last address of X-Forwarded-For that is not on this machine.
 
     Each proxy appends the one that it was asked from; what stands before, anybody can write.
-    Text that is not an address was written on this machine, so the address is the peer's.
+    Text that is not an address was written on this machine, so the address is the peer's. So was
+    the zone of an IPv6 address (`fe80::1%eth0`), which can be any text.
     """
     for hop in reversed(forwarded.split(",")):
         try:
-            address = str(ip_address(hop.strip()))
+            address = ip_address(hop.strip())
         except ValueError:
             return peer
-        if not is_loopback(address):
-            return address
+        if isinstance(address, IPv6Address) and address.scope_id is not None:
+            return peer
+        if not is_loopback(str(address)):
+            return str(address)
     return peer

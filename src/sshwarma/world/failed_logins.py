@@ -19,7 +19,8 @@ log = structlog.get_logger(__name__)
 
 MAX_FAILURES_PER_ADDRESS: Final = 10
 MAX_FAILURES_OF_STRANGERS: Final = 1_000
-MAX_FAILURES_PER_AGENT: Final = 20
+MAX_FAILURES_WITH_OFFERED_KEYS: Final = 1_000
+MAX_FAILURES_PER_TOKEN_OWNER: Final = 20
 """Rows in FAILURE_WINDOW_SECONDS: nobody can fill the disk with failed logins."""
 
 FAILURE_WINDOW_SECONDS: Final = HOUR_SECONDS
@@ -30,8 +31,10 @@ MAX_COUNTED_KEYS: Final = 10_000
 class FailedLogins:
     """Records failed logins, without delaying them.
 
-    Strangers share limits. A known key or token that is refused has the limit of its agent, so
-    that no flood of strangers hides it. Where a limit is reached, one row says so.
+    Strangers share limits. A refused token proves whose it is, and has the limit of its owner. A
+    key that ssh refuses was only offered: everybody may know the public key of somebody else.
+    Those have limits of their own, for each address, so that no flood of strangers hides them, nor
+    somebody else who offers the same key. Where a limit is reached, one row says so.
 
     Attributes:
         counts: failed logins that no other part counts, by door.
@@ -42,7 +45,9 @@ class FailedLogins:
         self._store = store
         self._tasks = BackgroundTasks()
         window = partial(SlidingWindow, seconds=FAILURE_WINDOW_SECONDS, max_keys=MAX_COUNTED_KEYS)
-        self._by_agent = window(MAX_FAILURES_PER_AGENT)
+        self._by_token_owner = window(MAX_FAILURES_PER_TOKEN_OWNER)
+        self._by_offer = window(MAX_FAILURES_PER_ADDRESS)
+        self._of_offers = window(MAX_FAILURES_WITH_OFFERED_KEYS)
         self._by_address = window(MAX_FAILURES_PER_ADDRESS)
         self._of_strangers = window(MAX_FAILURES_OF_STRANGERS)
         self._notices = window(1)
@@ -54,19 +59,23 @@ class FailedLogins:
             door: where it was tried.
             reason: why it was refused.
             origin: where it came from.
-            agent_id: whose key or token it was; None if nobody's.
+            agent_id: whose token it was, or whose key was offered; None if nobody's.
 
         Returns:
             Whether it was recorded.
         """
-        limits = (
-            [(self._by_agent, agent_id, "for this agent")]
-            if agent_id is not None
-            else [
+        if agent_id is None:
+            limits = [
                 (self._by_address, origin.address, "from this address"),
                 (self._of_strangers, "", "with unknown keys and tokens"),
             ]
-        )
+        elif door == "ssh":
+            limits = [
+                (self._by_offer, f"{agent_id} {origin.address}", "for this agent and address"),
+                (self._of_offers, "", "with keys that agents have"),
+            ]
+        else:
+            limits = [(self._by_token_owner, agent_id, "with tokens of this agent")]
         is_notice = False
         for window, key, whose in limits:
             if window.hit(key) > 0:

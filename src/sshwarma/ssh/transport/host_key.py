@@ -116,8 +116,12 @@ def _create_host_key(path: Path) -> None:
 def _write_draft(path: Path, content: bytes) -> Path:
     """Write what shall be in a file to another one beside it; return that."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:  # such as a full disk
+        Path(name).unlink()
+        raise
     return Path(name)
