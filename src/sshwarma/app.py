@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
-from sshwarma.admin.reload import ReloadReport, SettingsLoader
+from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
@@ -35,6 +35,7 @@ from sshwarma.services import Services
 from sshwarma.settings import (
     ReloadableSettings,
     Settings,
+    SettingsSource,
     format_address,
     is_loopback,
     split_address,
@@ -100,11 +101,11 @@ class App:
     def __init__(
         self,
         settings: Settings,
-        load: SettingsLoader | None = None,
+        source: SettingsSource | None = None,
         notifier: ServiceNotifier | None = None,
     ) -> None:
         self.settings = settings
-        self._load = load or (lambda: settings)
+        self.source = source or SettingsSource()
         self._notifier = notifier or ServiceNotifier()
         self._reloading = asyncio.Lock()
         self.world: World
@@ -123,19 +124,19 @@ class App:
     async def start(
         cls,
         settings: Settings,
-        load: SettingsLoader | None = None,
+        source: SettingsSource | None = None,
         notifier: ServiceNotifier | None = None,
     ) -> App:
         """Open the world and its doors; if a part fails, stop those started before.
 
-        `load` reads the settings again, for `reload`; `notifier` reports how the server is.
+        `source` is where `reload` reads the settings again; `notifier` reports how the server is.
 
         Raises:
             OSError: if a server cannot listen at its address.
             data_dir_lock.DataDirInUseError: if another process uses the data directory.
             UnusableKey: if the host key cannot be used.
         """
-        app = cls(settings, load, notifier)
+        app = cls(settings, source, notifier)
         try:
             await app._start()
         except BaseException:
@@ -160,7 +161,7 @@ class App:
         async with self._reloading:
             self._notifier.report_reloading()
             try:
-                new = await asyncio.to_thread(reload.load_again, self._load)
+                new = await asyncio.to_thread(reload.load_again, self.source)
                 report = reload.compare_settings(self.settings, new)
                 kept = reload.keep_fixed(self.settings, new)
                 report.broken.extend(await asyncio.to_thread(reload.find_broken, kept, os.environ))
@@ -174,9 +175,7 @@ class App:
                 raise
             finally:
                 self._report_ready()
-        log.info("reloaded", changed=report.changed)
-        if report.needs_restart:
-            log.warning("these settings need a restart", settings=report.needs_restart)
+        report.log()
         return report
 
     async def load_host_keys(self) -> None:

@@ -14,7 +14,7 @@ from sshwarma.admin.reload import (
     keep_fixed,
     load_again,
 )
-from sshwarma.settings import InvalidSettingsError, ReloadableSettings, Settings, load_settings
+from sshwarma.settings import ReloadableSettings, Settings, SettingsSource, load_settings
 from sshwarma.world.errors import Invalid, Unavailable
 
 QWEN = {"name": "qwen", "kind": "ollama", "model": "qwen3:8b"}
@@ -70,17 +70,15 @@ def test_values_of_models_and_servers_are_not_shown() -> None:
     assert "swordfish" not in str(report)
 
 
-def test_settings_that_cannot_be_read_are_refused_with_the_reason() -> None:
-    def invalid() -> Settings:
-        raise InvalidSettingsError("ssh.max_pending: must be more than 0 (got 0)")
-
-    def missing() -> Settings:
-        raise PermissionError(13, "Permission denied", "/etc/sshwarma.toml")
-
+def test_settings_that_cannot_be_read_are_refused_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "sshwarma.toml"
+    file.write_text("[ssh]\nmax_pending = 0\n")
     with pytest.raises(Invalid, match=r"nothing changed: ssh\.max_pending: must be more than 0"):
-        load_again(invalid)
-    with pytest.raises(Invalid, match=r"/etc/sshwarma\.toml: Permission denied\.$"):
-        load_again(missing)
+        load_again(SettingsSource(file))
+    with pytest.raises(Invalid, match=rf"nothing changed: {tmp_path}: Is a directory\.$"):
+        load_again(SettingsSource(tmp_path))
+    with pytest.raises(Invalid, match=r"nothing changed: settings file not found: /nowhere\.$"):
+        load_again(SettingsSource(Path("/nowhere")))
 
 
 async def test_error_of_one_part_is_reported_and_the_others_are_in_force() -> None:

@@ -27,6 +27,10 @@ def test_log_of_an_error_shows_no_local_variables(
 
 def test_text_log_shows_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(LogSettings(format="console"))
-    structlog.get_logger().warning("failed", name="\x1b]0;PWN\x07\x9b31m\r\u202e", other="plain")
-    shown = capsys.readouterr().err
-    assert shown.rstrip("\n").isprintable() and "other=plain" in shown
+    log = structlog.get_logger()
+    log.warning("failed", name="\x1b]0;PWN\x07\x9b31m\u202e", other="plain")
+    log.warning("failed", name="a\nb")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.isprintable() and "other=plain" in first
+    assert r"name=\x1b]0;PWN\x07\x9b31m\u202e" in first
+    assert second.endswith(r"name=a\nb")

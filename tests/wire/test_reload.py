@@ -194,6 +194,23 @@ def test_invalid_settings_change_nothing(server: Server) -> None:
     assert server.operate("reload")["changed"] == ['motd: "" -> new']
 
 
+def test_reload_of_a_file_that_the_server_does_not_read_is_refused(server: Server) -> None:
+    write(server, 'motd = "new"\n')
+    other = server.home / "other.toml"
+    other.write_text('motd = "other"\n')
+    refused = server.cli("reload", "--config", str(other))
+    assert refused.returncode == 1
+    own = (server.home / "sshwarma.toml").resolve()
+    assert f"The server reads {own}, and not {other.resolve()}." in refused.stderr
+    assert "new" in server.cli("reload", "--config", str(own)).stdout
+
+
+def test_directory_is_no_settings_file(server: Server) -> None:
+    refused = server.cli("doctor", "--config", str(server.home))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == f"sshwarma: {server.home} is a directory.\n"
+
+
 def test_sighup_reloads_and_warns_of_what_needs_a_restart(server: Server) -> None:
     write(server, '[ssh]\nmax_pending = 3\n[registration]\nmode = "open"\n')
     server.process.send_signal(signal.SIGHUP)

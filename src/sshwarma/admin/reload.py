@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+import structlog
 from pydantic import BaseModel
 
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
 from sshwarma.services import Services
-from sshwarma.settings import InvalidSettingsError, Settings
+from sshwarma.settings import InvalidSettingsError, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.audit import Origin, operator, record_change
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.world import World
 
-SettingsLoader: TypeAlias = Callable[[], Settings]
-"""Reads the settings; raises InvalidSettingsError, or OSError for a file that cannot be read."""
+log = structlog.get_logger(__name__)
 
 FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen")
 """Settings, and whole sections, that are read at the start alone."""
@@ -43,19 +43,27 @@ class ReloadReport:
     problems: list[str]
     broken: list[str]
 
+    def log(self) -> None:
+        """Log what the reload did."""
+        log.info("reloaded", changed=self.changed)
+        if self.needs_restart:
+            log.warning("these settings need a restart", settings=self.needs_restart)
+        if self.problems or self.broken:
+            log.warning("these settings cannot work", settings=self.problems + self.broken)
+
     def as_json(self) -> dict[str, list[str]]:
         """Return the report as the control socket sends it."""
         return asdict(self)
 
 
-def load_again(load: SettingsLoader) -> Settings:
+def load_again(source: SettingsSource) -> Settings:
     """Read the settings file and the environment again.
 
     Raises:
         Invalid: with the reason; nothing has changed then.
     """
     try:
-        return load()
+        return source.load()
     except InvalidSettingsError as error:
         reason = str(error)
     except OSError as error:
@@ -111,7 +119,7 @@ async def apply_settings(services: Services, settings: Settings) -> list[str]:
     for table, adopt in parts.items():
         try:
             problems += await adopt()
-        except WorldError as error:
+        except (WorldError, OSError) as error:  # such as a full disk
             problems.append(f"{table}: not all are in force, so reload again: {error}")
     return problems
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+import structlog
+
 from sshwarma.admin.host_keys import (
     describe_new_next_key,
     describe_switched_key,
@@ -17,11 +19,13 @@ from sshwarma.admin.operation_registry import Json, audited_change, register_ope
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.upkeep import Upkeep
-from sshwarma.settings import LimitSettings, Settings
+from sshwarma.settings import LimitSettings, Settings, SettingsSource
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
 from sshwarma.world.events import Announcement
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 __all__ = ["RunningServer", "run_operation"]
 
@@ -36,6 +40,10 @@ class RunningServer(Protocol):
     def upkeep(self) -> Upkeep:
         """What it does for its world by itself."""
 
+    @property
+    def source(self) -> SettingsSource:
+        """Where its settings come from."""
+
     async def reload(self) -> ReloadReport:
         """Read the settings again."""
 
@@ -44,10 +52,23 @@ class RunningServer(Protocol):
 
 
 @register_operation
-async def reload(server: RunningServer | None, /) -> Json:
-    """Read the settings again; return what changed."""
+async def reload(server: RunningServer | None, /, file: str | None = None) -> Json:
+    """Read the settings again; return what changed.
+
+    `file` is the settings file that somebody thinks the server reads.
+
+    Raises:
+        Invalid: if that is another one, or the settings are not valid; then nothing has changed.
+    """
+    running = require_server(server)
+    read = running.source.file
+    if file is not None and read != Path(file):
+        raise Invalid(
+            f"The server reads {read or 'no settings file'}, and not {file}. Nothing was reloaded.",
+            hint="Change that file, or start the server with another --config FILE.",
+        )
     # A slow MCP server may outlast the request, which must not cut the reload short.
-    report = await asyncio.shield(asyncio.ensure_future(require_server(server).reload()))
+    report = await asyncio.shield(asyncio.ensure_future(running.reload()))
     return report.as_json()
 
 
@@ -119,7 +140,10 @@ async def _change_host_keys(
         raise Unavailable("The data directory is not known.")
     keys = await asyncio.to_thread(change, settings.data_dir)
     await running.load_host_keys()
-    await audited_change(world, describe(keys), lambda tx: None)
+    try:
+        await audited_change(world, describe(keys), lambda tx: None)
+    except Unavailable as error:  # the keys have changed
+        log.error("the audit has no row of a command", command=describe(keys), reason=str(error))
     return keys
 
 

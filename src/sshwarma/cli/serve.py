@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sshwarma.cli.invocation import Invocation, with_invocation
-
-if TYPE_CHECKING:
-    from sshwarma.settings import Settings
 
 
 @click.command()
@@ -25,15 +22,11 @@ def serve(
     invocation: Invocation, listen: str | None, http: str | None, registration: str | None
 ) -> int:
     """Run the server."""
-    from pydantic import ValidationError
-
     from sshwarma.cli.server_process import refuse_settings, run_server
     from sshwarma.settings import (
         InvalidSettingsError,
+        SettingsSource,
         asks_for_json_log,
-        describe_invalid_settings,
-        find_settings_file,
-        load_settings,
     )
 
     flags: dict[str, Any] = {
@@ -45,23 +38,15 @@ def serve(
         )
         if value is not None
     }
-
-    def load_again() -> Settings:
-        try:
-            return load_settings(invocation.config, **invocation.with_data_dir(flags))
-        except ValidationError as error:
-            problems = describe_invalid_settings(error, invocation.config)
-            raise InvalidSettingsError("; ".join(problems)) from error
-
+    source = SettingsSource(invocation.config, invocation.with_data_dir(flags))
     if not asks_for_json_log(invocation.config):
         settings = invocation.settings(**flags)
     else:
         try:
-            settings = load_again()
+            settings = source.load()
         except (InvalidSettingsError, OSError) as error:
             return refuse_settings(error)
-    source = invocation.config or find_settings_file()
-    return run_server(settings, load_again, source, as_json=invocation.as_json)
+    return run_server(settings, source, as_json=invocation.as_json)
 
 
 @click.command()
@@ -71,7 +56,8 @@ def reload(invocation: Invocation) -> int:
 
     What can change while it runs is in force at once; the rest is listed, and waits for a restart.
     """
-    report = invocation.ask_server("reload")
+    named = {} if invocation.config is None else {"file": str(invocation.config.resolve())}
+    report = invocation.ask_server("reload", **named)
     lines = ["Reloaded." if report["changed"] else "Reloaded; nothing changed."]
     lines += [f"  {setting}" for setting in report["changed"]]
     for heading, key in (

@@ -14,7 +14,6 @@ import structlog
 import uvloop
 
 import sshwarma
-from sshwarma.admin.reload import SettingsLoader
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.app import App
 from sshwarma.cli.failures import describe_failure, is_reported
@@ -23,7 +22,7 @@ from sshwarma.cli.signals import ServerSignals
 from sshwarma.cli.welcome import say_welcome
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from sshwarma.models.discover import discover_models
-from sshwarma.settings import InvalidSettingsError, LogSettings, Settings
+from sshwarma.settings import InvalidSettingsError, LogSettings, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.errors import WorldError
 
@@ -33,22 +32,20 @@ NO_HOME: Final = "/nonexistent"
 """The home directory of accounts without one, by the convention of Debian."""
 
 
-def run_server(
-    settings: Settings, load: SettingsLoader, source: Path | None, *, as_json: bool
-) -> int:
+def run_server(settings: Settings, source: SettingsSource, *, as_json: bool) -> int:
     """Run a server until a signal stops it; return the exit status.
 
-    `load` reads the settings again, from the file `source` if there is one. `as_json` makes the
-    ready line a JSON object, as does a log in JSON: a service has both in one journal.
+    `source` is where a reload reads the settings again. `as_json` makes the ready line a JSON
+    object, as does a log in JSON: a service has both in one journal.
     """
     configure_logging(settings.log)
-    if source is not None:
-        log.info("settings", file=str(source.absolute()))
+    if source.file is not None:
+        log.info("settings", file=str(source.file))
     _make_sure_of_home()
     try:
         refuse_second_world(settings)
         as_json = as_json or settings.log.format == "json"
-        return uvloop.run(_serve_until_signal(settings, load, as_json=as_json))
+        return uvloop.run(_serve_until_signal(settings, source, as_json=as_json))
     except Exception as error:
         if settings.log.format != "json":
             raise
@@ -78,12 +75,12 @@ def _make_sure_of_home() -> None:
 
 
 async def _start_unless_stopped(
-    settings: Settings, load: SettingsLoader, signals: ServerSignals
+    settings: Settings, source: SettingsSource, signals: ServerSignals
 ) -> App | None:
     """Start a server; None if a signal asks for its end before it is ready."""
     loop = asyncio.get_running_loop()
     notifier = ServiceNotifier.from_environment(os.environ)
-    starting = loop.create_task(App.start(settings, load, notifier))
+    starting = loop.create_task(App.start(settings, source, notifier))
     stopping = loop.create_task(signals.stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -91,12 +88,15 @@ async def _start_unless_stopped(
         return starting.result()
     starting.cancel()
     await asyncio.wait({starting})
+    error = None if starting.cancelled() else starting.exception()
+    if isinstance(error, Exception):
+        log.error("the start failed while it was stopped", reason=describe_failure(error))
     return None
 
 
-async def _serve_until_signal(settings: Settings, load: SettingsLoader, *, as_json: bool) -> int:
+async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_json: bool) -> int:
     signals = ServerSignals()
-    app = await _start_unless_stopped(settings, load, signals)
+    app = await _start_unless_stopped(settings, source, signals)
     if app is None:
         log.info("stopped before it was ready", reason=signals.reason)
         return EXIT_OK

@@ -30,7 +30,7 @@ from sshwarma.models.pydantic_ai_backend import PydanticAIBackend
 from sshwarma.settings import ModelSettings, describe_value_error
 from sshwarma.world import agents, owners, things
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Conflict, Invalid, WorldError
+from sshwarma.world.errors import Conflict, Invalid, Unavailable, WorldError
 from sshwarma.world.events import AgentsChanged
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
@@ -118,6 +118,9 @@ class Roster(Mapping[str, Backend]):
 
         Returns:
             Why models were skipped, a sentence for each: their names are in use.
+
+        Raises:
+            Unavailable: if the world cannot be written to; then those that run stay.
         """
         kept, problems = set(), []
         for settings in models:
@@ -128,6 +131,8 @@ class Roster(Mapping[str, Backend]):
                 settings.prompt,
                 settings.rooms,
             )
+            if isinstance(agent, Unavailable):
+                raise agent
             if isinstance(agent, WorldError):
                 problems.append(f"models.{settings.name}: {agent}")
                 continue

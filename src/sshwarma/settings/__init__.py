@@ -33,6 +33,7 @@ from sshwarma.settings.server import (
     SearchSettings,
     SshSettings,
 )
+from sshwarma.settings.source import SettingsSource
 
 __all__ = [
     "DATABASE_NAME",
@@ -54,6 +55,7 @@ __all__ = [
     "RetentionSettings",
     "SearchSettings",
     "Settings",
+    "SettingsSource",
     "SshSettings",
     "asks_for_json_log",
     "describe_invalid_settings",

@@ -6,6 +6,7 @@ SSHWARMA_SSH__KEEPALIVE_SECONDS), then sshwarma.toml, then the defaults written 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tomllib
@@ -174,11 +175,14 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     Raises:
         FileNotFoundError: if `config` is given and does not exist.
+        IsADirectoryError: if it is a directory.
         InvalidSettingsError: if the file is not TOML, or a variable is unknown or cannot be parsed.
         pydantic.ValidationError: naming each wrong field.
     """
     if config is not None and not config.exists():
         raise FileNotFoundError(f"settings file not found: {config}")
+    if config is not None and config.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(config))
     _check_variables(os.environ)
     _TomlFile.path = config or find_settings_file()
     if config is None and _TomlFile.path is not None:

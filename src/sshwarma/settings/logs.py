@@ -68,9 +68,16 @@ def _show_controls(logger: Any, method: str, line: Any) -> Any:
     A client chooses its user name, and the log may be read in a terminal.
     """
     return {
-        name: repr(value) if isinstance(value, str) and not value.isprintable() else value
+        name: _escape(value) if isinstance(value, str) and not value.isprintable() else value
         for name, value in line.items()
     }
+
+
+def _escape(text: str) -> str:
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def _configure_libraries(shared: list[structlog.types.Processor] | None) -> None:

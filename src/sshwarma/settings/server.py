@@ -211,7 +211,7 @@ class BackupSettings(SettingsSection):
 
     every: Annotated[str, AfterValidator(check_backup_interval)] = Field(
         "off",
-        description="Time between two backups, such as 12h, 1d or 1w; off makes none.",
+        description="Time between two backups, from 1h on, such as 12h or 1w; off makes none.",
     )
     keep: int = Field(
         DEFAULT_BACKUPS,
