@@ -145,7 +145,9 @@ async def test_run_calls_a_tool_as_the_caller(house: House) -> None:
 
 
 @pytest.mark.parametrize("failure", [BackendError("no credit left"), RuntimeError("a bug")])
-async def test_backend_error_leaves_a_readable_notice(house: House, failure: Exception) -> None:
+async def test_backend_error_leaves_a_readable_notice(
+    house: House, failure: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         yield TextDelta("I think ")
         raise failure
@@ -157,6 +159,9 @@ async def test_backend_error_leaves_a_readable_notice(house: House, failure: Exc
     could_not = "finish: no credit" if isinstance(failure, BackendError) else "answer"
     assert f"could not {could_not}" in notice.content
     assert ("no credit" in notice.content) == isinstance(failure, BackendError)
+    logged = capsys.readouterr().out
+    expected = "a model did not answer" if isinstance(failure, BackendError) else "a turn failed"
+    assert expected in logged
 
 
 async def test_backend_that_sends_nothing_times_out(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from sshwarma.web.forwarded import find_client_address
+from sshwarma.web.forwarded import ForwardedAddress, find_client_address
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,32 @@ from sshwarma.web.forwarded import find_client_address
 )
 def test_last_address_that_a_proxy_names_is_the_client(forwarded: str, address: str) -> None:
     assert find_client_address("127.0.0.1", forwarded) == address
+
+
+@pytest.mark.parametrize(
+    ("peer", "header", "scheme"),
+    [
+        ("127.0.0.1", b"https", "https"),
+        ("127.0.0.1", b"gopher", "http"),
+        ("192.0.2.1", b"https", "http"),
+    ],
+)
+async def test_scheme_that_a_proxy_names_is_that_of_redirects(
+    peer: str, header: bytes, scheme: str
+) -> None:
+    """Else a client would follow one from TLS to plain text, with its token."""
+    seen: list[Scope] = []
+
+    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope)
+
+    async def receive() -> Message:
+        raise NotImplementedError
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    headers = [(b"x-forwarded-proto", header)]
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
+    await ForwardedAddress(remember)(scope, receive, send)
+    assert seen[0]["scheme"] == scheme

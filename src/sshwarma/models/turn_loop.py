@@ -45,7 +45,7 @@ from sshwarma.models.turn_rows import TurnRows, describe_failure
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller, RequestServices
-from sshwarma.world.end_reason import EndCause, EndReason
+from sshwarma.world.end_reason import EndReason
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.ids import now_ms
@@ -84,7 +84,7 @@ class RunningTurn:
         services: Services of the request, for the tool calls of the turn.
         asked: The question that this turn belongs to.
         live_answer: What has arrived of the answer.
-        status: How it ended; `end_cause` why, unless it has a whole answer.
+        status: How it ended; `end_reason` why, unless it has a whole answer.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RunningTurn:
         self.rows = TurnRows(turn, agent, question)
         self.stopped = False
         self.status: TurnStatus = "open"
-        self.end_cause: EndCause | None = None
+        self.end_reason: EndReason | None = None
         self._stopped_by = ""
         self.task: asyncio.Task[None] | None = None
         self._deps = deps
@@ -360,7 +360,7 @@ class RunningTurn:
         turn = self.turn
         incomplete = reason or self.live_answer.cut_reason
         self.status = "failed" if incomplete and status == "completed" else status
-        self.end_cause = incomplete.cause if incomplete else None
+        self.end_reason = incomplete
 
         def work(tx: Change) -> Row | None:
             row = None

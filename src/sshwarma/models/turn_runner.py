@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+import structlog
+
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.models.backend import Backend, PreviewBackend
 from sshwarma.models.budget import ModelBudgets
@@ -30,6 +32,8 @@ from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
+
+log = structlog.get_logger(__name__)
 
 TURN_STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped turns to end."""
@@ -313,7 +317,10 @@ class TurnRunner:
     ) -> None:
         """Remove an ended turn and start those that it opened."""
         self._running.pop(running_turn.turn.id, None)
-        self.counts.count_end(running_turn.agent.id, running_turn.status, running_turn.end_cause)
+        agent, end = running_turn.agent, running_turn.end_reason
+        self.counts.count_end(agent.id, running_turn.status, end.cause if end else None)
+        if end is not None and end.cause == "provider":
+            log.warning("a model did not answer", agent=agent.name, reason=end.text)
         if row is not None:
             for turn, agent in opened:
                 self.start_turn(

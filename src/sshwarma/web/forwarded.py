@@ -1,4 +1,4 @@
-"""The address of the client behind a proxy on this machine."""
+"""The address and the scheme of the client behind a proxy on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sshwarma.settings import is_loopback
 
 FORWARDED_HEADER: Final = b"x-forwarded-for"
+SCHEME_HEADER: Final = b"x-forwarded-proto"
 
 
 class ForwardedAddress:
-    """Replaces the peer of a request by the client that a proxy on loopback names."""
+    """Replaces peer and scheme of a request by what a proxy on loopback names.
+
+    Redirects have the scheme: with the proxy's own, a client would follow to one without TLS.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -22,10 +26,15 @@ class ForwardedAddress:
         """Answer a request, as the application does."""
         peer = scope.get("client")
         if peer is not None and is_loopback(peer[0]):
-            headers = [value for name, value in scope["headers"] if name == FORWARDED_HEADER]
-            address = find_client_address(peer[0], b",".join(headers).decode("latin-1"))
+            forwarded, scheme = (
+                b",".join(value for name, value in scope["headers"] if name == wanted)
+                for wanted in (FORWARDED_HEADER, SCHEME_HEADER)
+            )
+            address = find_client_address(peer[0], forwarded.decode("latin-1"))
             # In place: the connection reads what its door writes into this scope.
             scope["client"] = (address, peer[1])
+            if scheme in (b"http", b"https"):
+                scope["scheme"] = scheme.decode()
         await self._app(scope, receive, send)
 
 

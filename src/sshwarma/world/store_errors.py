@@ -37,6 +37,11 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
             "The disk is full. Nothing was stored.",
             hint="Reading still works. Writing works again when there is room.",
         )
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Unavailable(
+            "Another program locks the database. Nothing was stored.",
+            hint="Try again when that program has ended. The server's log and /healthz say so.",
+        )
     if code.startswith("SQLITE_READONLY"):
         return Unavailable("The database is read-only. Nothing was stored.")
     if code.startswith(DAMAGE_CODES):
