@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from sshwarma.admin import data_dir_lock, restore
-from sshwarma.admin.backup import DATABASE_NAME, write_backup
+from sshwarma.admin.backup import write_backup
 from sshwarma.admin.backup_archive import InvalidBackupError
 from sshwarma.admin.restore import restore_backup
 from sshwarma.common.files import give_name
+from sshwarma.settings import DATABASE_NAME
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows
 from sshwarma.world.migrate import DamagedDatabaseError

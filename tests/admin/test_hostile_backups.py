@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sshwarma.admin import data_dir_lock
-from sshwarma.admin.backup import DATABASE_NAME
 from sshwarma.admin.backup_archive import InvalidBackupError
 from sshwarma.admin.restore import restore_backup
+from sshwarma.settings import DATABASE_NAME
 from sshwarma.world.migrate import newest_schema_file
 from support.backup_files import manifest_of, sizes, write
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from sshwarma.admin import service_notify
+from sshwarma.admin import service_notify, upgrade
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.world.errors import Unavailable
 from support.service_manager import listening
@@ -65,3 +66,21 @@ async def test_start_asks_for_more_time_until_it_ends(
         task.cancel()
         await asyncio.wait({task})
     assert message == {"EXTEND_TIMEOUT_USEC": "30000"}
+
+
+async def test_upgrade_at_a_start_asks_for_more_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    def upgrade_slowly(database: Path) -> None:
+        assert asked.wait(30)
+
+    monkeypatch.setattr(service_notify, "EXTENSION_SECONDS", 0.03)
+    monkeypatch.setattr(upgrade, "upgrade_database", upgrade_slowly)
+    with listening(tmp_path) as manager:
+        notifier = ServiceNotifier(manager.address)
+        starting = asyncio.create_task(upgrade.upgrade_at_start(tmp_path / "world.db", notifier))
+        assert await asyncio.to_thread(manager.read) == {"EXTEND_TIMEOUT_USEC": "30000"}
+        asked.set()
+        await starting

@@ -90,7 +90,8 @@ async def test_new_token_has_the_requested_scope_and_expiry(world: World, bob: S
     listed = await do(bob, "/token")
     assert [(one.id, one.scope) for one in listed.tokens] == [(known.id, "read")]
     await do(bob, f"/token revoke {known.id}")
-    assert await world.store.read(lambda conn: tokens.find_token(conn, made.token)) is None
+    revoked = await world.store.read(lambda conn: tokens.find_token(conn, made.token))
+    assert revoked is not None and not revoked.is_live
     assert (await do(bob, "/token list")).tokens == ()
 
 

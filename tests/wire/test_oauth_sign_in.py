@@ -108,20 +108,21 @@ def call_verb(server: Server, token: str, verb: str, **arguments: str) -> dict[s
 
 @covers("mcp login")
 def test_sign_in_over_http_leaves_its_code_nowhere(
-    serve: Callable[..., Server], guarded: Guarded
+    serve: Callable[..., Server],
 ) -> None:
     """The audit has the arguments of a call by name, but for secret ones."""
     server = serve()
-    add(server, guarded)
-    owner = server.owner
-    token = owner.json("token new web --scope build")["token"]
-    begun = call_verb(server, token, "mcp_login", name="guarded")
-    came_to = visit(begun["result"]["address"])
-    call_verb(server, token, "mcp_login", name="guarded", address=came_to)
-    until(server, "guarded", "up")
-    rows = server.operate("audit_list", verb="mcp login")
-    assert [(row["door"], row["request"]) for row in rows] == [("web", "/mcp login guarded")]
-    check_that_secrets_are_kept(server, owner, came_to)
+    with guarding() as guarded:  # the other tests count what is asked of theirs
+        add(server, guarded)
+        owner = server.owner
+        token = owner.json("token new web --scope build")["token"]
+        begun = call_verb(server, token, "mcp_login", name="guarded")
+        came_to = visit(begun["result"]["address"])
+        call_verb(server, token, "mcp_login", name="guarded", address=came_to)
+        until(server, "guarded", "up")
+        rows = server.operate("audit_list", verb="mcp login")
+        assert [(row["door"], row["request"]) for row in rows] == [("web", "/mcp login guarded")]
+        check_that_secrets_are_kept(server, owner, came_to)
 
 
 @covers("mcp login", "mcp logout", "run")

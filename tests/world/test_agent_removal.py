@@ -96,7 +96,8 @@ async def test_removed_agent_loses_everything_that_lets_it_in(
     with pytest.raises(Forbidden):
         world.agents.get_enabled(bob.id)
     secret = made["token"]
-    assert await world.store.read(lambda conn: tokens.find_token(conn, secret)) is None
+    token = await world.store.read(lambda conn: tokens.find_token(conn, secret))
+    assert token is not None and not token.is_live
     assert await run_operation(world, "keys_list", {}) == []
     with pytest.raises(Invalid, match="unknown, used or expired"):
         await world.change(lambda tx: invites.redeem_invite(tx, code.code, "eve", "F", "k"))

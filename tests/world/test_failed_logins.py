@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.world import agents, tokens
-from sshwarma.world.access import TokenScope
-from sshwarma.world.audit import FAILED_LOGIN, AuditEntry, AuditFilter, Origin, read_audit
-from sshwarma.world.bearer import authenticate_bearer
-from sshwarma.world.failed_logins import (
+from sshwarma.common.limits import (
     MAX_FAILURES_OF_STRANGERS,
     MAX_FAILURES_PER_ADDRESS,
     MAX_FAILURES_PER_TOKEN_OWNER,
     MAX_FAILURES_WITH_OFFERED_KEYS,
 )
+from sshwarma.world import agents, tokens
+from sshwarma.world.access import TokenScope
+from sshwarma.world.audit import FAILED_LOGIN, AuditEntry, AuditFilter, Origin, read_audit
+from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, qwen, world
 

@@ -22,9 +22,9 @@ from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import check_pages, copy_database, hash_file, no_check
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
+from sshwarma.settings import DATABASE_NAME
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage, read_file_revision
 
-DATABASE_NAME: Final = "world.db"
 MANIFEST_NAME: Final = "manifest.json"
 
 COMPRESSION: Final = 3

@@ -17,9 +17,10 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from sshwarma.admin.backup import DATABASE_NAME, MANIFEST_NAME
+from sshwarma.admin.backup import MANIFEST_NAME
 from sshwarma.admin.database_copy import check_room
 from sshwarma.common.units import KIB, MIB
+from sshwarma.settings import DATABASE_NAME
 
 MAX_MANIFEST_BYTES: Final = 64 * KIB
 MAX_HEADER_BYTES: Final = 64 * KIB

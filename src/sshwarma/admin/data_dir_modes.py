@@ -9,18 +9,21 @@ from typing import Final
 
 import structlog
 
+from sshwarma.admin.data_dir_lock import LOCK_NAME
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
+from sshwarma.settings import DATABASE_NAME
 
 log = structlog.get_logger(__name__)
 
-WORLD_NAMES: Final = frozenset({"world.db", "sshwarma.lock"})
+WORLD_NAMES: Final = frozenset({DATABASE_NAME, LOCK_NAME})
 """Files that only a data directory has: the database, or the lock of a start that made none."""
 
 PREPARED_NAMES: Final = re.compile(
     r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced)-.*"
-    r"|\.sshwarma-.*|backups|mcp|models|lost\+found"
+    r"|backups|mcp|models|lost\+found|\..*"
 )
-"""What may be in a directory before its first start, if nothing else is: what was moved there."""
+"""What may be in a directory before its first start, if nothing else is: what was moved there, and
+the hidden files of a home directory."""
 
 LOG_SUFFIXES: Final = ("-wal", "-shm")
 DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from sshwarma.admin import data_dir_lock, data_dir_modes
-from sshwarma.admin.backup import DATABASE_NAME
 from sshwarma.admin.backup_archive import (
     GZIP_MAGIC,
     SQLITE_MAGIC,
@@ -29,6 +28,7 @@ from sshwarma.admin.database_copy import (
 )
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
+from sshwarma.settings import DATABASE_NAME
 from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (

@@ -104,5 +104,8 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")
     if manifest["schema"] != newest_revision():
-        lines.append(f"Its schema is {manifest['schema']}; the next sshwarma serve upgrades it.")
+        lines.append(
+            f"Its schema is {manifest['schema']}: install the version that it is of, or let"
+            " sshwarma serve upgrade it."
+        )
     return invocation.show(manifest, *lines)

@@ -220,6 +220,21 @@ DEFAULT_AUDIT_ROWS: Final = 50
 MAX_AUDIT_ROWS: Final = 1_000
 """Rows of the audit that one request returns: so that they fit in MAX_CONTROL_ANSWER_BYTES."""
 
+MAX_FAILURES_PER_ADDRESS: Final = 10
+"""Failed logins of one address that are recorded in an hour: more tell no more."""
+
+MAX_FAILURES_OF_STRANGERS: Final = 1_000
+"""Failed logins with unknown keys and tokens that are recorded in an hour, so that nobody can fill
+the disk with them."""
+
+MAX_FAILURES_WITH_OFFERED_KEYS: Final = 1_000
+"""Failed logins with keys of agents that are recorded in an hour: as many as of strangers, so that
+neither hides the other."""
+
+MAX_FAILURES_PER_TOKEN_OWNER: Final = 20
+"""Failed logins with tokens of one agent that are recorded in an hour: a script that was forgotten
+is seen, and fills nothing."""
+
 MAX_CONTROL_ANSWER_BYTES: Final = 16 * MIB
 """Bytes of an answer of the control socket: MAX_AUDIT_ROWS rows, each with 1,000 characters."""
 

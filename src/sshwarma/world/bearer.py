@@ -45,17 +45,17 @@ async def authenticate_bearer(
     finally:
         stop()
     agent = None if token is None else world.agents.get(token.agent_id)
-    if token is None or token.id in revoked_ids or agent is None or agent.disabled:
-        await _record_refused_token(world, secret.strip(), door, address)
+    is_live = token is not None and token.is_live and token.id not in revoked_ids
+    if token is None or not is_live or agent is None or agent.disabled:
+        _record_refused_token(world, token, door, address)
         return None
     world.last_use.note_token(token)
     return agent, token
 
 
-async def _record_refused_token(world: World, secret: str, door: Door, address: str) -> None:
+def _record_refused_token(world: World, token: Token | None, door: Door, address: str) -> None:
     """Count a token that was refused; record whose it was, if it was anybody's."""
-    world.failed_logins.counts[door] += 1
-    token = await world.store.read(lambda conn: tokens.find_issued_token(conn, secret))
+    world.failed_logins.count(door)
     if token is None:
         agent_id, reason = None, "the token is unknown"
         origin = Origin(address)

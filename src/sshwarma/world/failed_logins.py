@@ -9,6 +9,12 @@ from typing import Final
 import structlog
 
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.limits import (
+    MAX_FAILURES_OF_STRANGERS,
+    MAX_FAILURES_PER_ADDRESS,
+    MAX_FAILURES_PER_TOKEN_OWNER,
+    MAX_FAILURES_WITH_OFFERED_KEYS,
+)
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.world.audit import FAILED_LOGIN, Origin, record_change
@@ -16,12 +22,6 @@ from sshwarma.world.presence import Door
 from sshwarma.world.store import Store
 
 log = structlog.get_logger(__name__)
-
-MAX_FAILURES_PER_ADDRESS: Final = 10
-MAX_FAILURES_OF_STRANGERS: Final = 1_000
-MAX_FAILURES_WITH_OFFERED_KEYS: Final = 1_000
-MAX_FAILURES_PER_TOKEN_OWNER: Final = 20
-"""Rows in FAILURE_WINDOW_SECONDS: nobody can fill the disk with failed logins."""
 
 FAILURE_WINDOW_SECONDS: Final = HOUR_SECONDS
 MAX_COUNTED_KEYS: Final = 10_000
@@ -51,6 +51,10 @@ class FailedLogins:
         self._by_address = window(MAX_FAILURES_PER_ADDRESS)
         self._of_strangers = window(MAX_FAILURES_OF_STRANGERS)
         self._notices = window(1)
+
+    def count(self, door: Door) -> None:
+        """Count a failed login for the metrics."""
+        self.counts[door] += 1
 
     def record(self, door: Door, reason: str, origin: Origin, agent_id: str | None = None) -> bool:
         """Record a failed login, if a limit permits it.

@@ -34,7 +34,7 @@ BEARER_PREFIX: Final = "swt_"
 
 @dataclass(frozen=True, slots=True)
 class Token(Expiring):
-    """A live token as lists show it. Times are Unix milliseconds; None never expires.
+    """A token as lists show it. Times are Unix milliseconds; None never expires.
 
     `last_used_at` is None for one that was not used, see `LastUse`.
     """
@@ -46,6 +46,12 @@ class Token(Expiring):
     expires_at: int | None
     scope: TokenScope = TokenScope.BUILD
     last_used_at: int | None = None
+    is_revoked: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it lets its agent in, unless that is disabled."""
+        return not self.is_revoked and not self.expired
 
 
 def check_label(label: str) -> str:
@@ -126,15 +132,11 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
-    """Return the active token with that secret text, if there is one."""
-    query = _select_by_secret(secret).where(tokens.c.deleted_at.is_(None))
-    token = _read_one(conn, secret, query)
-    return None if token is None or token.expired else token
-
-
-def find_issued_token(conn: Connection, secret: str) -> Token | None:
     """Return the token with that secret text, also if it is revoked or has expired."""
-    return _read_one(conn, secret, _select_by_secret(secret))
+    if not secret.startswith(BEARER_PREFIX):
+        return None
+    row = conn.execute(_select_by_secret(secret)).first()
+    return None if row is None else _token_from_row(row)
 
 
 def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
@@ -164,13 +166,6 @@ def _select_by_secret(secret: str) -> Select[Any]:
     return select(tokens).where(tokens.c.token_sha256 == _hash_secret(secret))
 
 
-def _read_one(conn: Connection, secret: str, query: Select[Any]) -> Token | None:
-    if not secret.startswith(BEARER_PREFIX):
-        return None
-    row = conn.execute(query).first()
-    return None if row is None else _token_from_row(row)
-
-
 def _token_from_row(row: Any) -> Token:
     return Token(
         id=row.id,
@@ -180,6 +175,7 @@ def _token_from_row(row: Any) -> Token:
         expires_at=row.expires_at,
         scope=TokenScope(row.scope),
         last_used_at=row.last_used_at,
+        is_revoked=row.deleted_at is not None,
     )
 
 

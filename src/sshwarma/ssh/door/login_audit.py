@@ -93,7 +93,7 @@ class LoginAudit:
     def record_refused_registration(self, peer: Peer, reason: str) -> None:
         """Record a newcomer who was not registered, as a failed login."""
         failed_logins = self._world.failed_logins
-        failed_logins.counts["ssh"] += 1
+        failed_logins.count("ssh")
         name = json.dumps(peer.username, ensure_ascii=False)
         if failed_logins.record("ssh", f"{name} not registered: {reason}", origin_of(peer)):
             log.warning(
