@@ -14,8 +14,9 @@ import asyncssh
 import pytest
 from sqlalchemy import text
 
-from sshwarma.admin import control_socket, data_dir_lock
-from sshwarma.admin.control_socket import ControlServer, send_request
+from sshwarma.admin import data_dir_lock
+from sshwarma.admin.control_client import SOCKET_NAME, send_request, short_socket_path
+from sshwarma.admin.control_socket import ControlServer
 from sshwarma.admin.operations import OPERATIONS
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.common.limits import MAX_CONTROL_REQUEST_BYTES
@@ -260,13 +261,13 @@ async def data_dir(request: Any, world: World, tmp_path: Path) -> AsyncIterator[
     path = tmp_path / "d"
     if request.param == "long":
         path = path.joinpath(*(["a-directory-with-quite-a-long-name"] * 8))
-        assert len(str(path / control_socket.SOCKET_NAME)) > 200
+        assert len(str(path / SOCKET_NAME)) > 200
     path.mkdir(parents=True)
     door = ControlServer(path, partial(run_operation, world))
     await door.start()
     yield path
     await door.stop()
-    assert not (path / control_socket.SOCKET_NAME).exists()
+    assert not (path / SOCKET_NAME).exists()
 
 
 async def test_running_server_executes_operations(
@@ -288,7 +289,7 @@ async def test_running_server_executes_operations(
 
 
 async def test_control_socket_has_mode_0600(data_dir: Path) -> None:
-    mode = (data_dir / control_socket.SOCKET_NAME).stat().st_mode
+    mode = (data_dir / SOCKET_NAME).stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
@@ -316,7 +317,7 @@ async def test_concurrent_operations_all_succeed(world: World, data_dir: Path) -
 async def test_broken_request_does_not_stop_the_control_socket(
     world: World, data_dir: Path, request_line: bytes, message: str
 ) -> None:
-    with control_socket._short_socket_path(data_dir / control_socket.SOCKET_NAME) as path:
+    with short_socket_path(data_dir / SOCKET_NAME) as path:
         reader, writer = await asyncio.open_unix_connection(path)
     writer.write(request_line)
     writer.write_eof()
@@ -349,7 +350,7 @@ async def test_server_that_ends_before_it_answers_is_reported(tmp_path: Path) ->
         await reader.readline()
         writer.close()
 
-    path = tmp_path / control_socket.SOCKET_NAME
+    path = tmp_path / SOCKET_NAME
     async with await asyncio.start_unix_server(hang_up, path):
         with pytest.raises(Unavailable, match="ended before it answered"):
             await send_request(tmp_path, "agents_list", {})

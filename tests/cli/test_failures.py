@@ -26,8 +26,8 @@ pytestmark = pytest.mark.process
 SERVE = ["serve", "--listen", "127.0.0.1:0", "--http", "off"]
 PATIENCE = 1.0
 PROGRAM = f"""
-import sshwarma.admin.control_socket as control_socket
-control_socket.CONTROL_TIMEOUT_SECONDS = {PATIENCE}
+import sshwarma.admin.control_client as control_client
+control_client.CONTROL_TIMEOUT_SECONDS = {PATIENCE}
 from sshwarma.cli.main import program
 program()
 """

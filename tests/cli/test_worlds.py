@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sshwarma.admin import control_socket, data_dir_owner, running_worlds
+from sshwarma.admin import control_client, data_dir_owner, running_worlds
 from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_owner
 from sshwarma.cli.main import main
 from sshwarma.settings import logs
@@ -303,11 +303,11 @@ def test_root_takes_no_socket_for_a_world_of_several_owners(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 async def test_socket_of_another_user_than_the_directory_gets_no_request(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / control_socket.SOCKET_NAME))
+        listener.bind(str(tmp_path / control_client.SOCKET_NAME))
         listener.listen()
         os.chown(tmp_path, 4321, 4321)
         with pytest.raises(Unavailable, match=r"belongs to user 4321\. Nothing was sent"):
-            await control_socket.send_request(tmp_path, "look", {})
+            await control_client.send_request(tmp_path, "look", {})
         await asyncio.sleep(0)  # the client's socket is closed in the next turn of the loop
         link, _ = listener.accept()
         with link:

@@ -20,9 +20,10 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent, AgentKind
 from sshwarma.world.caller import Caller
+from sshwarma.world.doors import Door
 from sshwarma.world.errors import WorldError
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World

@@ -15,8 +15,8 @@ from sshwarma.verbs.dispatch import invoke, run_line
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line
 from sshwarma.verbs.unknown_verb import UnknownVerb
 from sshwarma.world import things
+from sshwarma.world.doors import Door
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
-from sshwarma.world.presence import Door
 from sshwarma.world.reader import PERSON, reader_at
 from sshwarma.world.world import World
 from support.people import Someone, do, everything, refused

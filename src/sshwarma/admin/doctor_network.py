@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from sshwarma.admin import control_socket, data_dir_lock
+from sshwarma.admin import control_client, data_dir_lock
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.world.errors import Unavailable, WorldError
@@ -45,7 +45,7 @@ def check_network(settings: Settings, *, has_file: bool) -> Iterator[CheckResult
 
 def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
     """Ask a running server for its registration."""
-    request = control_socket.send_request(
+    request = control_client.send_request(
         settings.data_dir, "registration_show", {}, ANSWER_SECONDS
     )
     try:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from sshwarma.admin.control_socket import SOCKET_NAME
+from sshwarma.admin.control_client import SOCKET_NAME
 from sshwarma.settings import DATABASE_NAME
 
 SOCKETS: Final = Path("/proc/net/unix")

@@ -78,6 +78,6 @@ def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_lines(json.dumps(row) for row in rows)
     elif rows:
-        from sshwarma.world.audit_list import AuditRow
+        from sshwarma.world.audit_row import AuditRow
 
         print_lines(align_columns([AuditRow(**row).list_cells() for row in rows]))

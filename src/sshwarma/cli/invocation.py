@@ -122,12 +122,12 @@ class Invocation:
         """
         import asyncio
 
-        from sshwarma.admin import control_socket
+        from sshwarma.admin import control_client
         from sshwarma.world.errors import Unavailable
 
         data_dir = self.world_settings().data_dir
         try:
-            return asyncio.run(control_socket.send_request(data_dir, operation, args))
+            return asyncio.run(control_client.send_request(data_dir, operation, args))
         except (FileNotFoundError, ConnectionRefusedError):
             raise Unavailable(
                 f"No server is running on {data_dir}.", hint="Give the --data-dir of one that is."
@@ -260,13 +260,13 @@ def _run_operation(
     """
     import asyncio
 
-    from sshwarma.admin import control_socket
+    from sshwarma.admin import control_client
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
     if os.geteuid() != 0:  # root operates the servers of others
         check_data_dir_owner(settings.data_dir)
     try:
-        return asyncio.run(control_socket.send_request(settings.data_dir, operation, args))
+        return asyncio.run(control_client.send_request(settings.data_dir, operation, args))
     except (FileNotFoundError, ConnectionRefusedError):
         if offline is not None:
             return offline()

@@ -14,7 +14,8 @@ from sshwarma.verbs.arguments import AgentName, Arg
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
-from sshwarma.world.audit_list import AuditRow, list_audit
+from sshwarma.world.audit_list import list_audit
+from sshwarma.world.audit_row import AuditRow
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.ids import now_ms

@@ -18,8 +18,8 @@ from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
 from sshwarma.world.access import Right, list_granters, permission_denied_error
 from sshwarma.world.caller import Caller
+from sshwarma.world.doors import PEOPLE_DOORS
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
-from sshwarma.world.presence import PEOPLE_DOORS
 
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:

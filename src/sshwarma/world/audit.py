@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, delete, insert, select
 
-from sshwarma.world.presence import Door
+from sshwarma.world.doors import Door
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 

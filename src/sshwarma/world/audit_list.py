@@ -2,54 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sshwarma.common.times import format_iso
 from sshwarma.world.audit import AuditEntry, AuditFilter, read_audit
+from sshwarma.world.audit_row import AuditRow
 from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.reader import Hint
 from sshwarma.world.world import World
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One row of the audit.
-
-    Attributes:
-        n: number of the row; later ones have greater numbers.
-        at: time in ISO 8601, UTC.
-        agent: name of the agent; of a failed login, whose key or token was refused; None for the
-            command line and for strangers.
-        os_user: user of the machine who ran a command.
-        room_id: where the agent stood.
-        door: where it came in; `cli` is the command line on the server.
-        verb: what was done: a verb, a command, `login` or `login failed`.
-        request: the line or the arguments.
-        address: of the client, if known.
-        fingerprint: of the key that logged in, or was tried last; of a request over HTTP the
-            start of the token's id.
-    """
-
-    n: int
-    at: str
-    agent: str | None
-    os_user: str | None
-    room_id: str | None
-    door: str
-    verb: str
-    request: str
-    address: str | None
-    fingerprint: str | None
-
-    def list_cells(self) -> tuple[str, str, str, str, str, str]:
-        """Return the columns for people: time, door, who, verb, request, origin.
-
-        The user of a command stands in parentheses, because an agent may have the same name.
-        """
-        who = self.agent or (f"({self.os_user})" if self.os_user else "-")
-        origin = " ".join(filter(None, (self.address, self.fingerprint)))
-        request = self.request.replace("\n", " ")
-        return f"{self.at[:19]}Z", self.door, who, self.verb, request, origin
 
 
 async def list_audit(

@@ -9,8 +9,8 @@ import structlog
 from sshwarma.world import tokens
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import Origin, origin_of_token
+from sshwarma.world.doors import Door
 from sshwarma.world.events import TokenRevoked
-from sshwarma.world.presence import Door
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 

@@ -13,10 +13,11 @@ from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_sc
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
 from sshwarma.world.call_stack import CallStack
+from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
-from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import Reader, next_call, reader_at
 from sshwarma.world.rooms import Room

@@ -18,7 +18,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.world.audit import FAILED_LOGIN, Origin, record_change
-from sshwarma.world.presence import Door
+from sshwarma.world.doors import Door
 from sshwarma.world.store import Store
 
 log = structlog.get_logger(__name__)

@@ -10,15 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Literal
 
 from sshwarma.common.limits import IDLE_SECONDS
+from sshwarma.world.doors import Door
 from sshwarma.world.events import PresenceChanged
-
-Door = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
-
-PEOPLE_DOORS: Final = frozenset({"ssh", "exec"})
-"""The doors at which people type commands."""
 
 
 @dataclass(slots=True, eq=False)

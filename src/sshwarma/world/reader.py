@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from sshwarma.common.near_names import suggest_names
-from sshwarma.world.presence import PEOPLE_DOORS
+from sshwarma.world.doors import PEOPLE_DOORS
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
 

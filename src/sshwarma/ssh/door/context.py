@@ -26,10 +26,11 @@ from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
+from sshwarma.world.doors import Door
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.events import Announcement, QuestionAsked
 from sshwarma.world.input_history import append_input_history, read_input_history
-from sshwarma.world.presence import AgentConnection, Door
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 
