@@ -36,7 +36,7 @@ lines_per_10_seconds = 1000000
 
 async def make_world(data_dir: Path, people: int) -> list[str]:
     """Make a world with `people` members; return their private keys."""
-    from sshwarma.app import open_world
+    from sshwarma.admin.open_world import open_world
     from sshwarma.settings import load_settings
     from sshwarma.world import login_keys, things
 

@@ -10,10 +10,10 @@ from typing import IO, Any
 
 import asyncssh
 import structlog
-from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
+from sshwarma.admin.open_world import open_world
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.admin.server_operations import run_operation
@@ -54,7 +54,6 @@ from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
@@ -68,7 +67,6 @@ from sshwarma.web.service_metrics import (
 )
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
-from sshwarma.world.migrate import damage_error
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -78,21 +76,6 @@ log = structlog.get_logger(__name__)
 
 SHUTDOWN_MESSAGE = "The server is shutting down. What was said is kept; come back soon."
 SSH_DRAIN_TIMEOUT_SECONDS = 5.0
-
-
-async def open_world(settings: Settings) -> World:
-    """Open the world of a data directory, created if missing; no door opens.
-
-    Raises:
-        SchemaError: if the database is damaged, or not at the newest schema.
-    """
-    data_dir_modes.make_data_dir_private(settings.data_dir)
-    try:
-        world = await World.open(settings.database, tool_specs())
-    except DatabaseError as error:
-        raise damage_error(settings.database, error) from error
-    data_dir_modes.make_database_private(settings.database)
-    return world
 
 
 class App:

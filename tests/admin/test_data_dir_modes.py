@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
-from sshwarma.app import open_world
+from sshwarma.admin.open_world import open_world
 from sshwarma.settings import Settings
 
 

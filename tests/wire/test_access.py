@@ -40,7 +40,7 @@ def test_login_works_while_nothing_can_be_stored() -> None:
         )
         other.execute("BEGIN IMMEDIATE")
         screen = ann.sit()
-        screen.wait_for("The database could not be written. Nothing was stored.")
+        screen.wait_for("Another program locks the database. Nothing was stored.")
         screen.enter("/look")
         screen.wait_for("Here: ann")
         assert "Here: ann" in ann.run("", "/look\n", "-T").out

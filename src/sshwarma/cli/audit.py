@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Sequence
@@ -66,6 +67,7 @@ def audit(
     if len(rows) == limit:
         print_lines([f"These are the newest {limit}. --limit shows more."], to_stderr=True)
     after = rows[-1]["n"] if rows else 0
+    gc.enable()  # the command has turned it off
     while follow:
         time.sleep(FOLLOW_SECONDS)
         new = invocation.ask_server("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)

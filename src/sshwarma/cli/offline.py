@@ -23,7 +23,7 @@ async def open_offline(settings: Settings) -> AsyncIterator[World]:
     """
     from sshwarma.admin import data_dir_lock
     from sshwarma.admin.data_dir_owner import name_process_user
-    from sshwarma.app import open_world
+    from sshwarma.admin.open_world import open_world
     from sshwarma.settings.logs import configure_logging
     from sshwarma.world.audit import operator
 

@@ -103,6 +103,7 @@ async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_
     # Objects that exist now live until the end: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
+    gc.enable()  # the command has turned it off
     reloading = asyncio.get_running_loop().create_task(_reload_when_asked(app, signals.reload))
     try:
         say_welcome(app, [] if settings.models else await discover_models(os.environ))
