@@ -51,6 +51,14 @@ def test_key_of_the_operator_is_taken_from_other_users_and_named(tmp_path: Path)
     assert key.stat().st_mode & 0o777 == 0o600
 
 
+def test_directory_that_users_share_is_refused_whatever_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    tmp_path.chmod(0o1777)
+    with pytest.raises(OSError, match="is shared by users"):
+        make_data_dir_private(tmp_path)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o1777])
 def test_directory_of_something_else_is_refused_and_unchanged(tmp_path: Path, mode: int) -> None:
     other = tmp_path / "other"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import shutil
 import sqlite3
 import tarfile
+from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
 
@@ -323,6 +325,16 @@ def test_database_with_what_no_version_makes_is_refused(
     )
     with pytest.raises(InvalidBackupError, match=said):
         restore_backup(bad, tmp_path / "new")
+    assert not (tmp_path / "new" / "world.db").exists()
+
+
+def test_archive_whose_database_needs_more_room_is_refused_first(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 10, 1000))
+    with pytest.raises(OSError, match=r"The database in .* needs 1 MiB, and 0 MiB are free"):
+        restore_backup(made, tmp_path / "new")
     assert not (tmp_path / "new" / "world.db").exists()
 
 

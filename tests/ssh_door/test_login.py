@@ -81,6 +81,26 @@ async def test_refused_registration_is_recorded(
     assert entry.origin == Origin(PEER.address, PEER.fingerprint)
 
 
+async def test_registration_over_the_rate_is_recorded(world: World) -> None:
+    registration = RegistrationSettings(mode="invite", per_hour_per_address=1)
+    gate = WorldAuthenticator(world, ReloadableSettings(registration=registration))
+    for reason in ("Invalid invite code", "Too many registrations"):
+        with pytest.raises(WorldError, match=reason):
+            await gate.redeem_invite(PEER, "carol", "abcdefghijklm1")
+    _, entry = await read_failures(world)
+    assert "Too many registrations" in entry.request
+
+
+@pytest.mark.parametrize("has_tried", [False, True])
+async def test_newcomer_who_leaves_has_one_record(world: World, has_tried: bool) -> None:
+    gate = authenticator(world, "invite")
+    newcomer = await gate.enter(PEER)
+    assert isinstance(newcomer, UnregisteredUser)
+    newcomer.has_tried = has_tried  # which has left one already
+    gate.left(PEER, newcomer, 1.0)
+    assert len(await read_failures(world)) == (0 if has_tried else 1)
+
+
 async def test_registration_has_address_and_key(world: World) -> None:
     user = await authenticator(world, "open").enter(PEER)
     assert isinstance(user, RegisteredUser)
