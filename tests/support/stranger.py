@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-USER_ID = 54_321
-"""An id that no table of users has."""
+USER_ID = 50_000 + os.getpid() % 10_000
+"""An id that no table of users has, and no tests in another process: commands look for running
+servers of their user."""
 
 
 def as_stranger(*words: str, interpreter: str = sys.executable) -> list[str]:
