@@ -98,20 +98,20 @@ def running(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_log_has_the_signal_that_stopped_the_server(home: Path, number: signal.Signals) -> None:
-    with running(home) as server:
-        log = server.stop(number)
-        assert server.process.returncode == 0
-    assert re.search(rf"stopping\s+reason={number.name}\n", log)
-    assert re.search(r"stopped\s+seconds=\d", log)
+    server = Server(home)
+    server.process.send_signal(number)
+    assert server.process.wait(SECONDS) == 0
+    assert re.search(rf"stopping\s+reason={number.name}\n", server.log())
+    assert re.search(r"stopped\s+seconds=\d", server.log())
+    server.process.stdout.close()
 
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGALRM"])
 def test_signals_without_a_meaning_are_ignored(home: Path, name: str) -> None:
-    with running(home) as server:
-        server.process.send_signal(getattr(signal, name))
-        assert name in server.wait_for_log("signal ignored")
-        assert "stopping" in server.stop()
-        assert server.process.returncode == 0
+    server = Server(home)
+    server.process.send_signal(getattr(signal, name))
+    wait_until(lambda: re.search(rf"signal ignored\s+signal={name}\n", server.log()))
+    assert server.stop() == 0
 
 
 def test_model_and_server_of_the_settings_that_fail_are_warnings(home: Path) -> None:
@@ -219,8 +219,7 @@ def test_address_of_a_server_on_every_address_parses(home: Path, listen: str, ho
 def check_login(home: Path, listen: str, ready: str, *, is_new: bool = True) -> None:
     """Start a server, and log in with the command that it prints."""
     if not is_new:  # only a server on loopback makes its operator an owner
-        with running(home) as first:
-            first.stop()
+        assert Server(home).stop() == 0
     with running(home, listen=listen) as server:
         assert re.fullmatch(ready, server.first_line), server.first_line
         line = server.wait_for_log("Connect:")
@@ -234,28 +233,39 @@ def check_login(home: Path, listen: str, ready: str, *, is_new: bool = True) -> 
 
 
 def test_printed_command_names_the_agent_of_the_key_it_shows(home: Path) -> None:
-    with running(home, LOGNAME="zoe") as server:
-        server.wait_for_log("Connect:")
-        key = home / "zoe.pub"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.with_suffix("")],
-                       check=True)  # fmt: skip
-        subprocess.run([PROGRAM, "keys", "add", "abe", key, "--role", "owner", "--data-dir",
-                        home / "data"], env=CLEAN | {"HOME": str(home)}, check=True)  # fmt: skip
-        server.stop()
-    with running(home) as server:
-        assert "zoe@127.0.0.1" in server.wait_for_log("Connect:")
-        fingerprint = subprocess.run(
-            ["ssh-keygen", "-lf", home / "data" / "operator_ed25519.pub"],
-            capture_output=True, text=True, check=True,
-        ).stdout.split()[1]  # fmt: skip
-        subprocess.run([PROGRAM, "keys", "remove", "zoe", fingerprint, "--data-dir",
-                        home / "data"], env=CLEAN | {"HOME": str(home)}, check=True)  # fmt: skip
-        server.stop()
-    with running(home) as server:
-        line = server.wait_for_log("Connect:")
-        assert "abe@127.0.0.1" in line
-        assert "operator_ed25519" not in line
-        server.stop()
+    server = Server(home, environ={"LOGNAME": "zoe"})
+
+    def read_command() -> str:
+        """Wait for the command that the last start has printed."""
+        wait_until(lambda: "Connect:" in server.log()[seen:])
+        return server.log()[seen:]
+
+    seen = 0
+    read_command()
+    key = home / "zoe.pub"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.with_suffix("")],
+                   check=True)  # fmt: skip
+    assert server.cli("keys", "add", "abe", str(key), "--role", "owner").returncode == 0
+    seen = _restart(server)
+    assert "zoe@127.0.0.1" in read_command()
+    fingerprint = subprocess.run(
+        ["ssh-keygen", "-lf", home / "data" / "operator_ed25519.pub"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()[1]  # fmt: skip
+    assert server.cli("keys", "remove", "zoe", fingerprint).returncode == 0
+    seen = _restart(server)
+    shown = read_command()
+    assert "abe@127.0.0.1" in shown
+    assert "operator_ed25519" not in shown
+    assert server.stop() == 0
+
+
+def _restart(server: Server) -> int:
+    """Stop and start a server; return where the log of the new one begins."""
+    assert server.stop() == 0
+    seen = len(server.log())
+    server.start()
+    return seen
 
 
 # -- logs
