@@ -199,7 +199,7 @@ class App:
         log.debug("data directory taken", path=lock.name)
         check_no_world_was_lost(settings.database)
         if not settings.database.exists():
-            log.info("new world", data_dir=str(settings.data_dir))
+            log.warning("new world", data_dir=str(settings.data_dir))
         delete_leftovers(settings.data_dir)
         self.host_keys = load_host_keys(settings.data_dir)
         await upgrade_at_start(settings.database, self._notifier)

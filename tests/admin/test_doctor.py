@@ -224,6 +224,25 @@ def test_port_in_use_fails(data: Path) -> None:
     assert of(data, "ssh port", ssh={"listen": address}).ok
 
 
+@pytest.mark.parametrize(
+    ("ssh", "http", "running", "failed"),
+    [
+        ("192.0.2.1:2222", "off", {"listen": "127.0.0.1:2222"}, ["ssh port"]),
+        ("127.0.0.1:2222", "off", {"listen": "0.0.0.0:2222"}, []),
+        ("127.0.0.1:2222", "off", {"listen": "127.0.0.1:2222"}, []),
+        ("127.0.0.1:2", "127.0.0.1:1", {"listen": "127.0.0.1:1", "http": "127.0.0.1:2"}, []),
+        ("127.0.0.1:0", "192.0.2.1:0", {}, ["http port"]),
+        ("127.0.0.1:45999", "127.0.0.1:45999", {}, ["http port"]),
+    ],
+)
+def test_addresses_are_checked_that_a_running_server_does_not_have(
+    data: Path, ssh: str, http: str, running: dict[str, str], failed: list[str]
+) -> None:
+    settings = load_settings(data_dir=data, ssh={"listen": ssh}, http={"listen": http})
+    found = doctor_network._check_ports(settings, running)
+    assert [result.name for result in found if not result.ok] == failed
+
+
 def test_running_server_is_detected(data: Path) -> None:
     with data_dir_lock.lock_data_dir(data):
         assert of(data, "server").detail == "running"

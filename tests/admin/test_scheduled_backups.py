@@ -212,6 +212,21 @@ async def test_worlds_in_one_directory_keep_each_others_backups(
     assert world.store.path.read_bytes()[:100] == before
 
 
+def test_newest_backup_by_its_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "backups").mkdir()
+    for name in ("world-1a-2026-01-31-120000.tar.gz", "world-1a-2026-01-30-120000.tar.gz"):
+        (tmp_path / "backups" / name).touch()
+    (tmp_path / "world-replaced-20260201-120000.db").touch()
+    with pytest.raises(OSError, match=r"restore \S+/world-1a-2026-01-31-120000\.tar\.gz"):
+        scheduled_backups.check_no_world_was_lost(tmp_path / "world.db")
+
+
+def test_log_without_its_database_is_of_a_lost_world(tmp_path: Path) -> None:
+    (tmp_path / "world.db-wal").touch()
+    with pytest.raises(OSError, match=r"world\.db-wal is of the world.* Restore a backup\."):
+        scheduled_backups.check_no_world_was_lost(tmp_path / "world.db")
+
+
 @pytest.mark.parametrize(
     "trace", ["backups/world-1a-2026-01-31-120000.tar.gz", "world-before-0012.db"]
 )

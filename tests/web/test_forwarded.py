@@ -32,6 +32,7 @@ def test_last_address_that_a_proxy_names_is_the_client(forwarded: str, address: 
     ("peer", "header", "scheme"),
     [
         ("127.0.0.1", b"https", "https"),
+        ("127.0.0.1", b"http, HTTPS", "https"),
         ("127.0.0.1", b"gopher", "http"),
         ("192.0.2.1", b"https", "http"),
     ],

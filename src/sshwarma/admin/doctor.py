@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
-from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
@@ -126,7 +126,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         except OSError as error:
             yield CheckResult("database", False, str(error), "restore it")
         else:
-            yield CheckResult("database", True, "none yet")
+            yield _check_new_world(settings)
         return
     if path.stat().st_size == 0:
         remedy = "if a first start was interrupted, delete it; otherwise restore a backup"
@@ -143,6 +143,8 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
                 verdict = find_invalid_data(database) or "ok"
     except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
+        if "locked" in str(error):
+            remedy = "end the other program that locks it; then check again"
         yield CheckResult("database", False, f"{path} cannot be opened: {error}", remedy)
         return
     except (sqlite3.Error, ForeignSchemaError) as error:
@@ -166,6 +168,18 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
 def _restore_command(settings: Settings) -> str:
     directory = shlex.quote(str(settings.data_dir))
     return f"restore a backup: sshwarma restore FILE --force --data-dir {directory}"
+
+
+def _check_new_world(settings: Settings) -> CheckResult:
+    """Say that there is no world, and where backups may be of one that was lost."""
+    directory = settings.backup.directory
+    if directory is None or not any(directory.glob("world-*.tar.gz")):
+        return CheckResult("database", True, "none yet")
+    return warn(
+        "database",
+        f"none yet, and {directory} has backups",
+        "if one is of this world, run: sshwarma restore FILE",
+    )
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:

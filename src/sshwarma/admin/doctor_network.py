@@ -58,32 +58,42 @@ def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
 
 def _check_ports(settings: Settings, running: RunningFacts) -> Iterator[CheckResult]:
     """Check the addresses that a running server does not have already."""
-    for label, address, used, flag, setting in (
-        ("ssh port", settings.ssh.listen, running.get("listen"), "--listen", "ssh.listen"),
-        ("http port", settings.http.listen, running.get("http"), "--http", "http.listen"),
-    ):
-        if address in ("off", used):
+    used = {running.get(name, "off") for name in ("listen", "http")}
+    own_ports = {split_address(address)[1] for address in used - {"off"}}
+    ssh, http = settings.ssh.listen, settings.http.listen
+    for label, address, flag in (("ssh", ssh, "--listen"), ("http", http, "--http")):
+        if address == "off" or address in used:
             continue
         host, port = split_address(address)
-        if used not in (None, "off") and split_address(used)[1] == port:
-            yield CheckResult(label, True, f"{address}, whose port the running server has")
+        other = f"choose another: {label}.listen in the settings, or serve {flag} HOST:PORT"
+        if label == "http" and port != 0 and port == split_address(ssh)[1]:
+            yield CheckResult("http port", False, f"{address}: ssh has the same port", other)
             continue
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with contextlib.closing(socket.socket(family)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, port))
-            except OSError as error:
-                other = f"choose another: {setting} in the settings, or serve {flag} HOST:PORT"
-                remedies = {
-                    errno.EADDRINUSE: f"stop the process that uses it, or {other}",
-                    errno.EACCES: "ports below 1024 need AmbientCapabilities=CAP_NET_BIND_SERVICE"
-                    f" in the unit; or {other}",
-                }
-                remedy = remedies.get(error.errno or 0, other)
-                yield CheckResult(label, False, f"{address}: {error.strerror}", remedy)
-            else:
-                yield CheckResult(label, True, f"{address} is free")
+        is_own = port in own_ports  # the host may still be of another machine
+        error = _try_to_listen(host, 0 if is_own else port)
+        if error is not None:
+            remedies = {
+                errno.EADDRINUSE: f"stop the process that uses it, or {other}",
+                errno.EACCES: "ports below 1024 need AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                f" in the unit; or {other}",
+            }
+            remedy = remedies.get(error.errno or 0, other)
+            yield CheckResult(f"{label} port", False, f"{address}: {error.strerror}", remedy)
+            continue
+        state = ", whose port the running server has" if is_own else " is free"
+        yield CheckResult(f"{label} port", True, f"{address}{state}")
+
+
+def _try_to_listen(host: str, port: int) -> OSError | None:
+    """Return why nobody can listen at an address, or None."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.closing(socket.socket(family)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error
+    return None
 
 
 def _check_registration(settings: Settings, running: RunningFacts | None) -> CheckResult:

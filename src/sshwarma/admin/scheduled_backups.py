@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class BackupDirectory:
         """
         if not self.path.is_dir():
             return []
-        found = ((self._parse_name(path), path) for path in self.path.iterdir())
+        found = ((self._parse_name(path), path) for path in self.path.iterdir() if path.is_file())
         backups = [(parsed[0] <= now, *parsed, path) for parsed, path in found if parsed]
         return [path for *_, path in sorted(backups)]
 
@@ -121,12 +122,23 @@ class BackupDirectory:
         return float(moment), int(found[3] or 1)
 
 
-def find_traces_of_world(data_dir: Path) -> list[Path]:
-    """Return what a world leaves beside its database, the newest last."""
-    backups = (data_dir / BACKUPS_DIRECTORY).glob("world-*.tar.gz")
-    copies = (data_dir.glob(f"world-{kind}-*.db") for kind in ("before", "replaced"))
-    found = {path: path.stat().st_mtime for path in chain(backups, *copies)}
-    return sorted(found, key=lambda path: found[path])
+def find_traces_of_world(database: Path) -> list[Path]:
+    """Return what a world leaves beside its database, the best to restore first.
+
+    Backups are ordered by their names, and come before copies of older schemas and of worlds that
+    were replaced. What a log holds cannot be restored alone.
+    """
+    data_dir = database.parent
+    backups = [
+        (found[2], path)
+        for path in (data_dir / BACKUPS_DIRECTORY).glob("world-*.tar.gz")
+        if (found := _NAME.fullmatch(path.name)) is not None
+    ]
+    others = ("world-before-*.db", "world-replaced-*.db", f"{database.name}-wal")
+    return [
+        *(path for _, path in sorted(backups, reverse=True)),
+        *chain.from_iterable(sorted(data_dir.glob(name), reverse=True) for name in others),
+    ]
 
 
 def check_no_world_was_lost(database: Path) -> None:
@@ -135,10 +147,11 @@ def check_no_world_was_lost(database: Path) -> None:
     Raises:
         OSError: with what is left of it, and both ways out.
     """
-    if database.exists() or not (traces := find_traces_of_world(database.parent)):
+    if database.exists() or not (traces := find_traces_of_world(database)):
         return
+    words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
+    restored = "a backup" if traces[0].name.endswith("-wal") else f"it: {shlex.join(words)}"
     raise OSError(
-        f"{database} is gone: {traces[-1]} is of the world that was there. Restore it with:"
-        f" sshwarma restore {traces[-1]} --data-dir {database.parent}. For a new world, move it and"
-        " its like away."
+        f"{database} is gone, and {traces[0]} is of the world that was there. Restore {restored}."
+        " For a new world, move it and its like away."
     )

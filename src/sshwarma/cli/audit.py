@@ -65,7 +65,9 @@ def audit(
     rows = invocation.operate("audit_list", **wanted, limit=limit)
     _print_rows(rows, as_json=invocation.as_json)
     if len(rows) == limit:
-        print_lines([f"These are the newest {limit}. --limit shows more."], to_stderr=True)
+        more = "--limit shows more." if limit < MAX_AUDIT_ROWS else "--agent and --verb choose."
+        text = f"The newest {limit} are shown; there may be older ones. {more}"
+        print_lines([text], to_stderr=True)
     after = rows[-1]["n"] if rows else 0
     gc.enable()  # the command has turned it off
     while follow:

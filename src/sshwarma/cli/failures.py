@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Final
 
 from sshwarma.common.os_errors import describe_os_error
+
+PIPING: Final = frozenset({"keys", "recover", "backup", "restore"})
+"""Commands that take - in place of a file."""
 
 
 def is_reported(error: Exception) -> bool:
@@ -33,7 +37,8 @@ def describe_failure(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     text = describe_os_error(error)
-    if isinstance(error, PermissionError) and str(error.filename) in sys.argv:
+    takes_pipe = not PIPING.isdisjoint(sys.argv[1:3])
+    if isinstance(error, PermissionError) and takes_pipe and str(error.filename) in sys.argv:
         from sshwarma.admin.data_dir_owner import name_user
 
         user = name_user(os.geteuid())

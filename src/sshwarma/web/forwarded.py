@@ -33,8 +33,9 @@ class ForwardedAddress:
             address = find_client_address(peer[0], forwarded.decode("latin-1"))
             # In place: the connection reads what its door writes into this scope.
             scope["client"] = (address, peer[1])
-            if scheme in (b"http", b"https"):
-                scope["scheme"] = scheme.decode()
+            last = scheme.rpartition(b",")[2].strip().lower()
+            if last in (b"http", b"https"):
+                scope["scheme"] = last.decode()
         await self._app(scope, receive, send)
 
 

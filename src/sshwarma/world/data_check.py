@@ -12,14 +12,23 @@ import json
 import sqlite3
 from typing import Final
 
+from sshwarma.world.access import TokenScope
+from sshwarma.world.agents import SERVER_ROLES
+
 MAX_SEQUENCE: Final = 2**53
 """Numbers of rows that are given up to here; SQLite refuses new rows after 2**63 - 1."""
 
+MAX_BRACKETS: Final = 500
+"""Brackets in a JSON text from which on Python is asked, too: it reads no thousand levels."""
+
+_DOUBTFUL: Final = (
+    "SELECT id, {column} FROM {table} WHERE {column} != '' AND (CASE json_valid({column})"
+    " WHEN 1 THEN json_type({column}) != 'object' ELSE 1 END OR length({column})"
+    " - length(replace(replace({column}, '[', ''), '{{', '')) > ?)"
+)
 _JSON_TEXTS: Final = {
-    "the metadata of the thing": "SELECT id, metadata FROM things WHERE metadata != '' AND CASE"
-    " json_valid(metadata) WHEN 1 THEN json_type(metadata) != 'object' ELSE 1 END",
-    "the metadata of the row": "SELECT id, meta FROM rows WHERE meta != '' AND CASE"
-    " json_valid(meta) WHEN 1 THEN json_type(meta) != 'object' ELSE 1 END",
+    "the metadata of the thing": _DOUBTFUL.format(table="things", column="metadata"),
+    "the metadata of the row": _DOUBTFUL.format(table="rows", column="meta"),
 }
 """What the server reads as JSON objects, and how to find texts that may be none."""
 
@@ -42,9 +51,11 @@ def find_invalid_data(database: sqlite3.Connection) -> str | None:
         if (found := _find_wrong_value(database, table)) is not None:
             return found
     for place, query in _JSON_TEXTS.items():
-        for identity, text in database.execute(query):
+        for identity, text in database.execute(query, (MAX_BRACKETS,)):
             if not _is_object(text):
-                return f"{place} {identity!r} is not a JSON object"
+                return f"{place} {identity!r} is not a JSON object that can be read"
+    if (found := _find_unknown_word(database)) is not None:
+        return found
     sequence = "SELECT name FROM sqlite_sequence WHERE typeof(seq) != 'integer' OR seq > ?"
     if (full := database.execute(sequence, (MAX_SEQUENCE,)).fetchone()) is not None:
         return f"the table {full[0]!r} can have no more rows"
@@ -72,6 +83,24 @@ def _find_wrong_value(database: sqlite3.Connection, table: str) -> str | None:
         if "decode" not in str(error):
             raise
         return f"{table} has a text that is not UTF-8"
+    return None
+
+
+def _find_unknown_word(database: sqlite3.Connection) -> str | None:
+    """Return a role or a scope that no version knows, or None."""
+    role, marks = "metadata, '$.role'", ", ".join("?" * len(SERVER_ROLES))
+    roles = (
+        f"SELECT id FROM things WHERE kind = 'agent' AND json_extract({role}) IS NOT NULL"
+        f" AND (json_type({role}) != 'text' OR json_extract({role}) NOT IN ({marks}))"
+    )
+    if (found := database.execute(roles, SERVER_ROLES).fetchone()) is not None:
+        return f"the agent {found[0]!r} has an unknown role"
+    columns = database.execute("SELECT name FROM pragma_table_info('tokens')").fetchall()
+    if ("scope",) in columns:
+        scopes = [scope.value for scope in TokenScope]
+        query = f"SELECT id FROM tokens WHERE scope NOT IN ({', '.join('?' * len(scopes))})"
+        if (found := database.execute(query, scopes).fetchone()) is not None:
+            return f"the token {found[0]!r} has an unknown scope"
     return None
 
 

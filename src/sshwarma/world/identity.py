@@ -13,4 +13,4 @@ def read_world_id(conn: Connection) -> str:
     A world that was moved, or restored elsewhere, has the same.
     """
     query = select(things.c.created_at).where(things.c.id == "world")
-    return f"{conn.execute(query).scalar_one():x}"
+    return f"{abs(int(conn.execute(query).scalar_one())):x}"
