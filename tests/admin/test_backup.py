@@ -165,6 +165,16 @@ def test_log_that_another_program_reads_is_not_taken_for_that_of_the_restored_wo
     assert read_description(kept) == "in the log"
 
 
+def test_log_of_a_lost_world_is_not_taken_for_that_of_the_restored_one(
+    database: Path, made: Path
+) -> None:
+    leave_log(database)
+    database.unlink()
+    assert restore_backup(made, database.parent)["replaced"] is None
+    assert read_description(database) != "in the log"
+    assert len(list(database.parent.glob("world-replaced-*.db-wal"))) == 1
+
+
 def test_restored_world_is_on_disk_before_it_has_its_name(
     database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

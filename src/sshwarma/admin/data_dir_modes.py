@@ -20,7 +20,7 @@ WORLD_NAMES: Final = frozenset({DATABASE_NAME, LOCK_NAME})
 
 PREPARED_NAMES: Final = re.compile(
     r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced)-.*"
-    r"|backups|mcp|models|lost\+found|\..*"
+    r"|world\.db-(wal|shm)|backups|mcp|models|lost\+found|\..*"
 )
 """What may be in a directory before its first start, if nothing else is: what was moved there, and
 the hidden files of a home directory."""

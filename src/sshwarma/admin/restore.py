@@ -74,7 +74,8 @@ def restore_backup(
         manifest = _unpack(source, name, copy)
         manifest["schema"] = _check_database(name, copy, work)
         store_on_disk(copy)
-        manifest["replaced"] = str(_set_aside(target)) if target.exists() else None
+        kept = _set_aside(target)
+        manifest["replaced"] = str(kept) if kept.exists() else None
         copy.replace(target)
         store_on_disk(data_dir)
     return manifest
@@ -99,16 +100,18 @@ def _unpack(source: Path, name: str, copy: Path) -> dict[str, Any]:
 
 
 def _set_aside(database: Path) -> Path:
-    """Give a database that is replaced a second name; return that.
+    """Give a database that is replaced, if there is one, a second name; return that.
 
     It keeps its own until the new one takes it: after a crash there is a world, one or the other.
     """
     now = time.strftime("%Y%m%d-%H%M%S")
     kept = choose_free_name(database.with_name(f"world-replaced-{now}.db"))
-    with contextlib.suppress(sqlite3.DatabaseError):  # a damaged one is kept as it is
-        empty_log(database)
-    give_name(database, kept)
-    for suffix in data_dir_modes.LOG_SUFFIXES:  # only a damaged one has them still
+    if database.exists():
+        with contextlib.suppress(sqlite3.DatabaseError):  # a damaged one is kept as it is
+            empty_log(database)
+        give_name(database, kept)
+    # Of a damaged database, or of one that is gone. SQLite would take them for the new one's.
+    for suffix in data_dir_modes.LOG_SUFFIXES:
         path = database.with_name(f"{database.name}{suffix}")
         if path.exists():
             path.rename(kept.with_name(f"{kept.name}{suffix}"))
