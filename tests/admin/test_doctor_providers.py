@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,3 +47,14 @@ def test_address_of_an_mcp_server_that_is_never_connected_to_fails(url: str, det
     if "private" in detail:
         assert found.remedy == "set allow_private = true"
         assert check_server(url=url, allow_private=True).ok
+
+
+def test_script_that_does_not_exist_is_a_warning(tmp_path: Path) -> None:
+    """The program may also make it, so that it is no failure."""
+    script = tmp_path / "server.py"
+    command = ["python3", "-u", str(script), "/"]
+    found = check_server(command=command)
+    assert (found.ok, found.is_warning) == (True, True)
+    assert found.detail == f"python3, whose argument {script} does not exist"
+    script.touch()
+    assert check_server(command=command).detail == "python3"

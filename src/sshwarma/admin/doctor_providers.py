@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.mcp.client.address import FORBIDDEN_REASON, check_url, refusal_reason
 from sshwarma.mcp.client.environment import expand_variables, program_environment
@@ -129,7 +129,20 @@ def check_mcp_servers(settings: Settings, environ: Mapping[str, str]) -> Iterato
         if problem is not None:
             yield CheckResult(name, False, *problem)
             continue
+        if (missing := _find_missing_argument(server)) is not None:
+            detail = f"{server.command[0]}, whose argument {missing} does not exist"
+            yield warn(name, detail, "if the program reads it, correct command or create it")
+            continue
         yield CheckResult(name, True, server.url or server.command[0])
+
+
+def _find_missing_argument(server: McpSettings) -> str | None:
+    """Return the first argument that is a whole path of nothing, such as of a script."""
+    for argument in server.command[1:]:
+        with contextlib.suppress(OSError):  # not ours to see
+            if argument.startswith("/") and not Path(argument).exists():
+                return argument
+    return None
 
 
 def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tuple[str, str] | None:
