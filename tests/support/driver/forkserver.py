@@ -23,7 +23,13 @@ from typing import IO, Any, NoReturn
 MAX_MESSAGE_BYTES = 1 << 20
 DUMP_SIGNAL = signal.SIGUSR2
 
-AT_START = ("sshwarma.app", "sshwarma.settings.logs", "uvicorn.lifespan.off", "uvloop")
+AT_START = (
+    "sshwarma.app",
+    "sshwarma.cli.server_process",
+    "sshwarma.settings.logs",
+    "uvicorn.lifespan.off",
+    "uvloop",
+)
 AT_FIRST_USE = (
     "pydantic_ai.direct",
     "pydantic_ai.models.openai",
