@@ -75,6 +75,7 @@ class Upkeep:
         self._data_dir = data_dir
         self._settings = settings
         self._clock = clock  # the time of day, as that of files: the machine may have slept
+        self._world_id: str | None = None
         self._last_failure: float | None = None
         self._last_cleanup: float | None = None
         self._woken = asyncio.Event()
@@ -149,16 +150,21 @@ class Upkeep:
         try:
             directory = await self._open_directory()
             self.newest_backup = await asyncio.to_thread(directory.find_newest_time, self._clock())
-        except OSError as error:
+        except (OSError, WorldError) as error:
             self.newest_backup = None
             self._report_failure(error)
             return False
         return not self._is_recent(self.newest_backup, interval)
 
     async def _open_directory(self) -> BackupDirectory:
-        """Return the directory of the backups of this world."""
-        world_id = await self._world.store.read(read_world_id)
-        return BackupDirectory(self.backups_directory, world_id)
+        """Return the directory of the backups of this world.
+
+        Raises:
+            WorldError: if the id of the world cannot be read, which happens once.
+        """
+        if self._world_id is None:
+            self._world_id = await self._world.store.read(read_world_id)
+        return BackupDirectory(self.backups_directory, self._world_id)
 
     def _is_recent(self, moment: float | None, seconds: float) -> bool:
         """Return whether it was less than `seconds` ago; a time to come was not."""
@@ -199,7 +205,7 @@ class Upkeep:
     def _report_failure(self, error: Exception) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
-        is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError)
+        is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError | WorldError)
         log.error(
             "the backup failed",
             directory=str(self.backups_directory),

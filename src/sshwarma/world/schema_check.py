@@ -9,6 +9,7 @@ import contextlib
 import re
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -78,13 +79,8 @@ def check_newest_objects(database: sqlite3.Connection) -> None:
     Raises:
         ForeignSchemaError: with the first difference.
     """
-    _compare_objects(read_objects(database), _read_newest_objects(), newest_revision())
-
-
-def find_missing_objects(database: sqlite3.Connection) -> list[str]:
-    """Return what a database at the newest schema lacks, such as `table 'rows'`."""
-    missing = _read_newest_objects().keys() - read_objects(database).keys()
-    return [f"{kind} {name!r}" for kind, name in sorted(missing)]
+    with _make_newest_database() as newest:
+        _compare_objects(read_objects(database), read_objects(newest), newest_revision())
 
 
 def check_complete(path: Path) -> None:
@@ -95,16 +91,29 @@ def check_complete(path: Path) -> None:
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
-        missing = find_missing_objects(database)
+        found = _list_objects(database).keys()
+    with _make_newest_database() as newest:
+        missing = sorted(_list_objects(newest).keys() - found)
     if missing:
-        raise DamagedDatabaseError(describe_damage(path, f"it lacks {', '.join(missing)}"))
+        names = ", ".join(f"{kind} {name!r}" for kind, name in missing)
+        raise DamagedDatabaseError(describe_damage(path, f"it lacks {names}"))
 
 
 def read_objects(database: sqlite3.Connection) -> Objects:
     """Return the tables, indexes, views and triggers of a database; runs none."""
-    rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     return {
         (kind, name): _describe_object(database, kind, name, table, sql)
+        for (kind, name), (table, sql) in _list_objects(database).items()
+    }
+
+
+def _list_objects(
+    database: sqlite3.Connection,
+) -> dict[tuple[str, str], tuple[str, str | None]]:
+    """Return the table and the statement of each object, by its kind and name."""
+    rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return {
+        (kind, name): (table, sql)
         for kind, name, table, sql in rows
         if (kind, name) not in _OWN_TABLES and (kind, sql) != ("index", None)
     }
@@ -152,10 +161,12 @@ def _compare_objects(found: Objects, known: Objects, revision: str) -> None:
             raise ForeignSchemaError(f"its {kind} {name!r} is not the one of schema {revision}")
 
 
-def _read_newest_objects() -> Objects:
+@contextlib.contextmanager
+def _make_newest_database() -> Iterator[sqlite3.Connection]:
+    """Make an empty database of the newest schema, in memory."""
     with contextlib.closing(sqlite3.connect(":memory:")) as newest:
         newest.executescript(newest_schema_file().read_text(encoding="utf-8"))
-        return read_objects(newest)
+        yield newest
 
 
 def _make_known_objects(revision: str, work: Path) -> Objects:
