@@ -198,13 +198,20 @@ upgrade.upgrade_database(pathlib.Path(sys.argv[1]))
 """
 
 
+def kill_upgrade(database: Path) -> Path:
+    """Upgrade in a process that dies in the migration; return its one copy."""
+    words = [sys.executable, "-c", KILLED_MIGRATION, str(database)]
+    assert subprocess.run(words, check=False).returncode == 9
+    [left] = database.parent.glob("world-before-*")
+    return left
+
+
 @pytest.mark.process
 def test_upgrades_that_are_killed_keep_one_copy(old: Path) -> None:
     """A service that is killed again and again does not fill the disk with copies."""
     before = words_said(old)
     for _ in range(3):
-        words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
-        assert subprocess.run(words, check=False).returncode == 9
+        kill_upgrade(old)
     done = upgrade_database(old)
     assert done is not None and read_schema(done.copy) == "0002"
     assert [path.name for path in old.parent.glob("*world-before*")] == [done.copy.name]
@@ -214,9 +221,7 @@ def test_upgrades_that_are_killed_keep_one_copy(old: Path) -> None:
 @pytest.mark.process
 def test_copy_is_not_used_again_while_the_log_has_more(old: Path) -> None:
     """Another process that reads keeps the log from being written back."""
-    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
-    assert subprocess.run(words, check=False).returncode == 9
-    [left] = old.parent.glob("world-before-*")
+    left = kill_upgrade(old)
     with closing(sqlite3.connect(old)) as reader, closing(sqlite3.connect(old)) as writer:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM rows").fetchall()
@@ -231,9 +236,7 @@ def test_copy_is_not_used_again_while_the_log_has_more(old: Path) -> None:
 def test_copy_of_a_killed_upgrade_outlives_one_that_fails(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
-    assert subprocess.run(words, check=False).returncode == 9
-    [left] = old.parent.glob("world-before-*")
+    left = kill_upgrade(old)
 
     def fail(path: Path) -> None:
         raise OSError("no")
@@ -248,8 +251,7 @@ def test_copy_of_a_killed_upgrade_outlives_one_that_fails(
 def test_log_that_cannot_be_emptied_is_no_traceback(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [sys.executable, "-c", KILLED_MIGRATION, str(old)]
-    assert subprocess.run(words, check=False).returncode == 9
+    kill_upgrade(old)
 
     def fail(path: Path) -> bool:
         raise sqlite3.OperationalError("disk I/O error")
