@@ -14,6 +14,8 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
@@ -37,4 +39,5 @@ def idle_services(world: World, folder: Path) -> Services:
         hub=Hub(world, folder / "mcp"),
         search=NamespaceSearch(),
         settings=settings,
+        workspaces=Workspaces(world, BlobStore(folder / "blobs")),
     )

@@ -202,21 +202,6 @@ CREATE TABLE turns (
 
 CREATE INDEX ix_turns_room ON turns (room_id, created_at);
 
-CREATE TABLE workspace_manifests (
-	id TEXT NOT NULL,
-	chat_id TEXT NOT NULL,
-	parent_id TEXT,
-	files TEXT NOT NULL,
-	created_at TEXT NOT NULL,
-	source TEXT NOT NULL,
-	source_ref TEXT,
-	CONSTRAINT pk_workspace_manifests PRIMARY KEY (id),
-	CONSTRAINT fk_workspace_manifests_chat_id FOREIGN KEY(chat_id) REFERENCES things (id),
-	CONSTRAINT fk_workspace_manifests_parent_id FOREIGN KEY(parent_id) REFERENCES workspace_manifests (id)
-);
-
-CREATE INDEX ix_workspace_manifests_chat ON workspace_manifests (chat_id);
-
 CREATE TABLE rows (
 	n INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	id TEXT NOT NULL,
@@ -459,7 +444,65 @@ CREATE TABLE attachments (
 
 CREATE INDEX ix_attachments_room ON attachments (room_id, id);
 
-INSERT INTO "alembic_version" VALUES('0012');
+CREATE TABLE manifests (
+	id TEXT NOT NULL,
+	chat_id TEXT NOT NULL,
+	parent_id TEXT,
+	is_full INTEGER NOT NULL,
+	steps INTEGER NOT NULL,
+	entry_count INTEGER NOT NULL,
+	total_bytes BIGINT NOT NULL,
+	author_id TEXT,
+	turn_id TEXT,
+	created_at TEXT NOT NULL,
+	source TEXT NOT NULL,
+	source_ref TEXT,
+	CONSTRAINT pk_manifests PRIMARY KEY (id),
+	CONSTRAINT fk_manifests_chat_id FOREIGN KEY(chat_id) REFERENCES things (id),
+	CONSTRAINT fk_manifests_parent_id FOREIGN KEY(parent_id) REFERENCES manifests (id),
+	CONSTRAINT fk_manifests_author_id FOREIGN KEY(author_id) REFERENCES things (id),
+	CONSTRAINT fk_manifests_turn_id FOREIGN KEY(turn_id) REFERENCES turns (id)
+);
+
+CREATE INDEX ix_manifests_chat ON manifests (chat_id, id);
+
+CREATE INDEX ix_manifests_turn ON manifests (turn_id) WHERE turn_id IS NOT NULL;
+
+CREATE TABLE manifest_entries (
+	manifest_id TEXT NOT NULL,
+	path TEXT NOT NULL,
+	sha256 TEXT,
+	mode INTEGER NOT NULL,
+	size BIGINT NOT NULL,
+	CONSTRAINT pk_manifest_entries PRIMARY KEY (manifest_id, path),
+	CONSTRAINT fk_manifest_entries_manifest_id FOREIGN KEY(manifest_id) REFERENCES manifests (id)
+);
+
+CREATE VIEW workspace_manifests AS
+SELECT manifest.id AS id,
+       manifest.chat_id AS chat_id,
+       manifest.parent_id AS parent_id,
+       (
+           WITH RECURSIVE above(id, parent_id, is_full, steps) AS (
+               SELECT manifest.id, manifest.parent_id, manifest.is_full, 0
+               UNION ALL
+               SELECT earlier.id, earlier.parent_id, earlier.is_full, above.steps + 1
+               FROM above JOIN manifests AS earlier ON earlier.id = above.parent_id
+               WHERE above.is_full = 0
+           )
+           SELECT CAST(json_group_object(path, sha256) AS TEXT) FROM (
+               SELECT entry.path AS path, entry.sha256 AS sha256, entry.mode AS mode,
+                      min(above.steps) AS steps
+               FROM above JOIN manifest_entries AS entry ON entry.manifest_id = above.id
+               GROUP BY entry.path ORDER BY entry.path
+           ) WHERE sha256 IS NOT NULL AND mode IN (33188, 33261)
+       ) AS files,
+       manifest.created_at AS created_at,
+       manifest.source AS source,
+       manifest.source_ref AS source_ref
+FROM manifests AS manifest;
+
+INSERT INTO "alembic_version" VALUES('0013');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

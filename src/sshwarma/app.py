@@ -65,6 +65,8 @@ from sshwarma.web.service_metrics import (
     ModelMetricsCollector,
     ToolMetricsCollector,
 )
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.room_states import RoomStateWatcher
@@ -225,6 +227,8 @@ class App:
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
         self._lua_hosts = {"compose": lua, "script": scripts}
+        blobs = BlobStore(settings.blobs_dir)
+        await asyncio.to_thread(blobs.delete_uploads)
         hub = Hub(world, settings.data_dir / "mcp")
         verb_tools = VerbToolProvider()
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
@@ -262,6 +266,7 @@ class App:
             hub=hub,
             search=NamespaceSearch(embedder, reloadable),
             settings=reloadable,
+            workspaces=Workspaces(world, blobs),
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)

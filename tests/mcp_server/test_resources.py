@@ -27,6 +27,7 @@ async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str)
         listed = {str(one.uri): one for one in (await client.list_resources()).resources}
         templates = (await client.list_resource_templates()).resource_templates
     assert list(listed) == [
+        "room://files",
         "room://git",
         "room://global",
         "room://home",

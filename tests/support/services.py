@@ -21,6 +21,8 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -91,6 +93,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
         "settings": settings,
+        "workspaces": Workspaces(world, BlobStore(TEST_FILES / "blobs")),
     }
     return Services(**idle | parts)
 

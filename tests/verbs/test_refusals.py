@@ -11,6 +11,20 @@ from sshwarma.world.world import World
 from support.people import Someone, arrive, refused
 
 REFUSALS = """
+/files nothing
+/file show nothing
+/file get nothing
+/file put ../outside = x
+/file put /etc/passwd = x
+/file put nothing
+/file replace nothing old new
+/file edit ../outside
+/file rm nothing
+/file mv nothing there
+/file mkdir ../outside
+/file history nothing
+/file diff nothing
+/file restore nothing
 /run nothing:here
 /stop
 /stop @nobody
@@ -285,6 +299,6 @@ async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None
 
 
 async def test_command_of_a_server_without_two_dashes_shows_the_form(alice: Someone) -> None:
-    error = await refused(alice, "/mcp add files '/usr/bin/python3 server.py'")
+    error = await refused(alice, "/mcp add disk '/usr/bin/python3 server.py'")
     assert "/usr/bin/python3 server.py is neither a URL nor -- and a command." in str(error)
-    assert "/mcp add files -- COMMAND" in str(error)
+    assert "/mcp add disk -- COMMAND" in str(error)

@@ -28,7 +28,7 @@ from sshwarma.verbs.registry import (
     verb,
     verb_names,
 )
-from sshwarma.verbs.rights import ArgumentRight, DataRight
+from sshwarma.verbs.rights import ArgumentRight, DataRight, MemberRight
 from sshwarma.world.access import Right
 from sshwarma.world.errors import Invalid
 from support.source import nodes
@@ -122,7 +122,7 @@ class TestEveryVerb:
         for first in declared.positional[:1]:
             words = fixed_words(declared.input_schema["properties"][first.name])
             for rule in declared.also_needs:
-                if not isinstance(rule, DataRight) and rule.argument == first.name:
+                if not isinstance(rule, (DataRight, MemberRight)) and rule.argument == first.name:
                     # `-` is a value like the numbers beside it.
                     own = words - {"room", "me", "home", "-"}
                     assert not own, f"{own} have a right of their own"
@@ -285,7 +285,7 @@ def test_tools_have_unique_names() -> None:
     specs = tool_specs()
     assert len({spec.id for spec in specs}) == len(specs)
     assert len({(spec.namespace, spec.name) for spec in specs}) == len(specs)
-    assert {spec.namespace for spec in specs} == {"sshwarma", "global"}
+    assert {spec.namespace for spec in specs} == {"sshwarma", "global", "files"}
 
 
 def test_verbs_for_people_only_are_not_tools() -> None:
@@ -342,6 +342,10 @@ FILES_OF_SEVERAL_VERBS = {
     "describe": {"vibe"},
     "equip": {"unequip"},
     "exits": {"route"},
+    "file": {"files"},
+    "file_changes": {"file"},
+    "file_edit": {"file"},
+    "file_versions": {"file"},
     "inventory": {"inv"},
     "join": {"go", "leave"},
     "journal": {"decide", "idea", "milestone", "note"},

@@ -23,6 +23,7 @@ READABLE = (
     "messages", "tools", "skills", "sessions", "session_state", "chats", "toolsets",
     "toolset_mcp_servers", "projects", "project_memory", "usage", "tool_calls", "turns", "rows",
     "things", "equipped", "exits", "tool_overrides", "toolset_files", "workspace_manifests",
+    "manifests", "manifest_entries",
 )  # fmt: skip
 
 

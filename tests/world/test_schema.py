@@ -51,6 +51,7 @@ VIEWS = {
     "toolset_mcp_servers": "id toolset_id server_type enabled command args cwd url headers env "
                            "requires_confirmation created_at",
     "chats": "id active_leaf_message_id active_manifest_id",
+    "workspace_manifests": "id chat_id parent_id files created_at source source_ref",
     "projects": "name path",
     "project_memory": "project key value",
 }  # fmt: skip
@@ -61,7 +62,6 @@ TABLES = {
     "tool_overrides": "id toolset_id tool_id renderer renderer_config name_override "
                       "description_override requires_confirmation enabled",
     "toolset_files": "toolset_id path kind sha256 size stored_path",
-    "workspace_manifests": "id chat_id parent_id files created_at source source_ref",
     "things": "id parent_id kind name qualified_name description content uri metadata available "
               "created_at updated_at deleted_at",
     "equipped": "context_id thing_id priority created_at deleted_at",

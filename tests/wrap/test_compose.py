@@ -95,7 +95,8 @@ async def test_layers_go_from_stable_to_volatile_and_end_with_the_question(
     composed = await setting.received("who is here?")
     names = [layer.name for layer in composed.layers]
     assert names == [
-        "identity", "charter", "notes", "you", "equipped", "room", "log", "now", "request",
+        "identity", "charter", "notes", "you", "equipped", "room", "namespaces", "log", "now",
+        "request",
     ]  # fmt: skip
     assert composed.system.startswith("You are qwen")
     ranks = [STABILITIES.index(layer.stability) for layer in composed.layers]

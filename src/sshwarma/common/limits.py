@@ -919,6 +919,76 @@ MAX_CALLS_PER_SCRIPT: Final = 32
 """Tool calls of one run of a Lua tool, without those of the tools that it calls. A loop cannot
 flood a server."""
 
+# Files of rooms
+
+MAX_WORKSPACE_ENTRIES: Final = 10_000
+"""Files and empty folders of a room: comparing them with a folder takes 50 ms."""
+
+MAX_WORKSPACE_BYTES: Final = 256 * MIB
+"""Bytes of the files of a room, equal files counted each: as many as may be copied for one run of a
+tool."""
+
+MAX_FILE_BYTES: Final = 256 * MIB
+"""Bytes of one file: the whole of a room."""
+
+DEFAULT_FILES_MIB: Final = 1_024
+"""MiB of files that one agent may store in an hour, unless `limits.files_mib_per_hour` says
+otherwise: every version is kept."""
+
+MAX_READ_FILE_BYTES: Final = 8 * MIB
+"""Bytes of a file of which lines are read: all of it is held in memory."""
+
+DEFAULT_READ_LINES: Final = 2_000
+"""Lines of a file that one reading gives without a number: nearly every text whole."""
+
+MAX_READ_LINES: Final = 10_000
+"""Lines of a file that one reading may ask for: all are numbered and drawn at once."""
+
+MAX_READ_BYTES: Final = 50 * KIB
+"""Bytes of a file that one reading gives: a share of what a model can hold."""
+
+MAX_READ_LINE_CHARACTERS: Final = 2_000
+"""Characters of one line of a file that are read: longer ones are no text for people."""
+
+MAX_EDITED_BYTES: Final = MIB
+"""Bytes of a file in which a part can be replaced: its lines are compared one by one."""
+
+MAX_JSON_FILE_BYTES: Final = 8 * MIB
+"""Bytes of a file that is given as JSON, in base64: it is held in memory several times."""
+
+MAX_LISTED_FILES: Final = 500
+"""Files that one list of a room's files has: a model reads and pays for all of them."""
+
+MAX_NAMED_FILES: Final = 5
+"""Paths that one line about a version names: one row of a terminal."""
+
+MAX_LISTED_VERSIONS: Final = 100
+"""Versions of a room's files that one list has: each is read from the database."""
+
+DEFAULT_LISTED_VERSIONS: Final = 20
+"""Versions of a room's files that a list has without a number: they fill one screen."""
+
+MAX_COMPARED_LINES: Final = 20_000
+"""Lines of each side of a comparison: a longer one takes seconds."""
+
+MAX_COMPARED_BYTES: Final = MIB
+"""Bytes of each side of a comparison: both are held in memory, line by line."""
+
+MAX_COMPARED_FILES: Final = 50
+"""Files whose differences one comparison shows: each is read and compared. Others are counted."""
+
+MAX_SHOWN_DIFF_LINES: Final = 2_000
+"""Lines of a comparison that are shown: nobody reads more of them on a screen."""
+
+MAX_PATH_BYTES: Final = 1_024
+"""Bytes of a path in a workspace, in UTF-8: what archives and clients can hold."""
+
+MAX_PATH_PART_BYTES: Final = 255
+"""Bytes of one name in a path: what file systems allow."""
+
+MAX_PATH_DEPTH: Final = 32
+"""Names in a path: folders deeper than this cannot be removed by every tool."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200

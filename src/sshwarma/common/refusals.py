@@ -27,6 +27,7 @@ RefusedBy: TypeAlias = Literal[
     "scripts",
     "searches",
     "ssh_channels",
+    "files",
     "text",
     "writes",
 ]

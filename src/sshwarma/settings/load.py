@@ -150,6 +150,11 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, _TomlFile(settings_cls))
 
     @property
+    def blobs_dir(self) -> Path:
+        """The directory of the contents of files."""
+        return self.data_dir / "blobs"
+
+    @property
     def database(self) -> Path:
         """Path of the SQLite file."""
         return self.data_dir / DATABASE_NAME

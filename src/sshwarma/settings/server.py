@@ -11,6 +11,7 @@ from sshwarma.common.durations import parse_duration
 from sshwarma.common.limits import (
     DEFAULT_BACKUPS,
     DEFAULT_BAG_THINGS,
+    DEFAULT_FILES_MIB,
     DEFAULT_FIND_THRESHOLD,
     DEFAULT_KEEPALIVE_SECONDS,
     DEFAULT_LINE_BYTES,
@@ -167,6 +168,11 @@ class LimitSettings(SettingsSection):
         gt=0,
         description="Maximum amount of text that one agent stores in an hour, in MiB: messages,"
         " notes, data, scripts and arguments of tools.",
+    )
+    files_mib_per_hour: int = Field(
+        DEFAULT_FILES_MIB,
+        gt=0,
+        description="Maximum size of the files that one agent stores in an hour, in MiB.",
     )
     bag_things: int = Field(
         DEFAULT_BAG_THINGS, gt=0, description="Maximum number of things in one bag."

@@ -32,7 +32,7 @@ from sshwarma.tools.piece_similarity import PieceFrequencies, PieceSimilarity
 from sshwarma.tools.stemming import extract_words
 from sshwarma.tools.word_averages import WordAverages
 from sshwarma.tools.word_index import WordIndex
-from sshwarma.world.builtin_containers import is_builtin_namespace
+from sshwarma.world.builtin_containers import DEFAULT_NAMESPACES
 
 log = structlog.get_logger(__name__)
 
@@ -86,8 +86,8 @@ HALF_COSINE: Final = 0.5
 """Sum of similarities and words that is a score of one half."""
 
 BUILTIN_WEIGHT: Final = 0.6
-"""Weight of the program's own namespaces: their tools are on already, and have some word for most
-queries. They come first only where nothing else is nearly as good."""
+"""Weight of the namespaces that rooms have by default: their tools are on already, and have some
+word for most queries. They come first only where nothing else is nearly as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class NamespaceSearch:
                 score = 1.0 if hit.is_exact else max(score, self.threshold)
                 matches.append(SearchMatch(space.id, score, hit.reason))
             elif score >= self.threshold:
-                score *= BUILTIN_WEIGHT if is_builtin_namespace(space.id) else 1.0
+                score *= BUILTIN_WEIGHT if space.id in DEFAULT_NAMESPACES else 1.0
                 matches.append(SearchMatch(space.id, score, f"similar {score:.2f}"))
         return sorted(matches, key=_match_order)
 

@@ -12,6 +12,7 @@ from sshwarma.verbs.message import (
     TurnId,
     check_may_change,
     make_turn_list_item,
+    move_files_of,
     participant_names,
     sync_notes,
 )
@@ -25,6 +26,7 @@ from sshwarma.verbs.views import (
     format_clock,
     view_for_reader,
 )
+from sshwarma.workspaces.turn_files import FilesMoved
 from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -113,7 +115,7 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
             hint=next_call("{} restores it.", "message restore", turn=target.short_id),
         )
 
-    def work(tx: Change) -> None:
+    def work(tx: Change) -> FilesMoved:
         old_path = turns.read_path(tx.conn, room.id, with_dropped=True)
         if any(one.id == target.id for one in old_path):
             raise Conflict(f"The conversation includes {target.short_id} already.")
@@ -127,14 +129,19 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
         for agent_id in dict.fromkeys(agent_ids):
             sync_notes(tx, caller, agent_id, removed_turns)
         tx.publish_on_commit(TurnsChanged(room.id))
+        return move_files_of(
+            tx,
+            caller,
+            removed=[one for one in removed_turns if one.status != "dropped"],
+            added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],
+        )
 
     asker, agent = participant_names(caller, target)
-    await caller.change(
+    files = await caller.change(
         work, f"switched to another branch: {agent}'s answer to {asker}, {target.short_id}"
     )
-    return Confirmation(
-        f"The conversation continues from {target.short_id}: {agent}'s answer to {asker}."
-    )
+    text = f"The conversation continues from {target.short_id}: {agent}'s answer to {asker}."
+    return Confirmation(text + files.text)
 
 
 def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnSummary, ...]]:

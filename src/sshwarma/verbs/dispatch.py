@@ -14,7 +14,7 @@ from sshwarma.verbs.grammar import (
     validate_arguments,
 )
 from sshwarma.verbs.registry import Verb, find_verb
-from sshwarma.verbs.rights import DataRight
+from sshwarma.verbs.rights import DataRight, MemberRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
 from sshwarma.world.access import Right, list_granters, permission_denied_error
 from sshwarma.world.caller import Caller
@@ -89,6 +89,20 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
         line or f"/{verb.name}",
         None if line else arguments,
     )
+
+
+async def check_may_pipe(caller: Caller, verb: Verb) -> None:
+    """Check the rights of a verb before its piped input is read.
+
+    Raises:
+        Forbidden: if the caller lacks one.
+    """
+    if verb.needs is not None:
+        await caller.require(verb.needs)
+    caller.require_scope(verb.scope)
+    for rule in verb.also_needs:
+        if isinstance(rule, MemberRight):
+            await rule.check(caller, {})
 
 
 async def _navigation_error(caller: Caller) -> Forbidden:

@@ -9,11 +9,13 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_LISTED_TURNS, MAX_LISTED_TURNS
+from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
 from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.workspaces.turn_files import FilesMoved, move_files
 from sshwarma.world import drop_turns, notes, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -126,18 +128,51 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> Confirmat
     await check_may_change(caller, turn)
     asker, agent = participant_names(caller, turn)
 
-    def work(tx: Change) -> tuple[int, bool]:
+    def work(tx: Change) -> tuple[int, bool, FilesMoved]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
+        is_on = any(one.id == turn.id for one in _read_path(tx.conn, caller))
+        moved = [stored_turn] if is_on else []
         if dropped:
-            return drop_turns.drop_turn(tx, stored_turn), restore_notes(tx, caller, turn)
-        return drop_turns.restore_turn(tx, stored_turn), sync_notes(tx, caller, turn.agent_id)
+            count = drop_turns.drop_turn(tx, stored_turn)
+            has_new_notes = restore_notes(tx, caller, turn)
+            return count, has_new_notes, move_files_of(tx, caller, removed=moved)
+        count = drop_turns.restore_turn(tx, stored_turn)
+        has_new_notes = sync_notes(tx, caller, turn.agent_id)
+        return count, has_new_notes, move_files_of(tx, caller, added=moved)
 
     done = "dropped" if dropped else "restored"
-    count, has_new_notes = await caller.change(
+    count, has_new_notes, files = await caller.change(
         work, f"{done} {agent}'s answer to {asker} ({turn.short_id})"
     )
     text = f"{done.capitalize()} turn {turn.short_id}: {format_count(count, 'row')}."
-    return Confirmation(text + (describe_notes(agent) if has_new_notes else ""))
+    return Confirmation(text + (describe_notes(agent) if has_new_notes else "") + files.text)
+
+
+def _read_path(conn: Connection, caller: Caller) -> list[Turn]:
+    """Return the newest turns of the conversation, dropped ones included."""
+    return turns.read_path(conn, caller.room_id, MAX_ANCESTOR_TURNS, with_dropped=True)
+
+
+def move_files_of(
+    tx: Change, caller: Caller, *, removed: Sequence[Turn] = (), added: Sequence[Turn] = ()
+) -> FilesMoved:
+    """Let the files of the room follow turns that leave or join the conversation.
+
+    Turns may be in any order. Those that leave must not have been dropped before.
+    """
+
+    def in_order(given: Sequence[Turn]) -> list[Turn]:
+        return sorted(given, key=lambda turn: turn.id)
+
+    workspaces = services_of(caller).workspaces
+    return move_files(
+        tx,
+        workspaces,
+        caller.room_id,
+        caller.agent.id,
+        removed=in_order(removed),
+        added=in_order(added),
+    )
 
 
 async def _find(caller: Caller, turn: str) -> Turn:

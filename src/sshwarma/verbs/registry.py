@@ -5,15 +5,14 @@ The name of a verb is one word, `look`, or the word of its group and its action,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Required, TypedDict, TypeVar, Unpack
 
 from sshwarma.verbs.docstring import parse_docstring
-from sshwarma.verbs.rights import ArgumentRight, DataRight, RightRule
-from sshwarma.verbs.verb import Parameter, Run, Spelling, Verb
+from sshwarma.verbs.rights import ArgumentRight, DataRight, MemberRight, RightRule
+from sshwarma.verbs.verb import Parameter, Run, Spelling, Verb, quote_word
 from sshwarma.world.access import Right, TokenScope, required_scope, widest_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 from sshwarma.world.reader import VerbNames, register_verb_names
@@ -66,6 +65,7 @@ class VerbOptions(TypedDict, total=False):
         scope: the scope that a token needs; None derives it from `needs`, by `required_scope`.
         change_scope: the scope that it needs to change something, if it can also only show.
         aside: whether a terminal runs it at once, while another line is running.
+        takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
             is not a tool.
     """
@@ -89,6 +89,7 @@ class VerbOptions(TypedDict, total=False):
     change_scope: TokenScope
     aside: bool
     ssh_only: bool
+    takes_bytes: bool
 
 
 @dataclass(frozen=True)
@@ -299,18 +300,8 @@ def write_line(verb: Verb, arguments: Mapping[str, object]) -> str:
             elif parameter.arg.particle:
                 words.append(parameter.arg.particle)
             if not parameter.boolean:
-                words.append(str(one) if parameter.arg.rest else _quote_word(str(one)))
+                words.append(str(one) if parameter.arg.rest else quote_word(str(one)))
     return " ".join(words)
-
-
-def _quote_word(word: str) -> str:
-    """Quote a word if a typed line needs it.
-
-    Quoted are words with blanks, empty words, and words with a quote.
-    """
-    if word and not re.search(r"\s", word) and word[0] not in "\"'":
-        return word
-    return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"
 
 
 def _check_declaration(declared: Verb) -> None:
@@ -319,7 +310,9 @@ def _check_declaration(declared: Verb) -> None:
     Raises:
         ValueError: if it does not, or if a verb that needs ssh is a tool.
     """
-    argument_rules = [rule for rule in declared.also_needs if not isinstance(rule, DataRight)]
+    argument_rules = [
+        rule for rule in declared.also_needs if not isinstance(rule, (DataRight, MemberRight))
+    ]
     named = {
         *declared.docstring.arguments,
         *declared.docstring.model_arguments,
@@ -372,6 +365,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         change_scope=options.get("change_scope", widest_scope(scope, *change_scopes)),
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
+        takes_bytes=options.get("takes_bytes", False),
     )
     _check_declaration(new_verb)
     register_verb_names(

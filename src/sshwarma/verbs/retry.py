@@ -13,6 +13,7 @@ from sshwarma.verbs.message import (
     MAX_ANCESTOR_TURNS,
     find_newest_own,
     list_called_turns,
+    move_files_of,
     participant_names,
     restore_notes,
 )
@@ -64,11 +65,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         called_turns = list_called_turns(tx.conn, stored_turn)
         later_turns = _turns_after(tx.conn, stored_turn, called_turns)
         is_last = stored_turn.status != "dropped" and not later_turns
-        if stored_turn.status != "dropped" and later_turns:
-            # The later turns stay; the old answer goes, with what it led to.
-            for turn in (stored_turn, *called_turns):
-                if turn is stored_turn or turn.status not in ("open", "dropped"):
-                    drop_turns.drop_turn(tx, turn)
+        _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
         restore_notes(tx, caller, stored_turn)
         (turn,) = open_turns(
             tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
@@ -92,6 +89,21 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     answering.start_turn(turn, agent, row, caller.services, asked=asked)
     room_name = (await caller.room()).name
     return SentMessage(room_name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+
+
+def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) -> None:
+    """Let the conversation leave an answer and what it led to, which are `old`.
+
+    Their files go with them. If the answer is not the last one, the later turns stay and these are
+    dropped.
+    """
+    if old[0].status == "dropped":
+        return
+    left = [turn for turn in old if turn is old[0] or turn.status not in ("open", "dropped")]
+    if not is_last:
+        for turn in left:
+            drop_turns.drop_turn(tx, turn)
+    move_files_of(tx, caller, removed=left)
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:

@@ -245,12 +245,43 @@ class DataRight:
         await caller.require(self.right, room)
 
 
-RightRule: TypeAlias = ArgumentRight | ContextRight | RoomRight | BagRight | RankRight | DataRight
+@dataclass(frozen=True, slots=True)
+class MemberRight:
+    """Membership of the server, or a role in the room: guests have neither.
+
+    A tool that a model or a program calls needs neither: the room, or its owner, equipped it.
+
+    Attributes:
+        purpose: what it is for, as a refusal says it: "for the files of a room".
+    """
+
+    purpose: str
+
+    @property
+    def text(self) -> str:
+        """The right, as help states it."""
+        return f"{Right.CREATE}, or a role in the room"
+
+    async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden if the caller is a guest without a role in the room."""
+        if caller.call_stack is not None:
+            return
+        room = await caller.room()
+        member = room.members.get(caller.agent.id)
+        has_role = member is not None and member.role is not None
+        if not has_role and Right.CREATE not in caller.rights_in(room, now_ms()):
+            raise caller.missing_right_error(Right.CREATE, room, self.purpose)
+
+
+RightRule: TypeAlias = (
+    ArgumentRight | ContextRight | RoomRight | BagRight | RankRight | DataRight | MemberRight
+)
 
 BAG_RIGHT: Final = DataRight(Right.BUILD, "for a bag that is not yours")
 MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody else made")
 ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
 TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")
+FILES_RIGHT: Final = MemberRight("for the files of a room")
 NEW_NAMESPACE_RIGHT: Final = DataRight(Right.CREATE, "for a new namespace")
 
 

@@ -8,12 +8,14 @@ from sshwarma.verbs.message import (
     describe_notes,
     find_newest_own,
     list_called_turns,
+    move_files_of,
     participant_names,
     restore_notes,
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.workspaces.turn_files import FilesMoved
 from sshwarma.world import drop_turns, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -34,8 +36,9 @@ from sshwarma.world.turns import Turn
 async def undo(caller: Caller) -> Confirmation:
     """Drop your last question and its answer.
 
-    Neither is sent to models any more, and the notes that the model had before are restored. An
-    owner of the room drops the newest turn, also if another person asked.
+    Neither is sent to models any more. The notes that the model had before are restored, and the
+    files that it changed, unless they were changed since. An owner of the room drops the newest
+    turn, also if another person asked.
 
     For people:
         /message restore restores it.
@@ -46,18 +49,21 @@ async def undo(caller: Caller) -> Confirmation:
     for called_turn in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
         await answering.stop_turn(called_turn.id, caller.agent.name)
 
-    def work(tx: Change) -> tuple[int, bool, list[Turn]]:
+    def work(tx: Change) -> tuple[int, bool, list[Turn], FilesMoved]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
         count = drop_turns.drop_turn(tx, stored_turn)
+        dropped_turns = [stored_turn]
         for called_turn in list_called_turns(tx.conn, stored_turn):
             if called_turn.status not in ("open", "dropped"):
                 count += drop_turns.drop_turn(tx, called_turn)
+                dropped_turns.append(called_turn)
                 restore_notes(tx, caller, called_turn)
         has_new_notes = restore_notes(tx, caller, stored_turn)
-        return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn)
+        files = move_files_of(tx, caller, removed=dropped_turns)
+        return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn), files
 
     asker, agent = participant_names(caller, turn)
-    count, has_new_notes, other_turns = await caller.change(
+    count, has_new_notes, other_turns, files = await caller.change(
         work, f"dropped {agent}'s answer to {asker} ({turn.short_id})"
     )
     row_count = format_count(count, "row")
@@ -69,6 +75,8 @@ async def undo(caller: Caller) -> Confirmation:
         sentences.append(f"The question stays, with what {names} answered.")
     if has_new_notes:
         sentences.append(describe_notes(agent).strip())
+    if files.text:
+        sentences.append(files.text.strip())
     next_step = next_call("{} restores it.", "message restore", turn=turn.short_id)
     return Confirmation(" ".join(sentences), next_step)
 

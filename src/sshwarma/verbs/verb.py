@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -125,6 +126,7 @@ class Verb:
             only shows without an argument.
         aside: whether a terminal runs it at once, while another line is running.
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
+        takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Verb:
     change_scope: TokenScope
     aside: bool
     ssh_only: bool
+    takes_bytes: bool = False
 
     @property
     def action(self) -> str:
@@ -378,3 +381,13 @@ def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
     if get_origin(hint) is Literal:
         return Arg(), str, tuple(get_args(hint))
     return Arg("number") if hint in (int, float) else Arg(), hint, ()
+
+
+def quote_word(word: str) -> str:
+    """Quote a word if a typed line needs it.
+
+    Quoted are words with blanks, empty words, and words with a quote.
+    """
+    if word and not re.search(r"\s", word) and word[0] not in "\"'":
+        return word
+    return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"

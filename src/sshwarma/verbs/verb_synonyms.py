@@ -39,7 +39,7 @@ _LINES: Final = {
     "/look": "ql glance see",
     "/inv": "inventory-list bag tools items equipment score",
     "/history": "scrollback backlog recall-log last logs",
-    "/put NAME = TEXT": "write touch upload paste file save",
+    "/put NAME = TEXT": "write touch upload paste save",
     "/drop room NAME": "delete del rm remove destroy recycle",
     "/room invite": "lock close",
     "/room private": "hide secret",
@@ -119,7 +119,7 @@ def find_slash_line(text: str) -> str:
 
 TALK_WORDS: Final = frozenset(
     """bye me say note back home again oops last see where people secret stop smile wave act talk
-    message paste save file api key about info list again retry reply answer set ai
+    message paste save api key about info list again retry reply answer set ai
     bots claude gpt llm online title topic tutorial delete close""".split()  # noqa: SIM905 - a list of fifty strings reads worse
 )
 """Verbs and words that people say alone and mean so: no note about the slash."""

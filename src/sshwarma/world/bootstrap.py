@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import structlog
 from sqlalchemy import insert, select, update
 
 from sshwarma.world import equipment, things
@@ -17,6 +18,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import (
     BUILTIN_NAMESPACES,
     DEFAULTS_ID,
+    FILES_ID,
     GLOBAL_ID,
     INTERNAL_ID,
 )
@@ -38,13 +40,16 @@ conversations, one container for each pair; `agents-in-rooms` holds a context fo
 equipped for one room alone.
 """
 
+log = structlog.get_logger(__name__)
+
 _NAMESPACE_DESCRIPTIONS: Final = {
     INTERNAL_ID: "This world's commands: look, move, talk, take notes, make things",
     GLOBAL_ID: "Always loaded: help, search, finding and loading namespaces",
+    FILES_ID: "The files of this room: read, write and edit them",
 }
 """The descriptions of the built-in namespaces, by the id of their container."""
 
-_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_"}
+_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_", FILES_ID: "files_"}
 """Beginnings of the ids of built-in tools, by the id of their container."""
 
 MODEL_TEXTS_KEY: Final = "for_models"
@@ -60,7 +65,7 @@ class BuiltinToolSpec:
     """A built-in tool as a verb declares it.
 
     Attributes:
-        namespace: `sshwarma` (kept in `internal`) or `global`.
+        namespace: `sshwarma` (kept in `internal`), `global` or `files`.
         description: what people read in lists.
         default: whether new rooms have it equipped.
         model_description: what models read; "" for the description.
@@ -135,7 +140,8 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     `tools` are all built-in tools of the program: those of the world that are not among them are
     retired. If it is empty, no tool is retired.
     """
-    specs = list(tools)
+    taken = _find_taken_namespaces(tx)
+    specs = [spec for spec in tools if spec.parent_id not in taken]
     well_known = ("world", *CONTAINERS, HOME_ID, LOBBY_ID, *(spec.id for spec in specs))
     things_by_id = things.get_things(tx.conn, well_known)
     is_new = "world" not in things_by_id
@@ -146,10 +152,10 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
             )
         )
     for name in CONTAINERS:
-        if name not in things_by_id:
+        if name not in things_by_id and name not in taken:
             _create_thing(tx, "world", "container", name, auto_load=name == GLOBAL_ID)
     for name, description in _NAMESPACE_DESCRIPTIONS.items():
-        if not things.get_live_thing(tx.conn, name).description:
+        if name not in taken and not things.get_live_thing(tx.conn, name).description:
             things.update_thing(tx, name, description=description)
     for spec in specs:
         _ensure_tool(tx, spec, things_by_id.get(spec.id))
@@ -163,6 +169,26 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
         equipment.copy_equipment(tx, DEFAULTS_ID, LOBBY_ID)
         equipment.copy_equipment(tx, DEFAULTS_ID, HOME_ID)
     return is_new
+
+
+def _find_taken_namespaces(tx: Change) -> set[str]:
+    """Return the ids of built-in namespaces whose name something of people has.
+
+    A world that is older than the namespace keeps what is called so; the tools of the namespace
+    come with the next start after that has another name.
+    """
+    query = select(things_table.c.qualified_name, things_table.c.id).where(
+        things_table.c.qualified_name.in_(BUILTIN_NAMESPACES.values()),
+        things_table.c.deleted_at.is_(None),
+    )
+    ids = {name: container_id for container_id, name in BUILTIN_NAMESPACES.items()}
+    taken = {
+        ids[row.qualified_name] for row in tx.conn.execute(query) if row.id not in ids.values()
+    }
+    for container_id in sorted(taken):
+        name = BUILTIN_NAMESPACES[container_id]
+        log.warning("built-in tools left out: their namespace has a name that is taken", name=name)
+    return taken
 
 
 def _create_thing(

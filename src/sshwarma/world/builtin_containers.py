@@ -16,8 +16,15 @@ INTERNAL_ID: Final = "internal"
 GLOBAL_ID: Final = "global"
 """The container of the program's own tools that are on everywhere."""
 
-BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global"}
+FILES_ID: Final = "files"
+"""The container of the tools for the files of a room."""
+
+BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global", FILES_ID: "files"}
 """The namespaces of the program's own tools: the name of each by the id of its container."""
+
+
+DEFAULT_NAMESPACES: Final = frozenset({"sshwarma", "global"})
+"""The names of those whose tools new rooms have, and whose use needs no role."""
 
 
 def is_builtin_namespace(name: str) -> bool:

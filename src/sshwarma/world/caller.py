@@ -17,6 +17,7 @@ from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import Reader, next_call, reader_at
@@ -51,6 +52,7 @@ class Caller:
         question: of an answering model, the question that it answers.
         called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
+        upload: the content that a command over ssh was piped, for a verb that takes bytes.
         wants_json: whether a command over ssh prints all fields of its result, not its view.
         on_progress: shows a few words of progress, where the door can.
         model_reader: of an answering model, what it reads as: it knows the tools it is offered.
@@ -71,6 +73,7 @@ class Caller:
     called_in_id: str | None = None
     call_stack: CallStack | None = None
     scope: TokenScope = TokenScope.BUILD
+    upload: PendingUpload | None = None
     wants_json: bool = False
     on_progress: Callable[[str], None] | None = None
     model_reader: Reader | None = None
@@ -347,6 +350,14 @@ class Caller:
         volume = self.world.text_volume
         count = volume.charge if is_stored else volume.take
         count(self.agent.id, size, self.limits.text_mib_per_hour)
+
+    def charge_file_volume(self, size: int) -> None:
+        """Count bytes of a file that the caller will store.
+
+        Raises:
+            RateLimited: if the agent has stored too much in the last hour.
+        """
+        self.world.file_volume.take(self.agent.id, size, self.limits.files_mib_per_hour)
 
     def refund_text_volume(self, size: int) -> None:
         """Take back the count of bytes of a change that was refused."""

@@ -16,7 +16,7 @@ from sshwarma.common.times import format_iso
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.row import Row
-from sshwarma.world.schema import tool_calls
+from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
 
 CallResultKind = Literal["result", "error", "timeout"]
@@ -66,6 +66,20 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
         )
     )
     return row
+
+
+def record_manifests(
+    tx: Change, call_id: str, turn_id: str | None, before_id: str | None, after_id: str
+) -> None:
+    """Record the versions of the files before and after a call that changed them."""
+    if turn_id is not None:
+        tx.conn.execute(
+            update(turns).where(turns.c.id == turn_id).values(post_manifest_id=after_id)
+        )
+    query = update(tool_calls).where(tool_calls.c.id == call_id)
+    tx.conn.execute(query.values(post_manifest_id=after_id))
+    is_first = tool_calls.c.pre_manifest_id.is_(None)
+    tx.conn.execute(query.where(is_first).values(pre_manifest_id=before_id))
 
 
 def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole, check_server_role
-from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
+from sshwarma.world.builtin_containers import GLOBAL_ID, INTERNAL_ID
 from sshwarma.world.things import Thing
 
 DEFAULT_EQUIP_ROLE: Final[ServerRole] = "member"
@@ -19,9 +19,9 @@ DEFAULT_EQUIP_ROLE: Final[ServerRole] = "member"
 def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> ServerRole:
     """Return the role from which on an agent may equip itself with a thing.
 
-    A namespace sets it for what is in it and in the namespaces below. Else it is `guest` for what
-    the program itself declares, whose verbs check rights, for data and for what the agent made, and
-    `member` for all other tools: those of MCP servers, namespaces, rooms and other
+    A namespace sets it for what is in it and in the namespaces below. Else it is `guest` for the
+    tools of new rooms, whose verbs check rights, for data and for what the agent made, and `member`
+    for all other tools: those for files, and those of MCP servers, namespaces, rooms and other
     agents.
 
     Args:
@@ -34,8 +34,8 @@ def find_equip_role(thing: Thing, chain: Sequence[Thing], agent_id: str) -> Serv
         if role:
             return check_server_role(role)
     is_own = any(link.id == agent_id for link in chain)
-    is_builtin = any(link.id in BUILTIN_NAMESPACES for link in (thing, *chain))
-    if is_own or is_builtin or thing.kind in ("data", "reference"):
+    is_default = any(link.id in (INTERNAL_ID, GLOBAL_ID) for link in (thing, *chain))
+    if is_own or is_default or thing.kind in ("data", "reference"):
         return "guest"
     return DEFAULT_EQUIP_ROLE
 

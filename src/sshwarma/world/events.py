@@ -77,6 +77,18 @@ class TurnsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesChanged:
+    """The files of a room have a new version.
+
+    `paths` are those that it changed of the one before; () if that is not known.
+    """
+
+    room_id: str
+    manifest_id: str | None
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorldChanged:
     """Things, equipment, exits or access changed; values based on them are stale."""
 
@@ -173,6 +185,7 @@ Event: TypeAlias = (
     | StreamUpdated
     | StreamEnded
     | TurnsChanged
+    | FilesChanged
     | WorldChanged
     | AgentsChanged
     | TokenRevoked

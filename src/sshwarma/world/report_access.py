@@ -88,7 +88,11 @@ TABLE_FILTERS: Final = {
     "turns": TableFilter(f"room_id {_IN_READABLE_LOGS}", ("id", "room_id", "request_row_id")),
     "usage": TableFilter(f"session_id {_IN_READABLE_LOGS}", ("id", "session_id", "turn_id")),
     "tool_calls": TableFilter(f"chat_id {_IN_READABLE_LOGS}", ("id", "chat_id")),
-    "workspace_manifests": TableFilter(f"chat_id {_IN_READABLE_LOGS}", ("id", "chat_id")),
+    "manifests": TableFilter(f"chat_id {_IN_READABLE_LOGS}", ("id", "chat_id", "parent_id")),
+    "manifest_entries": TableFilter(
+        f"manifest_id IN (SELECT id FROM main.manifests WHERE chat_id {_IN_READABLE_LOGS})",
+        ("manifest_id",),
+    ),
     "things": TableFilter(f"id {_IN_VISIBLE_THINGS}", ("id", "parent_id", "kind", "deleted_at")),
     "equipped": TableFilter(
         f"context_id IN (SELECT id FROM temp.contexts) AND thing_id {_IN_VISIBLE_THINGS}",

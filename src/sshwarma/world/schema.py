@@ -320,17 +320,34 @@ toolset_files = Table(
     PrimaryKeyConstraint("toolset_id", "path"),
 )
 
-workspace_manifests = Table(
-    "workspace_manifests",
+manifests = Table(
+    "manifests",
     metadata,
     Column("id", Text, primary_key=True),
     Column("chat_id", Text, ForeignKey("things.id"), key="room_id", nullable=False),
-    Column("parent_id", Text, ForeignKey("workspace_manifests.id")),
-    Column("files", Text, nullable=False),
+    Column("parent_id", Text, ForeignKey("manifests.id")),
+    Column("is_full", Integer, nullable=False),  # 1: it has all entries, not only changed ones
+    Column("steps", Integer, nullable=False),  # to the manifest above it that has all
+    Column("entry_count", Integer, nullable=False),
+    Column("total_bytes", BigInteger, nullable=False),
+    _thing_ref("author_id", nullable=True),
     Column("created_at", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("source_ref", Text),
-    Index("ix_workspace_manifests_chat", "room_id"),
+    Column("source", Text, nullable=False),  # user_upload, edit, tool_run, branch
+    Column("source_ref", Text),  # of a tool_run its call, of a branch its turn
+    Column("turn_id", Text, ForeignKey("turns.id")),  # of a tool_run in a turn
+    Index("ix_manifests_chat", "room_id", "id"),
+    Index("ix_manifests_turn", "turn_id", sqlite_where=text("turn_id IS NOT NULL")),
+)
+
+manifest_entries = Table(
+    "manifest_entries",
+    metadata,
+    Column("manifest_id", Text, ForeignKey("manifests.id"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("sha256", Text),  # NULL: nothing is there any more; "": an empty folder
+    Column("mode", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    PrimaryKeyConstraint("manifest_id", "path"),
 )
 
 usage = Table(

@@ -1,9 +1,10 @@
-"""How much text one agent may store in a time: logs are kept for good."""
+"""How much one agent may store in a time: logs and files are kept for good."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, TokenBucket
 from sshwarma.common.refusals import count_refusal
@@ -11,13 +12,17 @@ from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.world.errors import RateLimited
 
 
-class TextVolume:
-    """The bytes that each agent may still store.
+class StoredVolume:
+    """The bytes of one kind that each agent may still store.
 
     A whole hour's share may come at once.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, kind: Literal["text", "files"], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Count what refusals call `kind`: "text", "files"."""
+        self._kind = kind
         self._buckets = KeyedTokenBuckets(MAX_TRACKED_AGENTS, clock)
 
     def take(self, agent_id: str, size: int, mib_per_hour: int) -> None:
@@ -28,10 +33,10 @@ class TextVolume:
         """
         bucket = self._find_bucket(agent_id, mib_per_hour)
         if not bucket.try_take(size):
-            count_refusal("text")
+            count_refusal(self._kind)
             wait = max(1.0, bucket.wait_for(size))
             raise RateLimited(
-                f"You can store at most {mib_per_hour} MiB of text in an hour.",
+                f"You can store at most {mib_per_hour} MiB of {self._kind} in an hour.",
                 retry_after_seconds=wait,
                 hint=f"Wait {wait:.0f} s.",
             )

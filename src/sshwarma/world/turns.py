@@ -47,6 +47,9 @@ SHORT_ID_CHARACTERS: Final = 6
 HEAD_KEY: Final = "active_leaf"
 """The key of a room's metadata that holds its head."""
 
+MANIFEST_KEY: Final = "active_manifest_id"
+"""The key of a room's metadata that names the present version of its files."""
+
 PATH_BATCH_TURNS: Final = 64
 """Turns of a path read at once."""
 
@@ -106,7 +109,9 @@ def open_turn(
     It follows the newest turn that counts, or is a sibling of `beside`. `root_turn_id` is the first
     turn of the same question, if there is one before it.
     """
-    parent_id = beside.parent_turn_id if beside else read_head(tx.conn, room_id)
+    room = things.get_thing(tx.conn, room_id)
+    metadata = room.metadata if room is not None else {}
+    parent_id = beside.parent_turn_id if beside else metadata.get(HEAD_KEY)
     turn = Turn(
         new_id(),
         room_id,
@@ -127,6 +132,7 @@ def open_turn(
             state_before=state_before,
             created_at=tx.now,
             root_turn_id=root_turn_id,
+            pre_manifest_id=metadata.get(MANIFEST_KEY),
         )
     )
     set_head(tx, room_id, turn.id)

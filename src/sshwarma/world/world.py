@@ -45,7 +45,7 @@ from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.schema_check import check_complete
 from sshwarma.world.store import Change, Store
-from sshwarma.world.text_volume import TextVolume
+from sshwarma.world.text_volume import StoredVolume
 from sshwarma.world.things import Thing
 from sshwarma.world.unread_messages import UnreadMessages
 
@@ -76,7 +76,8 @@ class World:
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
-        self.text_volume = TextVolume()
+        self.text_volume = StoredVolume("text")
+        self.file_volume = StoredVolume("files")
         self.unread_messages = UnreadMessages()
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id

@@ -27,6 +27,7 @@ from sshwarma.common.exit_status import (
 )
 from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.common.units import KIB
 from sshwarma.ssh.door.context import (
     SshContext,
     decode_text,
@@ -36,6 +37,7 @@ from sshwarma.ssh.door.context import (
 from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.login_audit import origin_of
+from sshwarma.ssh.door.piped_file import PipedFile
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.render import DisplayOptions, render_block
@@ -45,6 +47,7 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
@@ -62,6 +65,9 @@ UNREAD_INPUT_MESSAGE: Final = (
     f"Standard input was not read: it was open, and empty for {PIPE_WAIT_SECONDS:g} s."
     " --stdin waits for it; < /dev/null closes it.\n"
 ).encode()
+
+READ_BYTES: Final = 256 * KIB
+"""Bytes of a file that are read at once."""
 
 _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
@@ -89,10 +95,14 @@ class ExecHandler(TaskHandler):
         self._utf8 = context.utf8(dict(channel.env))
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
+        self._file = self._expect_file(command)
         self._start(self._run(command))
 
     @override
     def data(self, data: bytes) -> None:
+        if self._file is not None:
+            self._file.add(data)
+            return
         # Keep one byte over the limit, to detect longer input.
         most = self._context.settings.limits.stdin_bytes + 1
         self._piped += data[: most - len(self._piped)]
@@ -102,6 +112,8 @@ class ExecHandler(TaskHandler):
 
     @override
     def eof(self) -> None:
+        if self._file is not None:
+            self._file.end()
         self._ended.set()
         self._came.set()
 
@@ -124,6 +136,9 @@ class ExecHandler(TaskHandler):
             log.exception("command failed")
             self._channel.write_stderr(f"{INTERNAL_ERROR}\n".encode())
             status = EXIT_INTERNAL_ERROR
+        finally:
+            if self._file is not None:
+                self._file.close()
         self._channel.exit(status)
 
     async def _run_line(self, command: str) -> int:
@@ -144,7 +159,10 @@ class ExecHandler(TaskHandler):
                 if await self._is_registration(caller, line):
                     return await self._confirm_registered(caller, line)
                 line = await self._as_line(caller, line)
-                piped = await self._text_from_pipe(line)
+                if self._file is not None:
+                    blobs = self._context.services.workspaces.blobs
+                    caller = replace(caller, upload=await self._file.receive(caller, blobs))
+                piped = None if self._file is not None else await self._text_from_pipe(line)
                 # Again: roles and rooms may have changed while the pipe was read.
                 caller = await caller.refreshed()
                 request.room_id = caller.room_id
@@ -160,6 +178,8 @@ class ExecHandler(TaskHandler):
             await self._print_json(dump_json(result))
         elif isinstance(result, AttachmentData) and not self._channel.has_pty:
             await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
+        elif isinstance(result, FileDownload) and not self._channel.has_pty:
+            await self._print_file(result)
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
         return EXIT_FAILED if is_failed_run(result) else EXIT_OK
@@ -193,6 +213,17 @@ class ExecHandler(TaskHandler):
         if not takes_text and re.search(r"\s--room=?\s*$", line):
             raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
         return f"{line}{separator}{program}".strip(), room
+
+    def _expect_file(self, command: str) -> PipedFile | None:
+        """Return what reads the input if the command's verb takes bytes and has no text."""
+        verb, verb_words = self._find_verb(command)
+        if verb is None or not verb.takes_bytes or self._channel.has_pty:
+            return None
+        words = [
+            word for word in remove_door_flags(f" {command}").split() if not word.startswith("--")
+        ]
+        has_text = len(words) - verb_words >= len(verb.positional)
+        return None if has_text else PipedFile(verb, self._channel)
 
     @staticmethod
     def _find_verb(command: str) -> tuple[Verb | None, int]:
@@ -334,6 +365,11 @@ class ExecHandler(TaskHandler):
         return encode_plain_block(
             block(*printable.split("\n")), utf8=self._utf8, newline=self._newline
         )
+
+    async def _print_file(self, download: FileDownload) -> None:
+        with await asyncio.to_thread(download.blob.open, "rb") as blob:
+            while part := await asyncio.to_thread(blob.read, READ_BYTES):
+                await self._print(part)
 
     async def _print(self, text: bytes) -> None:
         """Write all of the text, at the speed at which the client reads."""

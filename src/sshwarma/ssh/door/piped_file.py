@@ -1,0 +1,75 @@
+"""A file that a command is piped: any bytes, stored as they arrive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sshwarma.common.limits import MAX_FILE_BYTES
+from sshwarma.ssh.transport.interfaces import Channel
+from sshwarma.verbs.dispatch import check_may_pipe
+from sshwarma.verbs.verb import Verb
+from sshwarma.workspaces.blobs import BlobStore, Upload
+from sshwarma.workspaces.workspace import check_file_size
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+
+
+class PipedFile:
+    """The input of a command whose verb takes bytes.
+
+    Nothing is read before the caller is known to have the rights, and nothing is held in memory.
+    """
+
+    def __init__(self, verb: Verb, channel: Channel) -> None:
+        """Hold the input back until `receive`."""
+        self._verb = verb
+        self._channel = channel
+        self._upload: Upload | None = None
+        self._early = bytearray()  # what came before the channel held it back
+        self._failure: WorldError | None = None
+        self._ended = asyncio.Event()
+        channel.pause_reading()
+
+    def add(self, data: bytes) -> None:
+        """Store a part of the input; one that is too long ends it."""
+        if self._upload is None:
+            self._early += data
+            return
+        if self._failure is not None or self._is_too_long():
+            return
+        try:
+            self._upload.write(data)
+        except WorldError as error:  # the disk is full
+            self._failure = error
+        if self._failure is not None or self._is_too_long():
+            self._channel.pause_reading()
+            self._ended.set()
+
+    def end(self) -> None:
+        """Take note that the input has ended."""
+        self._ended.set()
+
+    async def receive(self, caller: Caller, blobs: BlobStore) -> Upload:
+        """Read the input to its end; `close` drops what is not stored by then.
+
+        Raises:
+            WorldError: if the caller may not store it, it is too large, or the disk is full.
+        """
+        await check_may_pipe(caller, self._verb)
+        self._upload = await asyncio.to_thread(blobs.begin_upload)
+        self.add(bytes(self._early))
+        self._early.clear()
+        self._channel.resume_reading()
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+        check_file_size(self._upload.size)
+        return self._upload
+
+    def _is_too_long(self) -> bool:
+        return self._upload is not None and self._upload.size > MAX_FILE_BYTES
+
+    def close(self) -> None:
+        """Drop the content, unless it is stored."""
+        if self._upload is not None:
+            self._upload.close()

@@ -1,0 +1,242 @@
+"""The verbs `files` and `/file`: the workspace of a room."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from fnmatch import fnmatchcase
+
+from sshwarma.common.limits import (
+    DEFAULT_READ_LINES,
+    MAX_JSON_FILE_BYTES,
+    MAX_LISTED_FILES,
+    MAX_READ_BYTES,
+    MAX_READ_FILE_BYTES,
+    MAX_READ_LINE_CHARACTERS,
+)
+from sshwarma.services import services_of
+from sshwarma.verbs.file_arguments import FilePath, FileVersion, LineCount, LineNumber
+from sshwarma.verbs.file_views import (
+    FileData,
+    FileDownload,
+    FileList,
+    FileListItem,
+    FileText,
+)
+from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.views import format_count
+from sshwarma.workspaces import manifests
+from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.text_diff import decode_file
+from sshwarma.workspaces.tree import (
+    Entry,
+    Tree,
+    find_below,
+)
+from sshwarma.workspaces.workspace import (
+    Workspaces,
+    find_entry,
+)
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, too_long_error
+
+file = group(
+    "file",
+    section="Building",
+    doc="""Read and change the files of this room.
+
+    A room has a workspace: files that its people, models and tools share. Every change makes a
+    version, which can be listed, compared and brought back. A room has at most
+    {MAX_WORKSPACE_ENTRIES} files with {MAX_WORKSPACE_BYTES}.
+    """,
+)
+
+
+@verb(
+    "files",
+    section="Building",
+    needs=Right.ENTER,
+    tool="list_files",
+    namespace="files",
+    rarely_used=("at",),
+    examples=("/files", "/files src", "/files *.py", "/files --at 1f03ac"),
+)
+async def list_files(
+    caller: Caller, path: FilePath | None = None, *, at: FileVersion | None = None
+) -> FileList:
+    """List the files of this room.
+
+    Marks what the last run of a tool added or changed.
+
+    Args:
+        path: a folder, a file, or a pattern such as *.py (default: all files).
+        at: the version to list (default: the present one).
+    """
+    version, tree = await read_files(caller, at)
+    paths = sorted(tree) if path is None else _match(tree, path)
+    run = await caller.world.store.read(
+        lambda conn: manifests.read_last_run(conn, version, workspaces_of(caller).get_tree)
+    )
+    return FileList(
+        (await caller.room()).name,
+        version,
+        sum(not entry.is_folder for entry in tree.values()),
+        sum(entry.size for entry in tree.values()),
+        len(paths),
+        tuple(_list_item(name, tree[name], run.get(name, "")) for name in paths[:MAX_LISTED_FILES]),
+        tuple(name for name, done in run.items() if done == "removed" and path is None),
+    )
+
+
+@file.verb(
+    "show",
+    needs=Right.ENTER,
+    tool="read_file",
+    namespace="files",
+    rarely_used=("at",),
+    examples=("/file show src/main.py", "/file show plan.md --at 1f03ac --offset 40"),
+)
+async def show_file(
+    caller: Caller,
+    path: FilePath,
+    *,
+    offset: LineNumber = 1,
+    limit: LineCount = DEFAULT_READ_LINES,
+    at: FileVersion | None = None,
+) -> FileText:
+    """Show a text file.
+
+    For models:
+        Read a text file of this room, with line numbers.
+
+    Args:
+        path: the file.
+        offset: number of the first line.
+        limit: number of lines (default {DEFAULT_READ_LINES}).
+        at: the version to read (default: the present one).
+    """
+    version, tree = await read_files(caller, at)
+    name = parse_path(path)
+    entry = find_entry(tree, name)
+    text = None
+    if entry.size <= MAX_READ_FILE_BYTES:
+        data = await workspaces_of(caller).read(entry)
+        text = await asyncio.to_thread(decode_file, data)
+    if text is None:
+        return FileText(name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0)
+    return await asyncio.to_thread(_cut_lines, name, version or "", entry, text, offset, limit)
+
+
+@file.verb(
+    "get",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/file get build/report.pdf", "/file get plan.md --at 1f03ac"),
+)
+async def get_file(
+    caller: Caller, path: FilePath, *, at: FileVersion | None = None
+) -> FileDownload | FileData:
+    """Get a whole file, byte for byte.
+
+    In JSON it is base64, at most {MAX_JSON_FILE_BYTES}.
+
+    For people:
+        `ssh HOST file get PATH > FILE` writes the bytes themselves.
+
+    Args:
+        path: the file.
+        at: the version to read (default: the present one).
+    """
+    _, tree = await read_files(caller, at)
+    name = parse_path(path)
+    entry = find_entry(tree, name)
+    workspaces = workspaces_of(caller)
+    if caller.door == "exec" and not caller.wants_json:
+        blob = await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
+        return FileDownload(name, entry.size, entry.sha256, blob)
+    if entry.size > MAX_JSON_FILE_BYTES:
+        raise too_long_error("the file", entry.size, MAX_JSON_FILE_BYTES, "bytes as JSON")
+    data = await workspaces.read(entry)
+    return FileData(name, entry.size, entry.sha256, base64.b64encode(data).decode())
+
+
+def workspaces_of(caller: Caller) -> Workspaces:
+    """Return the files of all rooms."""
+    return services_of(caller).workspaces
+
+
+async def read_files(caller: Caller, at: str | None) -> tuple[str | None, Tree]:
+    """Return the id and entries of a version of the files, or the present one.
+
+    Raises:
+        NotFound: if no version matches, or several do.
+    """
+    workspaces = workspaces_of(caller)
+    if at is None:
+        return await workspaces.read_tree(caller.room_id)
+    manifest, tree = await workspaces.read_version(caller.room_id, at)
+    return manifest.id, tree
+
+
+def _match(tree: Tree, typed: str) -> list[str]:
+    """Return the paths that a file, a folder or a pattern means, in order.
+
+    A pattern without `/` is one of names, wherever they are.
+    """
+    if any(sign in typed for sign in "*?["):
+        whole = "/" in typed
+        return sorted(
+            path for path in tree if fnmatchcase(path if whole else path.rpartition("/")[2], typed)
+        )
+    name = parse_path(typed)
+    if name in tree:
+        return [name]
+    below = find_below(tree, name)
+    if not below:
+        find_entry(tree, name)
+    return below
+
+
+def _list_item(path: str, entry: Entry, changed: str) -> FileListItem:
+    return FileListItem(path, _kind(entry), entry.size, entry.sha256, changed)
+
+
+def _kind(entry: Entry) -> str:
+    if entry.is_folder:
+        return "folder"
+    if entry.is_link:
+        return "link"
+    return "program" if entry.is_program else "file"
+
+
+def _cut_lines(
+    path: str, version: str, entry: Entry, text: str, offset: int, limit: int
+) -> FileText:
+    """Return lines of a text, up to the bytes that one reading may have."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if offset > max(len(lines), 1):
+        raise Invalid(f"offset: the file has {format_count(len(lines), 'line')}.")
+    shown: list[str] = []
+    room = MAX_READ_BYTES
+    for line in lines[offset - 1 : offset - 1 + limit]:
+        cut = line[:MAX_READ_LINE_CHARACTERS]
+        left_out = len(line) - len(cut)
+        shown.append(f"{cut}… ({left_out} more characters)" if left_out else cut)
+        room -= len(shown[-1].encode()) + 1
+        if room < 0:
+            break
+    left = len(lines) - (offset - 1) - len(shown)
+    return FileText(
+        path,
+        version,
+        entry.size,
+        entry.sha256,
+        "text",
+        "\n".join(shown),
+        offset,
+        len(shown),
+        left,
+    )

@@ -1,0 +1,185 @@
+"""The verbs of `/file` that change files: put, rm, mv, mkdir."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from sshwarma.common.limits import MAX_LISTED_FILES
+from sshwarma.common.shorten import shorten_name
+from sshwarma.verbs.arguments import Flag, TextAfterEquals, Word
+from sshwarma.verbs.file import file, workspaces_of
+from sshwarma.verbs.file_arguments import FilePath
+from sshwarma.verbs.file_views import FileChange, format_size
+from sshwarma.verbs.rights import FILES_RIGHT
+from sshwarma.verbs.views import format_count
+from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree
+from sshwarma.workspaces.workspace import (
+    Changed,
+    check_file_size,
+    make_folder,
+    move_path,
+    remove_paths,
+)
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, empty_error
+
+
+@file.verb(
+    "put",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool="write_file",
+    namespace="files",
+    takes_bytes=True,
+    rarely_used=("encoded",),
+    examples=("/file put plan.md = First the walls, then the roof.",),
+)
+async def put_file(
+    caller: Caller,
+    path: FilePath,
+    content: TextAfterEquals | None = None,
+    *,
+    encoded: Flag = False,
+) -> FileChange:
+    """Write a whole file, new or in place of one that is there.
+
+    Makes the folders it is in.
+
+    For people:
+        From a shell: `ssh HOST file put PATH < FILE`, any bytes. A text that is typed gets a
+        newline at its end.
+
+    Args:
+        path: the file.
+        content: its text.
+        encoded: whether the content is given in base64.
+    """
+    name = parse_path(path)
+    workspaces = workspaces_of(caller)
+    if caller.upload is not None:
+        if content is not None:
+            raise Invalid("content: must not be given with piped input.")
+        caller.charge_file_volume(caller.upload.size)
+        entry = await workspaces.finish_upload(caller.upload)
+    elif content is None:
+        raise empty_error("content", hint="From a shell: ssh HOST file put PATH < FILE")
+    else:
+        data = _content_of(caller, content, encoded=encoded)
+        check_file_size(len(data))
+        caller.charge_file_volume(len(data))
+        entry = await workspaces.store(data)
+    version, tree = await workspaces.read_tree(caller.room_id)
+    if version is not None and _is_same(tree.get(name), entry):
+        return FileChange(f"{name} has this content already.", version, (), 0)
+    is_new = False
+
+    def edit(tree: Tree) -> Changes:
+        nonlocal is_new
+        present = tree.get(name)
+        is_new = present is None
+        mode = present.mode if present is not None and present.is_file else FILE_MODE
+        return {name: Entry(entry.sha256, mode, entry.size)}
+
+    changed = await workspaces.change(
+        caller,
+        edit,
+        lambda changes: f"{'made' if is_new else 'changed'} {shorten_name(name)}",
+        source="edit" if caller.door == "ssh" else "user_upload",
+    )
+    done = "Made" if is_new else "Changed"
+    return report_change(f"{done} {name} ({format_size(entry.size)}).", changed)
+
+
+@file.verb(
+    "rm",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool=False,
+    examples=("/file rm old.txt", "/file rm build"),
+)
+async def remove_file(caller: Caller, path: FilePath) -> FileChange:
+    """Remove a file, or a folder with all that is in it.
+
+    Earlier versions keep it.
+
+    Args:
+        path: the file or folder.
+    """
+    name = parse_path(path)
+    changed = await workspaces_of(caller).change(
+        caller, lambda tree: remove_paths(tree, [name]), lambda _: f"removed {shorten_name(name)}"
+    )
+    removed = [entry for entry in changed.changes.values() if entry is None]
+    of = "" if list(changed.changes) == [name] else f", {format_count(len(removed), 'file')}"
+    return report_change(f"Removed {name}{of}.", changed)
+
+
+@file.verb(
+    "mv",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool=False,
+    examples=("/file mv draft.md plan.md", "/file mv notes docs"),
+)
+async def move_file(caller: Caller, old: FilePath, new: FilePath) -> FileChange:
+    """Move or rename a file, or a folder with all that is in it.
+
+    Args:
+        old: the file or folder.
+        new: its new path; a folder that exists takes it in.
+    """
+    source, target = parse_path(old, "old"), parse_path(new, "new")
+    changed = await workspaces_of(caller).change(
+        caller,
+        lambda tree: move_path(tree, source, target),
+        lambda _: f"moved {shorten_name(source)} to {shorten_name(target)}",
+    )
+    return report_change(f"Moved {source} to {target}.", changed)
+
+
+@file.verb(
+    "mkdir",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool=False,
+    examples=("/file mkdir docs",),
+)
+async def make_file_folder(caller: Caller, path: Word) -> FileChange:
+    """Make an empty folder.
+
+    Args:
+        path: the folder.
+    """
+    name = parse_path(path)
+    changed = await workspaces_of(caller).change(
+        caller, lambda tree: make_folder(tree, name), lambda _: f"made {shorten_name(name)}/"
+    )
+    return report_change(f"Made {name}/.", changed)
+
+
+def _is_same(present: Entry | None, new: Entry) -> bool:
+    return present is not None and present.is_file and present.sha256 == new.sha256
+
+
+def _content_of(caller: Caller, text: str, *, encoded: bool) -> bytes:
+    """Return the bytes of a text that was typed, or that a program sent.
+
+    Raises:
+        Invalid: if it should be base64 and is not.
+    """
+    if encoded:
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise Invalid(f"content: is not base64: {error}.") from error
+    is_typed = caller.arguments is None
+    return (f"{text}\n" if is_typed and not text.endswith("\n") else text).encode()
+
+
+def report_change(text: str, changed: Changed) -> FileChange:
+    """Return the result of a change, with the sentence that says what was done."""
+    paths = tuple(changed.changes)
+    return FileChange(text, changed.manifest.id, paths[:MAX_LISTED_FILES], len(paths))

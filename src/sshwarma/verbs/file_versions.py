@@ -1,0 +1,210 @@
+"""The verbs of `/file` that read and bring back versions: history, diff, restore."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import (
+    DEFAULT_LISTED_VERSIONS,
+    MAX_COMPARED_BYTES,
+    MAX_COMPARED_FILES,
+    MAX_NAMED_FILES,
+)
+from sshwarma.services import services_of
+from sshwarma.verbs.file import file
+from sshwarma.verbs.file_arguments import FilePath, FileVersion, VersionCount
+from sshwarma.verbs.file_views import (
+    FileChange,
+    FileDiff,
+    FileDiffItem,
+    FileHistory,
+    FileVersionItem,
+)
+from sshwarma.verbs.rights import FILES_RIGHT
+from sshwarma.verbs.views import format_count
+from sshwarma.workspaces import manifests
+from sshwarma.workspaces.manifests import Manifest
+from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.text_diff import compare_contents
+from sshwarma.workspaces.tree import Changes, Entry, Tree, compare_trees
+from sshwarma.workspaces.workspace import Workspaces, find_entry
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, NotFound
+
+
+@file.verb(
+    "history",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/file history", "/file history plan.md", "/file history plan.md --n 50"),
+)
+async def list_file_versions(
+    caller: Caller, path: FilePath | None = None, *, n: VersionCount = DEFAULT_LISTED_VERSIONS
+) -> FileHistory:
+    """List the versions of this room's files.
+
+    Args:
+        path: only versions in which this file or folder changed.
+        n: number of versions (default {DEFAULT_LISTED_VERSIONS}).
+    """
+    name = parse_path(path) if path is not None else ""
+
+    def read(conn: Connection) -> list[FileVersionItem]:
+        active = manifests.read_active_id(conn, caller.room_id)
+        return [
+            _version_item(conn, caller, manifest, removed)
+            for manifest, removed in manifests.list_manifests(conn, active, n, name)
+        ]
+
+    items = await caller.world.store.read(read)
+    if name and not items:
+        _, tree = await services_of(caller).workspaces.read_tree(caller.room_id)
+        find_entry(tree, name)
+    return FileHistory((await caller.room()).name, name, tuple(items))
+
+
+@file.verb(
+    "diff",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/file diff", "/file diff plan.md", "/file diff --old 1f03ac --new 77aa01"),
+)
+async def compare_files(
+    caller: Caller,
+    path: FilePath | None = None,
+    *,
+    old: FileVersion | None = None,
+    new: FileVersion | None = None,
+) -> FileDiff:
+    """Compare two versions of this room's files.
+
+    Args:
+        path: only this file or folder.
+        old: the older version (default: the one before the newer, or before the last change of
+            the path).
+        new: the newer version (default: the present one).
+    """
+    workspaces = services_of(caller).workspaces
+    name = parse_path(path) if path is not None else ""
+
+    def read(conn: Connection) -> tuple[str, Tree, str, Tree]:
+        if new is None:
+            new_id = manifests.read_active_id(conn, caller.room_id)
+        else:
+            new_id = manifests.find_manifest(conn, caller.room_id, new).id
+        if old is not None:
+            old_id: str | None = manifests.find_manifest(conn, caller.room_id, old).id
+        else:
+            last = next(iter(manifests.list_manifests(conn, new_id, 1, name)), None)
+            old_id = last[0].parent_id if last else None
+        return (
+            old_id or "",
+            workspaces.get_tree(conn, old_id),
+            new_id or "",
+            workspaces.get_tree(conn, new_id),
+        )
+
+    old_id, old_tree, new_id, new_tree = await caller.world.store.read(read)
+    changes = {
+        changed: entry
+        for changed, entry in compare_trees(old_tree, new_tree).items()
+        if not name or changed == name or changed.startswith(f"{name}/")
+    }
+    if name and not changes:
+        find_entry({**old_tree, **new_tree}, name)
+    items = [
+        await _compare_at(workspaces, changed, old_tree.get(changed), entry)
+        for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]
+    ]
+    return FileDiff(old_id, new_id, len(changes), tuple(items))
+
+
+@file.verb(
+    "restore",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool=False,
+    examples=("/file restore 1f03ac", "/file restore 1f03ac plan.md"),
+)
+async def restore_files(
+    caller: Caller, version: FileVersion, path: FilePath | None = None
+) -> FileChange:
+    """Bring back the files of an earlier version.
+
+    Makes a new version: what is there now can be brought back, too.
+
+    For people:
+        /file history lists versions.
+
+    Args:
+        version: the version, by its id or the end of it.
+        path: only this file or folder (default: all files).
+    """
+    workspaces = services_of(caller).workspaces
+    name = parse_path(path) if path is not None else ""
+    manifest, tree = await workspaces.read_version(caller.room_id, version)
+
+    def is_wanted(one: str) -> bool:
+        return not name or one == name or one.startswith(f"{name}/")
+
+    wanted = {one: entry for one, entry in tree.items() if is_wanted(one)}
+    if name and not wanted:
+        raise NotFound(f"{name} is not in version {manifest.short_id}.")
+
+    def edit(present: Tree) -> Changes:
+        now = {one: entry for one, entry in present.items() if is_wanted(one)}
+        changes = compare_trees(now, wanted)
+        if not changes:
+            raise Conflict(f"{name or 'Every file'} is as in version {manifest.short_id} already.")
+        return changes
+
+    of = name or "the files"
+    changed = await workspaces.change(
+        caller, edit, lambda _: f"restored {of} of version {manifest.short_id}"
+    )
+    text = f"Restored {of} of version {manifest.short_id}: "
+    count = len(changed.changes)
+    return FileChange(
+        f"{text}{format_count(count, 'file')} changed.",
+        changed.manifest.id,
+        tuple(changed.changes)[:MAX_COMPARED_FILES],
+        count,
+    )
+
+
+def _version_item(
+    conn: Connection, caller: Caller, manifest: Manifest, removed: bool
+) -> FileVersionItem:
+    paths = tuple(manifests.read_changed_paths(conn, manifest))
+    return FileVersionItem(
+        manifest.id,
+        manifest.created_at,
+        caller.world.agents.name_of(manifest.author_id),
+        manifest.source,
+        manifest.source_ref,
+        len(paths),
+        paths[:MAX_NAMED_FILES],
+        manifest.entry_count,
+        manifest.total_bytes,
+        removed,
+    )
+
+
+async def _compare_at(
+    workspaces: Workspaces, path: str, old: Entry | None, new: Entry | None
+) -> FileDiffItem:
+    change = "added" if old is None else "removed" if new is None else "changed"
+    if max(old.size if old else 0, new.size if new else 0) > MAX_COMPARED_BYTES:
+        return FileDiffItem(path, change, "", f"More than {MAX_COMPARED_BYTES:,} bytes.")
+    contents = [
+        await workspaces.read(entry) if entry is not None and entry.sha256 else b""
+        for entry in (old, new)
+    ]
+    found = await asyncio.to_thread(compare_contents, *contents)
+    note = found.note
+    if old is not None and new is not None and old.mode != new.mode and not found.text:
+        note = f"mode {old.mode:o} → {new.mode:o}"
+    return FileDiffItem(path, change, found.text, note)

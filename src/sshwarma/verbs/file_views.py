@@ -1,0 +1,380 @@
+"""Results of the verbs on files, and how they are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from sshwarma.common.shorten import count_rest
+from sshwarma.common.units import KIB, MIB
+from sshwarma.terminal.highlight import draw_code_lines
+from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
+from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view_for_reader
+from sshwarma.workspaces.languages import guess_language
+from sshwarma.workspaces.text_edit import number_lines
+from sshwarma.world.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class FileListItem:
+    """A file of a room.
+
+    Attributes:
+        kind: `file`, `program`, `link` or `folder`, which is empty.
+        changed: what the newest run of a tool did to it: `added`, `changed` or "".
+    """
+
+    path: str
+    kind: str
+    size: int
+    sha256: str
+    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """Files of a room.
+
+    Attributes:
+        version: the id of the version; None before the first file.
+        count: how many there are in all; `size` is the sum of their bytes.
+        matched: how many match what was asked for; `files` are the first of them.
+        removed: what the newest run of a tool removed.
+    """
+
+    room: str
+    version: str | None
+    count: int
+    size: int
+    matched: int
+    files: tuple[FileListItem, ...]
+    removed: tuple[str, ...] = ()
+
+
+@view_for_reader(FileList)
+def draw_file_list(result: FileList, reader: Reader) -> Block:
+    """Draw the files as a tree of folders, marked with what the newest run changed."""
+    if not result.count:
+        hint = "From a shell: ssh HOST file put PATH < FILE" if reader.is_person else ""
+        return block(
+            line(("room", result.room), " has no files."),
+            *([line(("dim", hint), hang=2)] if hint else []),
+        )
+    lines: list[Line] = [
+        line(
+            ("heading", f"Files of {result.room}: "),
+            f"{format_count(result.count, 'file')}, {format_size(result.size)}",
+            ("dim", f", version {(result.version or '')[-6:]}"),
+        )
+    ]
+    if reader.is_person:
+        lines += draw_columns(_draw_tree(result.files), indent=2)
+    else:
+        lines += [line(item.path, ("dim", f"  {_describe_item(item)}")) for item in result.files]
+    if rest := count_rest(result.matched - len(result.files), "file"):
+        lines.append(line(("dim", f"  {rest}; name a folder or a pattern")))
+    if result.files and not result.matched:
+        lines.append(line("  Nothing matches."))
+    lines += [
+        line(("code-removed", "  - "), ("dim", f"{path}  removed by the last run"))
+        for path in result.removed
+    ]
+    if any(item.changed for item in result.files):
+        lines.append(line(("dim", "  + added, ~ changed by the last run")))
+    return block(*lines)
+
+
+def _describe_item(item: FileListItem) -> str:
+    kind = "" if item.kind == "file" else f", {item.kind}"
+    changed = f", {item.changed} by the last run" if item.changed else ""
+    return f"{format_size(item.size)}{kind}{changed}"
+
+
+def _draw_tree(files: tuple[FileListItem, ...]) -> list[tuple[str | Span, ...]]:
+    rows: list[tuple[str | Span, ...]] = []
+    open_folders: list[str] = []
+    for item in files:
+        *folders, name = item.path.split("/")
+        common = 0
+        while (
+            common < min(len(folders), len(open_folders))
+            and folders[common] == open_folders[common]
+        ):
+            common += 1
+        for depth in range(common, len(folders)):
+            rows.append(("", ("name", f"{'  ' * depth}{folders[depth]}/"), "", ""))
+        open_folders = folders
+        indent = "  " * len(folders)
+        if item.kind == "folder":
+            rows.append((" ", ("name", f"{indent}{name}/"), ("dim", "empty"), ""))
+            continue
+        mark: Span = {"added": ("ok", "+"), "changed": ("warn", "~")}.get(item.changed, ("", " "))
+        note = {"program": "program", "link": "link"}.get(item.kind, "")
+        size: Span = ("dim", format_size(item.size))
+        rows.append((mark, f"{indent}{name}", size, ("dim", note)))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file that is shown.
+
+    Attributes:
+        kind: `text` or `binary`.
+        text: its lines; "" of a binary file.
+        offset: number of the first of them, from 1; `lines` is how many they are.
+        left: how many lines come after them.
+    """
+
+    path: str
+    version: str
+    size: int
+    sha256: str
+    kind: str
+    text: str
+    offset: int
+    lines: int
+    left: int
+
+
+@view_for_reader(FileText)
+def draw_file_text(result: FileText, reader: Reader) -> Block:
+    """Draw a file, highlighted; for programs with the numbers of its lines."""
+    facts = f"  {format_size(result.size)}, version {result.version[-6:]}"
+    head = line(("name", result.path), ("dim", facts))
+    if result.kind == "binary":
+        return block(head, line("  A binary file."), *_draw_get_hint(reader, result.path))
+    lines = result.text.split("\n") if result.lines else []
+    if not reader.is_person:
+        numbered = text_lines(number_lines(lines, 0, len(lines), result.offset)) if lines else []
+        return block(head, *numbered, *_draw_rest(result))
+    language = guess_language(result.path)
+    shown = (
+        [line("  ", *spans) for spans in draw_code_lines(result.text, language)]
+        if language and lines
+        else list(text_lines(result.text, indent=2))
+    )
+    return block(head, *shown, *_draw_rest(result))
+
+
+def _draw_rest(result: FileText) -> list[Line]:
+    if not result.left:
+        return []
+    rest = f"{count_rest(result.left, 'line')}, from offset {result.offset + result.lines}"
+    return [line(("dim", rest))]
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A part of a file that was replaced.
+
+    Attributes:
+        count: at how many places.
+        how: how the part was found, if not exactly: "but for spaces at line ends".
+        offset: number of the first line of `text`, which are the changed lines and some around.
+    """
+
+    path: str
+    version: str
+    count: int
+    how: str
+    offset: int
+    text: str
+
+
+@view_for_reader(FileEdit)
+def draw_file_edit(result: FileEdit, reader: Reader) -> Block:
+    """Draw the changed lines with their numbers."""
+    places = "" if result.count == 1 else f" at {format_count(result.count, 'place')}"
+    how = f"; the part was found {result.how}" if result.how else ""
+    lines = result.text.split("\n")
+    return block(
+        line(
+            "Changed ",
+            ("name", result.path),
+            f"{places}{how}.",
+            ("dim", f"  version {result.version[-6:]}"),
+        ),
+        *text_lines(number_lines(lines, 0, len(lines), result.offset)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileData:
+    """A whole file; `data` is base64."""
+
+    path: str
+    size: int
+    sha256: str
+    data: str
+
+
+@view_for_reader(FileData)
+def draw_file_data(result: FileData, reader: Reader) -> Block:
+    """Draw the size of a file, and the command that saves it."""
+    return block(
+        line(("name", result.path), f": {format_count(result.size, 'byte')}"),
+        *_draw_get_hint(reader, result.path),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileDownload:
+    """A file whose bytes a command over ssh writes to its output."""
+
+    path: str
+    size: int
+    sha256: str
+    blob: Annotated[SkipJsonSchema[Path], Field(exclude=True)]
+
+
+@view_for_reader(FileDownload)
+def draw_file_download(result: FileDownload, reader: Reader) -> Block:
+    """Draw the size of a file, where its bytes cannot be written."""
+    return block(
+        line(("name", result.path), f": {format_count(result.size, 'byte')}"),
+        *_draw_get_hint(reader, result.path),
+    )
+
+
+def _draw_get_hint(reader: Reader, path: str) -> list[Line]:
+    if not reader.is_person:
+        return []
+    return [line("  ", ("dim", f"ssh HOST file get {path} > FILE  saves it"), hang=2)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A change of a room's files.
+
+    Attributes:
+        version: the id of the version that it made; of the present one if nothing changed.
+        paths: what it changed, in order, the first ones.
+        count: how many it changed.
+    """
+
+    text: str
+    version: str
+    paths: tuple[str, ...]
+    count: int
+
+
+@view_for_reader(FileChange)
+def draw_file_change(result: FileChange, reader: Reader) -> Block:
+    """Draw what was done, and the version that it made."""
+    version = f"  version {result.version[-6:]}" if result.count else ""
+    return block(line(result.text, ("dim", version), hang=2))
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersionItem:
+    """A version of a room's files.
+
+    Attributes:
+        source: what made it: `user_upload`, `edit`, `tool_run` or `branch`.
+        paths: what it changed, the first ones; `changed` is how many.
+        removed: whether it removed the path that was asked for.
+    """
+
+    id: str
+    at: str
+    by: str
+    source: str
+    source_ref: str | None
+    changed: int
+    paths: tuple[str, ...]
+    files: int
+    size: int
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileHistory:
+    """The versions of a room's files, newest first, or those of one path."""
+
+    room: str
+    path: str
+    versions: tuple[FileVersionItem, ...]
+
+
+@view_for_reader(FileHistory)
+def draw_file_history(result: FileHistory, reader: Reader) -> Block:
+    """Draw the versions with who made them and what changed."""
+    if not result.versions:
+        return block(line(("room", result.room), " has no files yet."))
+    of = f" of {result.path}" if result.path else ""
+    lines: list[Line] = [line(("heading", f"Versions{of} in {result.room}:"))]
+    lines += draw_columns(
+        (
+            (
+                ("mark", item.id[-6:]),
+                ("time", item.at[:16].replace("T", " ")),
+                ("name", item.by),
+                item.source.replace("_", " "),
+                ("warn", "removed") if item.removed else _describe_paths(item),
+            )
+            for item in result.versions
+        ),
+        cut_last=True,
+    )
+    lines += draw_hint(
+        reader, "{} brings a version back.", "file restore", version=result.versions[-1].id[-6:]
+    )
+    return block(*lines)
+
+
+def _describe_paths(item: FileVersionItem) -> str:
+    rest = count_rest(item.changed - len(item.paths))
+    return ", ".join(item.paths) + (f" {rest}" if rest else "") if item.paths else "no change"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiffItem:
+    """The difference at one path; `note` says why a `diff` is not shown."""
+
+    path: str
+    change: str
+    diff: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """The differences of two versions; `files` are the first of `count` paths."""
+
+    old: str
+    new: str
+    count: int
+    files: tuple[FileDiffItem, ...]
+
+
+@view_for_reader(FileDiff)
+def draw_file_diff(result: FileDiff, reader: Reader) -> Block:
+    """Draw the differences as unified diffs, in colour."""
+    names = f"{result.old[-6:] or 'nothing'} → {result.new[-6:] or 'nothing'}"
+    if not result.count:
+        return block(line(f"Nothing differs ({names})."))
+    lines: list[Line] = [
+        line(("heading", f"{format_count(result.count, 'file')} changed"), ("dim", f" ({names})"))
+    ]
+    for item in result.files:
+        lines.append(line(("name", item.path), ("dim", f"  {item.change}")))
+        if item.note:
+            lines.append(line("  ", ("dim", item.note)))
+        if item.diff:
+            lines += [line("  ", *spans) for spans in draw_code_lines(item.diff, "diff")]
+    if rest := count_rest(result.count - len(result.files), "file"):
+        lines.append(line(("dim", rest)))
+    return block(*lines)
+
+
+def format_size(size: int) -> str:
+    """Format a size in its largest unit, with one decimal below ten."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size // unit} {name}"
+    return f"{size} B"

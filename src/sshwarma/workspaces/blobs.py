@@ -1,0 +1,235 @@
+"""Blobs: contents of files by their SHA-256, as `blobs/<2 hex>/<hash>`.
+
+A blob is complete when it gets its name, and is never changed. It is on the disk after `sync`; only
+then may a row name it. A blob that no row names is garbage once it is old enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from sshwarma.common.units import HOUR_SECONDS, KIB
+from sshwarma.world.errors import Unavailable
+
+MIN_GARBAGE_SECONDS: Final = HOUR_SECONDS
+"""Age below which a blob is kept that nothing refers to: its row may be on the way."""
+
+log = structlog.get_logger(__name__)
+
+_TEMPORARY: Final = "tmp"
+_READ_BYTES: Final = 256 * KIB
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class DamagedBlob(Unavailable):
+    """A blob whose content is missing, or is not that of its hash."""
+
+
+class BlobStore:
+    """The blobs in a directory. Its methods block: call them in a thread."""
+
+    def __init__(self, directory: Path) -> None:
+        """Use a directory, which is made with the first blob."""
+        self.directory = directory
+        # Of one blob, either its use is renewed or it is swept: never both at once.
+        self._locks = [threading.Lock() for _ in range(256)]
+
+    def path_of(self, sha256: str) -> Path:
+        """Return where the blob of a hash is."""
+        return self.directory / sha256[:2] / sha256
+
+    def store(self, data: bytes) -> str:
+        """Store a content; return its hash."""
+        upload = self.begin_upload()
+        try:
+            upload.write(data)
+            return upload.finish()
+        finally:
+            upload.close()
+
+    def begin_upload(self) -> Upload:
+        """Return a writer of a content that arrives in parts."""
+        folder = self.directory / _TEMPORARY
+        with reporting_errors():
+            folder.mkdir(parents=True, exist_ok=True)
+            return Upload(self, folder / secrets.token_hex(16))
+
+    def read(self, sha256: str) -> bytes:
+        """Return the content of a blob.
+
+        Raises:
+            DamagedBlob: if it is missing, or is not what its hash says.
+        """
+        try:
+            data = self.path_of(sha256).read_bytes()
+        except FileNotFoundError:
+            raise _damaged_error(sha256, "is missing") from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise _damaged_error(sha256, "is damaged")
+        return data
+
+    def check(self, sha256: str) -> Path:
+        """Return where a blob is.
+
+        Raises:
+            DamagedBlob: if it is missing, or is not what its hash says.
+        """
+        if not self._is_whole(sha256):
+            raise _damaged_error(sha256, "is damaged or missing")
+        return self.path_of(sha256)
+
+    def find_damaged(self, hashes: Collection[str]) -> list[str]:
+        """Return those of the hashes whose blob is missing or not what its hash says."""
+        return [sha256 for sha256 in hashes if not self._is_whole(sha256)]
+
+    def _is_whole(self, sha256: str) -> bool:
+        digest = hashlib.sha256()
+        try:
+            with self.path_of(sha256).open("rb") as file:
+                while part := file.read(_READ_BYTES):
+                    digest.update(part)
+        except OSError:
+            return False
+        return digest.hexdigest() == sha256
+
+    def sync(self) -> None:
+        """Wait until everything stored so far is on the disk.
+
+        One call for many blobs: syncing each by itself takes ten times as long.
+        """
+        if not self.directory.exists():
+            return
+        with reporting_errors(), open_directory(self.directory) as descriptor:
+            if not hasattr(_libc, "syncfs"):
+                os.sync()
+            elif _libc.syncfs(descriptor) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    def list_stored(self) -> Iterator[tuple[str, int, float]]:
+        """Yield the hash, size and time of use of every blob."""
+        for folder in sorted(self.directory.glob("[0-9a-f][0-9a-f]")):
+            for file in sorted(folder.iterdir()):
+                with contextlib.suppress(FileNotFoundError):  # swept in the meantime
+                    found = file.stat()
+                    yield file.name, found.st_size, found.st_mtime
+
+    def sweep(self, used: Collection[str], min_age_seconds: float = MIN_GARBAGE_SECONDS) -> int:
+        """Delete the blobs that are not used; return their bytes.
+
+        Those that were stored lately stay. Unfinished uploads of that age are deleted, too.
+        """
+        oldest = time.time() - min_age_seconds
+        freed = 0
+        for sha256, size, _ in list(self.list_stored()):
+            if sha256 in used:
+                continue
+            file = self.path_of(sha256)
+            with self._lock_of(sha256), contextlib.suppress(FileNotFoundError):
+                if file.stat().st_mtime <= oldest:
+                    file.unlink()
+                    freed += size
+        for leftover in self.directory.glob(f"{_TEMPORARY}/*"):
+            with contextlib.suppress(FileNotFoundError):
+                if leftover.stat().st_mtime <= oldest:
+                    leftover.unlink()
+        return freed
+
+    def delete_uploads(self) -> None:
+        """Delete the unfinished uploads of a server that ended."""
+        for leftover in self.directory.glob(f"{_TEMPORARY}/*"):
+            leftover.unlink(missing_ok=True)
+
+    def adopt(self, file: Path, sha256: str) -> None:
+        """Give a complete file the name of its hash, or drop it for the present blob."""
+        target = self.path_of(sha256)
+        with self._lock_of(sha256):
+            if target.exists():
+                os.utime(target)  # a sweep that runs now keeps it
+                file.unlink()
+                return
+            target.parent.mkdir(exist_ok=True)
+            file.rename(target)
+
+    def _lock_of(self, sha256: str) -> threading.Lock:
+        return self._locks[int(sha256[:2], 16)]
+
+
+class Upload:
+    """A content that arrives in parts; `close` drops it unless it was finished."""
+
+    def __init__(self, blobs: BlobStore, file: Path) -> None:
+        self._blobs = blobs
+        self._path = file
+        self._file = file.open("xb", buffering=0)
+        self._digest = hashlib.sha256()
+        self.size = 0
+        """Bytes written so far."""
+
+    def write(self, data: bytes) -> None:
+        """Add a part."""
+        view = memoryview(data)
+        with reporting_errors():
+            while view:
+                view = view[self._file.write(view) :]
+        self._digest.update(data)
+        self.size += len(data)
+
+    def finish(self) -> str:
+        """Store the content; return its hash."""
+        sha256 = self._digest.hexdigest()
+        with reporting_errors():
+            self._file.close()
+            self._blobs.adopt(self._path, sha256)
+        return sha256
+
+    def close(self) -> None:
+        """Drop the content, unless it is stored."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def open_directory(directory: Path) -> Iterator[int]:
+    """Open a directory; the value is its descriptor."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def reporting_errors() -> Iterator[None]:
+    """Make a refusal of an error of the system while a content is stored.
+
+    Raises:
+        Unavailable: with the reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        log.error("a file could not be stored", error=str(error))
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "Reading still works. Writing works again when there is room."
+            raise Unavailable("The disk is full. Nothing was stored.", hint=hint) from error
+        problem = os.strerror(error.errno) if error.errno else "an unknown error"
+        raise Unavailable(f"The file could not be stored: {problem}.") from error
+
+
+def _damaged_error(sha256: str, problem: str) -> DamagedBlob:
+    return DamagedBlob(
+        f"The content {sha256[:12]} {problem} in the data directory.",
+        hint="A backup that has it can be restored.",
+    )

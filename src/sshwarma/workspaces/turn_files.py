@@ -1,0 +1,156 @@
+"""Files that follow the conversation: a turn takes its changes with it.
+
+Each version that a tool made knows its turn. A path that has changed since, by a person or another
+turn, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from sshwarma.common.shorten import join_with_rest
+from sshwarma.workspaces import manifests
+from sshwarma.workspaces.manifests import Manifest
+from sshwarma.workspaces.tree import Entry, apply_changes, compare_trees, find_clashes
+from sshwarma.workspaces.workspace import Workspaces, complete_changes
+from sshwarma.world.events import FilesChanged
+from sshwarma.world.schema import manifests as manifests_table
+from sshwarma.world.store import Change
+from sshwarma.world.turns import Turn
+
+MAX_NAMED_CONFLICTS = 3
+"""Paths that the sentence about conflicts names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesMoved:
+    """Files that changed with the conversation, and those that stayed as they are."""
+
+    changed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Sentences about them, with a space before; "" if no file is concerned."""
+        text = ""
+        if self.changed:
+            noun = "file" if len(self.changed) == 1 else "files"
+            text += f" {len(self.changed)} {noun} changed with it."
+        if self.kept:
+            named = join_with_rest(self.kept, MAX_NAMED_CONFLICTS)
+            be, stay = ("was", "stays") if len(self.kept) == 1 else ("were", "stay")
+            text += f" {named} {be} changed since, and {stay}."
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _TurnChange:
+    """A path before and after a turn."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+def move_files(
+    tx: Change,
+    workspaces: Workspaces,
+    room_id: str,
+    author_id: str,
+    *,
+    removed: Sequence[Turn] = (),
+    added: Sequence[Turn] = (),
+) -> FilesMoved:
+    """Take back the changes of turns that leave, and make those of turns that join.
+
+    Args:
+        tx: the change that moves the conversation.
+        workspaces: the files of all rooms.
+        room_id: the room.
+        author_id: who moves it.
+        removed: turns that leave it and were not dropped before, oldest first.
+        added: turns that come into it, oldest first.
+    """
+    _, tree = workspaces.get_active(tx.conn, room_id)
+    result = dict(tree)
+    kept: set[str] = set()
+    candidates: list[str | None] = []
+    for turn in reversed(removed):
+        versions = _read_versions(tx.conn, turn)
+        for change in _read_changes(tx.conn, workspaces, versions):
+            _put(result, kept, change.path, change.after, change.before)
+        candidates += [version.parent_id for version in versions[:1]]
+    for turn in added:
+        versions = _read_versions(tx.conn, turn)
+        for change in _read_changes(tx.conn, workspaces, versions):
+            _put(result, kept, change.path, change.before, change.after)
+        candidates += [version.id for version in versions[-1:]]
+    changes = compare_trees(tree, result)
+    while clashes := find_clashes(tree, changes):
+        kept.update(clashes)
+        changes = {path: entry for path, entry in changes.items() if path not in clashes}
+    result = apply_changes(tree, complete_changes(tree, changes))
+    changes = compare_trees(tree, result)
+    if not changes:
+        return FilesMoved((), tuple(sorted(kept)))
+    for candidate in reversed(candidates):
+        if workspaces.get_tree(tx.conn, candidate) == result:
+            manifests.set_active(tx, room_id, candidate)
+            tx.publish_on_commit(FilesChanged(room_id, candidate, tuple(changes)))
+            break
+    else:
+        turn = (*removed, *added)[-1]
+        workspaces.change_in(
+            tx,
+            room_id,
+            lambda _: changes,
+            source="branch",
+            source_ref=turn.id,
+            author_id=author_id,
+        )
+    return FilesMoved(tuple(changes), tuple(sorted(kept)))
+
+
+def _put(
+    result: dict[str, Entry],
+    kept: set[str],
+    path: str,
+    expected: Entry | None,
+    entry: Entry | None,
+) -> None:
+    """Put an entry at a path that is as expected; else keep what is there."""
+    if (present := result.get(path)) == entry:
+        return
+    if present != expected:
+        kept.add(path)
+    elif entry is None:
+        del result[path]
+    else:
+        result[path] = entry
+
+
+def _read_versions(conn: Connection, turn: Turn) -> list[Manifest]:
+    """Return the versions that the tools of a turn made, oldest first."""
+    query = (
+        select(manifests_table.c.id)
+        .where(manifests_table.c.turn_id == turn.id)
+        .order_by(manifests_table.c.id)
+    )
+    found = (manifests.get_manifest(conn, id) for (id,) in conn.execute(query).all())
+    return [manifest for manifest in found if manifest is not None]
+
+
+def _read_changes(
+    conn: Connection, workspaces: Workspaces, versions: Sequence[Manifest]
+) -> list[_TurnChange]:
+    """Return what versions changed: each path before the first and after the last."""
+    changes: dict[str, _TurnChange] = {}
+    for version in versions:
+        before = workspaces.get_tree(conn, version.parent_id)
+        for path, entry in manifests.read_changed_paths(conn, version).items():
+            first = changes[path].before if path in changes else before.get(path)
+            changes[path] = _TurnChange(path, first, entry)
+    return list(changes.values())

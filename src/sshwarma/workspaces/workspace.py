@@ -1,0 +1,348 @@
+"""Workspaces: reading and changing the files of rooms.
+
+A change is computed from the present version inside its transaction, so that two changes at the
+same time both count. Contents are stored, and on the disk, before the transaction that names them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from cachetools import LRUCache
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import (
+    MAX_FILE_BYTES,
+    MAX_WORKSPACE_BYTES,
+    MAX_WORKSPACE_ENTRIES,
+)
+from sshwarma.common.shorten import shorten_name
+from sshwarma.workspaces import manifests
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.manifests import Manifest, Source
+from sshwarma.workspaces.paths import list_parents
+from sshwarma.workspaces.tree import (
+    FOLDER_MODE,
+    Changes,
+    Entry,
+    Tree,
+    apply_changes,
+    find_below,
+    list_folders,
+)
+from sshwarma.world import calls
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
+from sshwarma.world.events import FilesChanged
+from sshwarma.world.pending_upload import PendingUpload
+from sshwarma.world.reader import next_call
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+MAX_CACHED_ENTRIES: Final = 100_000
+"""Entries of all cached trees together; a full workspace has a tenth of them."""
+
+Edit = Callable[[Tree], Changes]
+"""Returns what to change of a tree; raises WorldError to refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was made: the version and what it changed."""
+
+    manifest: Manifest
+    changes: Changes
+
+
+class Workspaces:
+    """The files of all rooms of a world."""
+
+    def __init__(self, world: World, blobs: BlobStore) -> None:
+        """Use the versions in a world and the blobs beside it."""
+        self._world = world
+        self.blobs = blobs
+        self._trees: LRUCache[str, Tree] = LRUCache(
+            MAX_CACHED_ENTRIES, getsizeof=lambda tree: len(tree) + 1
+        )
+        self._trees_lock = threading.Lock()  # the writer and readers are threads
+
+    async def read_tree(self, room_id: str) -> tuple[str | None, Tree]:
+        """Return the id of the present version of a room's files, and its entries."""
+        return await self._world.store.read(lambda conn: self.get_active(conn, room_id))
+
+    async def read_version(self, room_id: str, version: str) -> tuple[Manifest, Tree]:
+        """Return a version of a room's files, by its id or the end of it.
+
+        Raises:
+            NotFound: if no version matches, or several do.
+        """
+
+        def read(conn: Connection) -> tuple[Manifest, Tree]:
+            manifest = manifests.find_manifest(conn, room_id, version)
+            return manifest, self.get_tree(conn, manifest.id)
+
+        return await self._world.store.read(read)
+
+    def get_active(self, conn: Connection, room_id: str) -> tuple[str | None, Tree]:
+        """Return the id and entries of the present version, in a transaction."""
+        manifest_id = manifests.read_active_id(conn, room_id)
+        return manifest_id, self.get_tree(conn, manifest_id)
+
+    def get_tree(self, conn: Connection, manifest_id: str | None) -> Tree:
+        """Return the entries of a version; those of a cached one are not read again."""
+        if manifest_id is None:
+            return {}
+        with self._trees_lock:
+            tree = self._trees.get(manifest_id)
+        if tree is None:
+            tree = manifests.read_tree(conn, manifest_id)
+            with self._trees_lock:
+                self._remember(manifest_id, tree)
+        return tree
+
+    def _remember(self, manifest_id: str, tree: Tree) -> None:
+        if len(tree) < MAX_CACHED_ENTRIES:
+            self._trees[manifest_id] = tree
+
+    async def store(self, data: bytes) -> Entry:
+        """Store a content, on the disk; return the entry of a file with it."""
+
+        def write() -> str:
+            sha256 = self.blobs.store(data)
+            self.blobs.sync()
+            return sha256
+
+        return Entry(await asyncio.to_thread(write), size=len(data))
+
+    async def finish_upload(self, upload: PendingUpload) -> Entry:
+        """Store an uploaded content, on the disk; return the entry of its file."""
+
+        def write() -> str:
+            sha256 = upload.finish()
+            self.blobs.sync()
+            return sha256
+
+        return Entry(await asyncio.to_thread(write), size=upload.size)
+
+    async def read(self, entry: Entry) -> bytes:
+        """Return the content of an entry.
+
+        Raises:
+            DamagedBlob: if it is missing, or is not what its hash says.
+        """
+        return await asyncio.to_thread(self.blobs.read, entry.sha256)
+
+    async def change(
+        self,
+        caller: Caller,
+        edit: Edit,
+        notice: Callable[[Changes], str] | None = None,
+        *,
+        source: Source = "edit",
+    ) -> Changed:
+        """Change the files of the caller's room, as one version.
+
+        `notice` is the notice in the room, of the changes: "changed plan.md". A change by a call of
+        a tool has none, because its row is there, and belongs to the call.
+
+        Raises:
+            Conflict: if nothing changes, or the workspace would become too large.
+        """
+        stack = caller.call_stack
+        call_id = stack.row_id if stack is not None else None
+        turn_id = stack.turn_id if stack is not None else None
+
+        def work(tx: Change) -> Changed:
+            before_id = manifests.read_active_id(tx.conn, caller.room_id)
+            changed = self.change_in(
+                tx,
+                caller.room_id,
+                edit,
+                source=source if call_id is None else "tool_run",
+                source_ref=call_id,
+                author_id=caller.agent.id,
+                turn_id=turn_id,
+            )
+            if call_id is not None:
+                calls.record_manifests(tx, call_id, turn_id, before_id, changed.manifest.id)
+            elif notice is not None:
+                caller.append_notice(tx, notice(changed.changes))
+            return changed
+
+        return await caller.change(work)
+
+    def change_in(
+        self,
+        tx: Change,
+        room_id: str,
+        edit: Edit,
+        *,
+        source: Source,
+        source_ref: str | None = None,
+        author_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> Changed:
+        """Change the files of a room in a transaction.
+
+        Raises:
+            Conflict: if nothing changes, or the workspace would become too large.
+        """
+        _, before = self.get_active(tx.conn, room_id)
+        changes = {
+            path: entry
+            for path, entry in complete_changes(before, edit(before)).items()
+            if before.get(path) != entry
+        }
+        after = apply_changes(before, changes)
+        check_tree_size(before, after)
+        manifest = manifests.append_manifest(
+            tx,
+            room_id,
+            before,
+            changes,
+            source=source,
+            source_ref=source_ref,
+            author_id=author_id,
+            turn_id=turn_id,
+        )
+        tx.publish_on_commit(FilesChanged(room_id, manifest.id, tuple(changes)))
+        return Changed(manifest, changes)
+
+
+def complete_changes(before: Tree, changes: Changes) -> dict[str, Entry | None]:
+    """Return the changes with those that follow from them.
+
+    An empty folder loses its entry when something is put in it. A folder keeps none when it loses
+    its last file: it is gone, as in git.
+
+    Raises:
+        Conflict: if a file would be at the path of a folder, or below one of a file.
+    """
+    completed = dict(changes)
+    after = apply_changes(before, changes)
+    folders = {folder for path in after for folder in list_parents(path)}
+    for path, entry in changes.items():
+        if entry is None:
+            continue
+        if path in folders and not entry.is_folder:
+            raise Conflict(f"{shorten_name(path)} is a folder.")
+        for folder in list_parents(path):
+            above = after.get(folder)
+            if above is not None and not above.is_folder:
+                raise Conflict(f"{shorten_name(folder)} is a file, not a folder.")
+    for path, entry in after.items():
+        if entry.is_folder and path in folders:
+            completed[path] = None
+    return completed
+
+
+def check_file_size(size: int) -> None:
+    """Raise unless a file may have that many bytes.
+
+    Raises:
+        Invalid: if it is too large.
+    """
+    if size > MAX_FILE_BYTES:
+        raise Invalid(f"A file may have at most {MAX_FILE_BYTES:,} bytes (got {size:,}).")
+
+
+def check_tree_size(before: Tree, after: Tree) -> None:
+    """Raise if a workspace would become too large; one that shrinks is never refused.
+
+    Raises:
+        Conflict: if it would have too many entries or bytes.
+    """
+    if len(after) > max(MAX_WORKSPACE_ENTRIES, len(before)):
+        raise Conflict(
+            f"A workspace has at most {MAX_WORKSPACE_ENTRIES:,} files:"
+            f" this would be {len(after):,}."
+        )
+    total, old_total = count_bytes(after), count_bytes(before)
+    if total > max(MAX_WORKSPACE_BYTES, old_total):
+        raise Conflict(
+            f"A workspace has at most {MAX_WORKSPACE_BYTES:,} bytes: this would be {total:,}."
+        )
+
+
+def count_bytes(tree: Tree) -> int:
+    """Return the bytes of all files of a tree; equal files count each."""
+    return sum(entry.size for entry in tree.values())
+
+
+def find_entry(tree: Tree, path: str, *, where: str = "") -> Entry:
+    """Return what is at a path.
+
+    Raises:
+        NotFound: if nothing is there, with near paths.
+        Conflict: if it is a folder.
+    """
+    entry = tree.get(path)
+    if entry is None and path not in list_folders(tree):
+        raise unknown_name_error(
+            "file", path, where=where, known=tree, hint=next_call("{} lists them.", "files")
+        )
+    if entry is None or entry.is_folder:
+        raise Conflict(f"{shorten_name(path)} is a folder.")
+    return entry
+
+
+def remove_paths(tree: Tree, paths: Collection[str]) -> Changes:
+    """Return the changes that remove files, and folders with all that is in them.
+
+    Raises:
+        NotFound: if nothing is at one of the paths.
+    """
+    changes: dict[str, Entry | None] = {}
+    folders = list_folders(tree)
+    for path in paths:
+        if path in tree:
+            changes[path] = None
+        elif path in folders:
+            changes.update(dict.fromkeys(find_below(tree, path)))
+        else:
+            raise unknown_name_error(
+                "file", path, known=tree, hint=next_call("{} lists them.", "files")
+            )
+    return changes
+
+
+def move_path(tree: Tree, old: str, new: str) -> Changes:
+    """Return the changes that move a file, or a folder with all that is in it.
+
+    A target that is a folder takes what is moved into it, as `mv` does.
+
+    Raises:
+        NotFound: if nothing is at the old path.
+        Conflict: if something is at the new one, or it is within the old one.
+    """
+    folders = list_folders(tree)
+    if old not in tree and old not in folders:
+        raise unknown_name_error("file", old, known=tree, hint=next_call("{}", "files"))
+    if new in folders and new != old:
+        new = f"{new}/{old.rpartition('/')[2]}"
+    if new == old:
+        raise Conflict(f"{shorten_name(old)} is there already.")
+    if new in tree or new in folders:
+        raise Conflict(f"{shorten_name(new)} already exists.")
+    if new.startswith(f"{old}/"):
+        raise Conflict("A folder cannot be moved into itself.")
+    moved = [old] if old in tree else []
+    moved += find_below(tree, old)
+    changes: dict[str, Entry | None] = dict.fromkeys(moved)
+    changes.update({new + path[len(old) :]: tree[path] for path in moved})
+    return changes
+
+
+def make_folder(tree: Tree, path: str) -> Changes:
+    """Return the changes that make an empty folder.
+
+    Raises:
+        Conflict: if something is there.
+    """
+    if path in tree or path in list_folders(tree):
+        raise Conflict(f"{shorten_name(path)} already exists.")
+    return {path: Entry("", FOLDER_MODE)}

@@ -1,0 +1,153 @@
+"""Files of a room over stock ssh: any bytes, at a terminal, after kill -9."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from support.driver import Person, Server
+from support.driver.covers import covers
+
+
+def list_files(person: Person, room: str) -> dict[str, int]:
+    listed = person.json(f"files --room {room}")
+    return {item["path"]: item["size"] for item in listed["files"]}
+
+
+@covers("files")
+@covers("file put")
+@covers("file get")
+def test_any_bytes_come_back_as_they_went(alice: Person, room: str) -> None:
+    for name, content in (
+        ("empty", b""),
+        ("text.md", "grüße\r\nzwei\n".encode()),
+        ("zeros", bytes(3)),
+        ("a/b/large.bin", os.urandom(5_000_000)),
+    ):
+        stored = alice.run(f"file put {name} --room {room}", content, "-T")
+        assert stored.status == 0, stored
+        got = alice.run(f"file get {name} --room {room}", b"", "-T")
+        assert (got.status, got.raw) == (0, content)
+        item = next(
+            item
+            for item in alice.json(f"files {name} --room {room}")["files"]
+            if item["path"] == name
+        )
+        assert item["sha256"] == hashlib.sha256(content).hexdigest()
+    assert set(list_files(alice, room)) == {"empty", "text.md", "zeros", "a/b/large.bin"}
+
+
+@covers("file show")
+@covers("file replace")
+@covers("file mv")
+@covers("file rm")
+@covers("file mkdir")
+@covers("file history")
+@covers("file diff")
+@covers("file restore")
+def test_versions_are_listed_compared_and_brought_back(alice: Person, room: str) -> None:
+    at = f"--room {room}"
+    alice.run(f"file put src/main.py {at}", b"print('hi')\n")
+    alice.does(f"file replace src/main.py hi ho {at}")
+    assert "print('ho')" in alice.does(f"file show src/main.py {at}")
+    changed = alice.does(f"file diff src/main.py {at}")
+    assert "-print('hi')" in changed and "+print('ho')" in changed
+    alice.does(f"file mkdir docs {at}", f"file mv src docs {at}", f"file rm docs {at}")
+    assert list_files(alice, room) == {}
+    versions = alice.json(f"file history {at}")["versions"]
+    assert [version["source"] for version in versions] == [*["edit"] * 4, "user_upload"]
+    alice.does(f"file restore {versions[-1]['id'][-6:]} {at}")
+    assert alice.run(f"file get src/main.py {at}").raw == b"print('hi')\n"
+
+
+@covers("file edit")
+def test_file_is_edited_at_the_prompt_and_seen_by_another(
+    alice: Person, bob: Person, room: str
+) -> None:
+    screen, other = alice.sit(), bob.sit()
+    for one in (screen, other):
+        one.enter(f"/join {room}")
+        one.wait_for_prompt(room)
+    screen.enter("/file put plan.md = walls")
+    other.wait_for(f"{alice.name} made plan.md")
+    screen.enter("/file edit plan.md")
+    screen.wait_for("Editing plan.md")
+    screen.enter(" and roof")
+    other.wait_for(f"{alice.name} changed plan.md")
+    other.enter("/file show plan.md")
+    other.wait_for("walls and roof")
+    other.enter("/files")
+    other.wait_for("plan.md  15 B")
+
+
+def test_file_over_the_limit_is_refused_and_leaves_nothing(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    ann = server.person("ann")
+    done = ann.run("file put big", bytes(257 * 1024 * 1024), "-T")
+    assert done.status == 2
+    assert "A file may have at most 268,435,456 bytes" in done.err
+    assert list_files(ann, "lobby") == {}
+    assert [file for file in (server.data_dir / "blobs").rglob("*") if file.is_file()] == []
+
+
+def test_input_of_a_guest_is_not_read(alice: Person, serve: Callable[..., Server]) -> None:
+    server = serve()
+    guest = server.person("gast", role="guest")
+    done = guest.run("file put x", bytes(8_000_000), "-T")
+    assert done.status == 1
+    assert "create right" in done.err
+    assert not (server.data_dir / "blobs").exists()
+
+
+def test_stored_files_survive_kill_9(serve: Callable[..., Server]) -> None:
+    """What was answered is there, whole; what was not is there whole or not at all."""
+    server = serve(limits__lines_per_10_seconds=1_000_000)
+    ann = server.person("ann")
+    stored: dict[str, bytes] = {}
+    for number in range(3):
+        for part in range(4):
+            content = os.urandom(100_000 + part)
+            name = f"round{number}/file{part}"
+            assert ann.run(f"file put {name}", content, "-T").status == 0
+            stored[name] = content
+        pipe = subprocess.Popen(
+            [*ann.ssh("-T"), "file put late/never"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        assert pipe.stdin
+        pipe.stdin.write(os.urandom(300_000))
+        pipe.stdin.flush()
+        server.kill()
+        with contextlib.suppress(BrokenPipeError):
+            pipe.stdin.close()
+        pipe.wait(60)
+        server.start()
+        for name, content in stored.items():
+            assert ann.run(f"file get {name}", b"", "-T").raw == content
+        assert set(list_files(ann, "lobby")) == set(stored)
+        assert not list((server.data_dir / "blobs" / "tmp").iterdir())
+    _check_blobs(server.data_dir)
+
+
+def _check_blobs(data_dir: Path) -> None:
+    """Every blob that the database names is there, with the content of its hash."""
+    with sqlite3.connect(data_dir / "world.db") as database:
+        named = {
+            sha256
+            for (files,) in database.execute("SELECT files FROM workspace_manifests")
+            for sha256 in json.loads(files).values()
+        }
+    assert named
+    for sha256 in named:
+        content = (data_dir / "blobs" / sha256[:2] / sha256).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == sha256

@@ -1,0 +1,120 @@
+"""A model that works on the files of a room, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import answering
+from support.driver.model import Asked, Model, question
+
+
+def _edit(old: str, new: str) -> dict[str, Any]:
+    arguments = {"path": "app.py", "old": old, "new": new}
+    return {"name": "files__edit_file", "arguments": arguments}
+
+
+STEPS: dict[str, list[dict[str, Any]]] = {
+    "build": [
+        {"name": "files__write_file", "arguments": {"path": "app.py", "content": "x = 1\n"}},
+        _edit("x = 1", "x = 2"),
+        {"name": "files__read_file", "arguments": {"path": "app.py"}},
+    ],
+    "change": [
+        _edit("x = 2", "x = 3"),
+        {"name": "files__write_file", "arguments": {"path": "new.md", "content": "# New\n"}},
+    ],
+}  # fmt: skip
+
+
+def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+    """Make the calls of the step that the question names, one after the other."""
+    words = question(asked)
+    step = next((calls for name, calls in STEPS.items() if name in words), [])
+    last_question = max(
+        number for number, message in enumerate(asked["messages"]) if message["role"] == "user"
+    )
+    done = sum(message["role"] == "tool" for message in asked["messages"][last_question:])
+    if done < len(step):
+        yield step[done]
+    else:
+        yield "done"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    model = Model(_answers)
+    with answering(model) as server:
+        yield server
+    model.close()
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    one.does(f"create {name('bench')}", "equip room files:*")
+    yield one
+    one.hang_up()
+
+
+def texts(person: Person) -> dict[str, str]:
+    paths = [item["path"] for item in person.json("files")["files"]]
+    return {path: person.run(f"file get {path}", b"", "-T").out for path in paths}
+
+
+def test_model_builds_and_undo_brings_the_files_back(ann: Person) -> None:
+    ann.does("@qwen build it")
+    assert texts(ann) == {"app.py": "x = 2\n"}
+    versions = ann.json("file history")["versions"]
+    assert [version["source"] for version in versions] == ["tool_run", "tool_run"]
+    assert {version["by"] for version in versions} == {"qwen"}
+    marks = {item["path"]: item["changed"] for item in ann.json("files")["files"]}
+    assert marks == {"app.py": "changed"}
+    ann.does("@qwen change it")
+    assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
+    undone = ann.does("undo")
+    assert "2 files changed with it." in undone
+    assert texts(ann) == {"app.py": "x = 2\n"}
+    assert ann.json("file history")["versions"] == versions
+    ann.does("message restore " + ann.json("message list")["turns"][-1]["short"])
+    assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
+
+
+def test_asking_again_begins_from_the_files_before_the_answer(ann: Person) -> None:
+    ann.does("@qwen build it", "@qwen change it")
+    first = ann.json("files")["version"]
+    ann.does("retry")
+    second = ann.json("files")["version"]
+    assert first != second
+    assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
+    ann.run("file put app.py", b"mine\n", "-T")
+    fork = ann.json("branch list")["forks"][-1]
+    other = next(turn["short"] for turn in fork if not turn["on"])
+    switched = ann.does(f"branch switch {other}")
+    assert "app.py was changed since, and stays." in switched
+    assert texts(ann)["app.py"] == "mine\n"
+
+
+def test_call_records_the_versions_before_and_after(ann: Person) -> None:
+    ann.does("@qwen build it")
+    room = ann.json("files")["room"]
+    rows = ann.json(
+        "sql SELECT tool_id, pre_manifest_id, post_manifest_id FROM tool_calls JOIN chats"
+        f" ON chats.id = chat_id WHERE chats.name = '{room}' ORDER BY started_at, tool_calls.id"
+    )["rows"]
+    versions = [version["id"] for version in ann.json("file history")["versions"]][::-1]
+    assert rows == [
+        ["files:write_file", None, versions[0]],
+        ["files:edit_file", versions[0], versions[1]],
+        ["files:read_file", None, None],
+    ]
+    refs = [version["source_ref"] for version in ann.json("file history")["versions"]]
+    assert all(refs)
+
+
+def test_model_without_the_namespace_has_no_files(house: Server, ann: Person) -> None:
+    ann.does("unequip room files:*", "@qwen build it")
+    assert ann.json("files")["count"] == 0
