@@ -11,11 +11,10 @@ import sqlite3
 import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sshwarma.admin import data_dir_lock, restore
+from sshwarma.admin import data_dir_lock, replaced_world, restore
 from sshwarma.admin.backup import write_backup
 from sshwarma.admin.backup_archive import InvalidBackupError
 from sshwarma.admin.restore import restore_backup
@@ -54,7 +53,7 @@ async def test_backup_during_writes_is_consistent(
     for path, one in zip(archives, received, strict=True):
         target = tmp_path / path.name.split(".")[0]
         restored = await asyncio.to_thread(restore_backup, path, target)
-        assert restored == {**one, "replaced": None}
+        assert restored == {**one, "replaced": None, "replaced_logs": []}
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())
@@ -127,61 +126,14 @@ def test_restore_of_what_is_missing_touches_no_directory(tmp_path: Path) -> None
     assert there.stat().st_mode & 0o777 == 0o755
 
 
-def leave_log(database: Path) -> None:
-    """Leave a change in the log of a world, as a server that was killed does."""
-    log = database.with_name("world.db-wal")
-    with closing(sqlite3.connect(database, isolation_level=None)) as opened:
-        opened.execute("PRAGMA journal_mode = WAL")
-        opened.execute("UPDATE things SET description = 'in the log' WHERE id = 'world'")
-        killed = database.read_bytes(), log.read_bytes()
-    database.write_bytes(killed[0])
-    log.write_bytes(killed[1])
-
-
-def read_description(database: Path) -> Any:
-    with closing(sqlite3.connect(database)) as opened:
-        return opened.execute("SELECT description FROM things WHERE id = 'world'").fetchone()[0]
-
-
-def test_restore_over_a_killed_world_keeps_what_its_log_has(database: Path, made: Path) -> None:
-    leave_log(database)
-    kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
-    assert read_description(database) != "in the log"
-    assert not kept.with_name(f"{kept.name}-wal").exists(), "it can be copied as one file"
-    assert read_description(kept) == "in the log"
-
-
-def test_log_that_another_program_reads_is_not_taken_for_that_of_the_restored_world(
-    database: Path, made: Path
-) -> None:
-    leave_log(database)
-    with closing(sqlite3.connect(database, isolation_level=None)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM things").fetchone()
-        kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
-        assert kept.with_name(f"{kept.name}-wal").exists()
-        assert not database.with_name("world.db-wal").exists()
-    assert read_description(database) != "in the log"
-    assert read_description(kept) == "in the log"
-
-
-def test_log_of_a_lost_world_is_not_taken_for_that_of_the_restored_one(
-    database: Path, made: Path
-) -> None:
-    leave_log(database)
-    database.unlink()
-    assert restore_backup(made, database.parent)["replaced"] is None
-    assert read_description(database) != "in the log"
-    assert len(list(database.parent.glob("world-replaced-*.db-wal"))) == 1
-
-
 def test_restored_world_is_on_disk_before_it_has_its_name(
     database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored: list[str] = []
-    monkeypatch.setattr(restore, "store_on_disk", lambda path: stored.append(path.name))
+    for module in (restore, replaced_world):
+        monkeypatch.setattr(module, "store_on_disk", lambda path: stored.append(path.name))
     restore_backup(made, database.parent, force=True)
-    assert stored == [DATABASE_NAME, database.parent.name]
+    assert stored == [DATABASE_NAME, database.parent.name, database.parent.name]
 
 
 def test_damaged_copy_of_an_upgrade_is_named_as_the_damaged_one(
@@ -229,18 +181,3 @@ def test_backup_to_a_disk_without_hard_links(
     assert len(list(database.parent.glob("world-replaced-*.db"))) == 1
     with pytest.raises(FileExistsError):
         give_name(tmp_path / "b.tar.gz", database)
-
-
-def test_crash_of_a_restore_leaves_a_world(
-    database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without one, the next start would make a new world."""
-
-    def crash(self: Path, target: Path) -> Path:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", crash)
-    before = sizes(database)
-    with pytest.raises(KeyboardInterrupt):
-        restore_backup(made, database.parent, force=True)
-    assert sizes(database) == before

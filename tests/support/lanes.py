@@ -41,7 +41,7 @@ _started: list[str] = []
 
 
 def _listen(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in STARTS and arguments[0] != "uname":  # asked by platform, once in a process
+    if event in STARTS and arguments[:1] != ("uname",):  # asked by platform, once in a process
         _started.append(f"{event}{arguments!r}"[:200])
 
 

@@ -25,8 +25,13 @@ PREPARED_NAMES: Final = re.compile(
 """What may be in a directory before its first start, if nothing else is: what was moved there, and
 the hidden files of a home directory."""
 
-LOG_SUFFIXES: Final = ("-wal", "-shm")
-DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES)
+LOG_SUFFIXES: Final = ("-wal",)
+"""Endings of the logs beside a database."""
+
+SHARED_MEMORY_SUFFIX: Final = "-shm"
+"""Ending of the index of the log, which SQLite makes again."""
+
+DATABASE_SUFFIXES: Final = ("", *LOG_SUFFIXES, SHARED_MEMORY_SUFFIX)
 """Endings of the files of the database; SQLite gives later ones the mode of the first."""
 
 OPERATOR_KEY_NAME: Final = "operator_ed25519"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,11 @@ from sshwarma.admin.backup_archive import (
 )
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import (
-    choose_free_name,
     copy_database,
-    empty_log,
     store_on_disk,
 )
+from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.common.files import give_name
 from sshwarma.settings import DATABASE_NAME
 from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
@@ -51,33 +48,39 @@ def restore_backup(
 
     Returns:
         The manifest of the backup; of a copy, its schema. `replaced` is where the world that was
-        there is kept.
+        there is kept, and `replaced_logs` are those of one whose database was gone.
 
     Raises:
         InvalidBackupError: if it is not a backup, is damaged, or of a newer version.
         FileExistsError: if a world exists, unless `force`.
+        OSError: if another program uses that world.
         FileNotFoundError: if there is no source; then the directory is not touched.
         DataDirInUseError: if a server is running there.
         ForeignDataDirError: if the directory belongs to another user.
     """
     check_data_dir_owner(data_dir)
     source.open("rb").close()
+    if is_same_file(source, source.with_name(DATABASE_NAME)) and source.name != DATABASE_NAME:
+        raise InvalidBackupError(
+            f"{source} is the world {source.with_name(DATABASE_NAME)} by another name, which a"
+            " restore that was killed has left. Delete that name. Nothing was changed."
+        )
     target, name = data_dir / DATABASE_NAME, name or str(source)
     data_dir_modes.make_data_dir_private(data_dir)
     with (
         data_dir_lock.lock_data_dir(data_dir),
         make_work_directory(data_dir) as work,
     ):
+        delete_second_names(target)
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = work / DATABASE_NAME
         manifest = _unpack(source, name, copy)
         manifest["schema"] = _check_database(name, copy, work)
         store_on_disk(copy)
-        kept = _set_aside(target)
-        manifest["replaced"] = str(kept) if kept.exists() else None
-        copy.replace(target)
-        store_on_disk(data_dir)
+        kept = replace_database(copy, target, work)
+        manifest["replaced"] = str(kept.database) if kept.database is not None else None
+        manifest["replaced_logs"] = [str(path) for path in kept.logs]
     return manifest
 
 
@@ -97,25 +100,6 @@ def _unpack(source: Path, name: str, copy: Path) -> dict[str, Any]:
     except DamagedDatabaseError as error:
         raise InvalidBackupError(f"{name} is damaged: {error.__cause__}.") from error
     return {"bytes": copy.stat().st_size}
-
-
-def _set_aside(database: Path) -> Path:
-    """Give a database that is replaced, if there is one, a second name; return that.
-
-    It keeps its own until the new one takes it: after a crash there is a world, one or the other.
-    """
-    now = time.strftime("%Y%m%d-%H%M%S")
-    kept = choose_free_name(database.with_name(f"world-replaced-{now}.db"))
-    if database.exists():
-        with contextlib.suppress(sqlite3.DatabaseError):  # a damaged one is kept as it is
-            empty_log(database)
-        give_name(database, kept)
-    # Of a damaged database, or of one that is gone. SQLite would take them for the new one's.
-    for suffix in data_dir_modes.LOG_SUFFIXES:
-        path = database.with_name(f"{database.name}{suffix}")
-        if path.exists():
-            path.rename(kept.with_name(f"{kept.name}{suffix}"))
-    return kept
 
 
 def _check_database(name: str, copy: Path, work: Path) -> str:
