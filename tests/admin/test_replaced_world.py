@@ -114,6 +114,61 @@ def copy_files(database: Path, to: Path) -> Path:
     return to / "world.db"
 
 
+def leave_journal(database: Path) -> None:
+    """Leave the journal of a change that was not completed, as a killed program does."""
+    journal = database.with_name("world.db-journal")
+    with closing(sqlite3.connect(database, isolation_level=None)) as opened:
+        opened.execute("PRAGMA journal_mode = DELETE")
+        opened.execute("PRAGMA cache_size = 2")
+        opened.execute("BEGIN EXCLUSIVE")
+        opened.execute("UPDATE things SET description = hex(randomblob(3000))")
+        killed = database.read_bytes(), journal.read_bytes()
+    database.write_bytes(killed[0])
+    journal.write_bytes(killed[1])
+
+
+def test_journal_of_a_lost_world_is_not_applied_to_the_restored_one(
+    database: Path, made: Path
+) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as opened:
+        for _ in range(200):  # pages that the world in the backup has not
+            opened.execute("INSERT INTO audit (at, door, verb, what) VALUES (1, 'x', 'x', ?)",
+                           ("x" * 2000,))  # fmt: skip
+    leave_journal(database)
+    journal = database.with_name("world.db-journal")
+    left = journal.read_bytes()
+    database.unlink()
+    manifest = restore_backup(made, database.parent)
+    assert not journal.exists()
+    (kept,) = manifest["replaced_logs"]
+    assert kept.endswith(".db-journal") and Path(kept).read_bytes() == left
+    with closing(sqlite3.connect(database)) as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert opened.execute("SELECT count(*) FROM audit WHERE door = 'x'").fetchone() == (0,)
+
+
+def test_unfinished_change_is_undone_in_the_replaced_world(database: Path, made: Path) -> None:
+    before = read_description(database)
+    leave_journal(database)
+    kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
+    assert not database.with_name("world.db-journal").exists()
+    assert not kept.with_name(f"{kept.name}-journal").exists()
+    assert read_description(kept) == before
+
+
+def test_index_of_a_log_is_not_left_beside_the_restored_world(database: Path, made: Path) -> None:
+    shared = database.with_name("world.db-shm")
+    shared.write_bytes(b"x" * 32768)
+    database.unlink()
+    restore_backup(made, database.parent)
+    assert not shared.exists()
+    leave_log(database)
+    damage(database)
+    shared.write_bytes(b"x" * 32768)
+    restore_backup(made, database.parent, force=True)
+    assert not shared.exists()
+
+
 @pytest.mark.process
 def test_restore_that_is_killed_leaves_the_old_world_or_the_new_one(
     database: Path, made: Path, tmp_path: Path

@@ -20,13 +20,13 @@ WORLD_NAMES: Final = frozenset({DATABASE_NAME, LOCK_NAME})
 
 PREPARED_NAMES: Final = re.compile(
     r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced)-.*"
-    r"|world\.db-(wal|shm)|backups|mcp|models|lost\+found|\..*"
+    r"|world\.db-(wal|shm|journal)|backups|mcp|models|lost\+found|\..*"
 )
 """What may be in a directory before its first start, if nothing else is: what was moved there, and
 the hidden files of a home directory."""
 
-LOG_SUFFIXES: Final = ("-wal",)
-"""Endings of the logs beside a database."""
+LOG_SUFFIXES: Final = ("-wal", "-journal")
+"""Endings of the logs beside a database: of new changes, and of a change that must be undone."""
 
 SHARED_MEMORY_SUFFIX: Final = "-shm"
 """Ending of the index of the log, which SQLite makes again."""

@@ -93,9 +93,7 @@ def is_same_file(one: Path, other: Path) -> bool:
 
 
 def _open_alone(database: Path) -> sqlite3.Connection | None:
-    """Open a database with nothing beside it, so that no other program uses it until it is closed.
-
-    None if it is damaged.
+    """Open a database, without a log beside it, and lock it; None if damaged.
 
     Raises:
         OSError: if another program uses it, or the disk is full.
@@ -179,7 +177,7 @@ def _delete_logs(database: Path) -> None:
 
 
 def _rename_logs(database: Path, kept: Path) -> tuple[Path, ...]:
-    """Keep the logs of a database that is gone: SQLite would take them for the new one's."""
+    """Keep the logs of a database that is gone, which the new one must not have."""
     names = []
     for path in _list_logs(database):
         names.append(kept.with_name(path.name.replace(database.name, kept.name, 1)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.admin.backup import write_backup
+from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.units import MIB
@@ -134,7 +135,8 @@ def find_traces_of_world(database: Path) -> list[Path]:
         for path in (data_dir / BACKUPS_DIRECTORY).glob("world-*.tar.gz")
         if (found := _NAME.fullmatch(path.name)) is not None
     ]
-    others = ("world-before-*.db", "world-replaced-*.db", f"{database.name}-wal")
+    logs = [f"{database.name}{suffix}" for suffix in LOG_SUFFIXES]
+    others = ("world-before-*.db", "world-replaced-*.db", *logs)
     return [
         *(path for _, path in sorted(backups, reverse=True)),
         *chain.from_iterable(sorted(data_dir.glob(name), reverse=True) for name in others),
@@ -150,7 +152,7 @@ def check_no_world_was_lost(database: Path) -> None:
     if database.exists() or not (traces := find_traces_of_world(database)):
         return
     words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
-    restored = "a backup" if traces[0].name.endswith("-wal") else f"it: {shlex.join(words)}"
+    restored = "a backup" if traces[0].name.endswith(LOG_SUFFIXES) else f"it: {shlex.join(words)}"
     raise OSError(
         f"{database} is gone, and {traces[0]} is of the world that was there. Restore {restored}."
         " For a new world, move it and its like away."
