@@ -13,6 +13,7 @@ import pytest
 
 from sshwarma.admin import data_dir_lock
 from sshwarma.admin.backup_archive import InvalidBackupError
+from sshwarma.admin.database_copy import choose_free_name
 from sshwarma.admin.open_world import open_world
 from sshwarma.admin.restore import restore_backup
 from sshwarma.settings import Settings
@@ -255,3 +256,23 @@ def test_world_is_not_replaced_while_its_disk_is_full(
         restore_backup(made, database.parent, force=True)
     monkeypatch.undo()
     assert read_description(database) == "in the log"
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_name_with_a_log_is_not_given_to_a_database(tmp_path: Path, ending: str) -> None:
+    free = tmp_path / "world-replaced-20260102-030405.db"
+    assert choose_free_name(free) == free
+    (tmp_path / f"{free.name}{ending}").symlink_to("nowhere")
+    assert choose_free_name(free).name == "world-replaced-20260102-030405-2.db"
+
+
+def test_two_restores_in_a_second_keep_two_worlds(
+    database: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.strftime", lambda *_: "20260102-030405")
+    leave_log(database)
+    database.unlink()
+    (log,) = restore_backup(made, database.parent)["replaced_logs"]
+    kept = Path(restore_backup(made, database.parent, force=True)["replaced"])
+    assert f"{kept}-wal" != log and Path(log).exists()
+    assert read_description(kept) != "in the log"

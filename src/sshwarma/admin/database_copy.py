@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.units import MIB
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
@@ -31,9 +32,13 @@ def no_check() -> None:
 
 
 def choose_free_name(path: Path) -> Path:
-    """Return the path, with a number before its endings if that file exists already."""
+    """Return the path, with a number before its endings if that file exists already.
+
+    A name is not free either if the log of a database that had it is there: SQLite would take it
+    for that of the next one.
+    """
     number, free = 1, path
-    while free.exists():
+    while any(os.path.lexists(f"{free}{suffix}") for suffix in DATABASE_SUFFIXES):
         number += 1
         stem, dot, endings = path.name.partition(".")
         free = path.with_name(f"{stem}-{number}{dot}{endings}")
