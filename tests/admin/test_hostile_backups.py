@@ -302,11 +302,17 @@ def replacing(table: str, clause: str) -> list[str]:
         (["DROP VIEW skills", "CREATE VIEW skills AS SELECT 1 AS id"], "its view 'skills' is not"),
         (["DROP TABLE tokens"], "'tokens' is missing"),
         (["ALTER TABLE tokens ADD COLUMN more"], "its table 'tokens' is not"),
-        (["UPDATE things SET metadata = '{{{' WHERE id = 'world'"], "the thing 'world' is not"),
-        (["UPDATE things SET metadata = '[]' WHERE id = 'world'"], "the thing 'world' is not"),
+        (
+            ["UPDATE things SET metadata = '{{{' WHERE id = 'world'"],
+            "the thing 'world' cannot",
+        ),
+        (
+            ["UPDATE things SET metadata = '[]' WHERE id = 'world'"],
+            "the thing 'world' cannot",
+        ),
         (
             [f"UPDATE things SET metadata = '{'[' * 1800}{']' * 1800}' WHERE id = 'world'"],
-            "the thing 'world' is not",
+            "the thing 'world' cannot",
         ),
         (replacing("audit", "UNIQUE (agent_id) ON CONFLICT IGNORE"), "its table 'audit' is not"),
         (replacing("audit", "CHECK (what NOT LIKE '%disable%')"), "its table 'audit' is not"),
@@ -322,14 +328,14 @@ def replacing(table: str, clause: str) -> list[str]:
                 "UPDATE things SET metadata = "
                 f"""'{{"a": {"[" * 1800}{"]" * 1800}}}' WHERE id = 'world'"""
             ],
-            "the thing 'world' is not",
+            "the thing 'world' cannot",
         ),
         (
             [
                 "INSERT INTO things (id, kind, name, metadata, created_at, updated_at)"
                 """ VALUES ('a1', 'agent', 'x', '{"role": [1]}', 1, 1)"""
             ],
-            "the agent 'a1' has an unknown role",
+            "the agent 'a1' cannot be read: its role is",
         ),
         (
             [
@@ -338,7 +344,7 @@ def replacing(table: str, clause: str) -> list[str]:
                 "INSERT INTO tokens (id, agent_id, token_sha256, label, created_at, scope)"
                 " VALUES ('t1', 'a1', 'h', '', 1, 'emperor')",
             ],
-            "the token 't1' has an unknown scope",
+            "the scope of the token 't1' is 'emperor'",
         ),
         (
             ["INSERT INTO sqlite_sequence VALUES ('audit', 9223372036854775807)"],

@@ -19,11 +19,13 @@ from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import check_pages, copy_database, hash_file, no_check
+from sshwarma.admin.database_copy import copy_database, hash_file, no_check
+from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
 from sshwarma.settings import DATABASE_NAME
-from sshwarma.world.migrate import DamagedDatabaseError, describe_damage, read_file_revision
+from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
+from sshwarma.world.schema_check import ForeignSchemaError
 
 MANIFEST_NAME: Final = "manifest.json"
 
@@ -57,7 +59,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
         ForeignDataDirError: if another user owns the world.
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
-        DamagedDatabaseError: if the database is damaged: it would be the backup that is kept.
+        DamagedDatabaseError: if no restore would accept it: it would be the backup that is kept.
     """
     if not database.exists():
         raise FileNotFoundError(f"The directory {database.parent} does not contain a world.")
@@ -69,7 +71,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)
-        manifest = _describe_copy(database, copy, check)
+        manifest = _describe_copy(database, copy, work, check)
         archive = work / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -87,22 +89,21 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     return manifest
 
 
-def _describe_copy(database: Path, copy: Path, check: Callable[[], None]) -> dict[str, Any]:
-    """Check the copy of a database; return its manifest.
+def _describe_copy(
+    database: Path, copy: Path, work: Path, check: Callable[[], None]
+) -> dict[str, Any]:
+    """Check the copy of a database as a restore does; return its manifest.
 
     Raises:
-        DamagedDatabaseError: if it is damaged, and so the database is.
+        DamagedDatabaseError: if no restore would accept it.
     """
     try:
-        verdict = check_pages(copy, check)
+        schema = check_copy(copy, work, check)
         with contextlib.closing(sqlite3.connect(copy)) as opened:
-            schema = read_file_revision(opened)
             things = opened.execute("SELECT count(*) FROM things").fetchone()[0]
             rows = opened.execute("SELECT count(*) FROM rows").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnusableCopyError, ForeignSchemaError) as error:
         raise DamagedDatabaseError(describe_damage(database, error)) from error
-    if verdict != "ok":
-        raise DamagedDatabaseError(describe_damage(database, verdict))
     return {
         "program": f"sshwarma {sshwarma.__version__}",
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

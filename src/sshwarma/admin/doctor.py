@@ -19,12 +19,12 @@ from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.agents import read_agents
-from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.owners import count_usable_owners
 from sshwarma.world.schema_check import (
@@ -140,7 +140,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
             schema = read_checked_revision(database)
             if schema == newest_revision() and verdict == "ok":
                 check_newest_objects(database)
-                verdict = find_invalid_data(database) or "ok"
+                verdict = find_unreadable_data(path) or "ok"
     except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
         if "locked" in str(error):

@@ -6,7 +6,6 @@ database, and that this program can use its schema.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,12 @@ from sshwarma.admin.database_copy import (
     store_on_disk,
 )
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
+from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.settings import DATABASE_NAME
-from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
-    check_objects,
-    read_checked_revision,
 )
 
 
@@ -106,28 +103,24 @@ def _check_database(name: str, copy: Path, work: Path) -> str:
     """Return the schema of an unpacked database that this program can use.
 
     Raises:
-        InvalidBackupError: if it is damaged, is not that of a world, or is of a newer version.
+        InvalidBackupError: if no server could use it, or it is of a newer version.
     """
     try:
-        with contextlib.closing(sqlite3.connect(copy)) as database:
-            revision = read_checked_revision(database)
-            if revision not in known_revisions():
-                raise InvalidBackupError(
-                    f"{name} is of a newer version: its schema is {revision}, and this version"
-                    f" knows {newest_revision()}. Install that version to restore it. Nothing was"
-                    " changed."
-                )
-            check_objects(database, revision, work)
-            verdict = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            invalid = find_invalid_data(database) if verdict == "ok" else None
+        revision = check_copy(copy, work)
+    except UnusableCopyError as error:
+        raise InvalidBackupError(
+            f"The database in {name} cannot be used: {error}. Nothing was changed."
+        ) from error
     except sqlite3.DatabaseError as error:
-        raise InvalidBackupError(f"The database in {name} is damaged: {error}") from error
+        raise InvalidBackupError(f"The database in {name} is damaged: {error}.") from error
     except ForeignSchemaError as error:
         raise InvalidBackupError(
             f"The database in {name} is not one of sshwarma: {error}. Nothing was changed."
         ) from error
-    if invalid is not None:
-        verdict = invalid
-    if verdict != "ok":
-        raise InvalidBackupError(f"The database in {name} is damaged: {verdict}")
+    if revision not in known_revisions():
+        raise InvalidBackupError(
+            f"{name} is of a newer version: its schema is {revision}, and this version"
+            f" knows {newest_revision()}. Install that version to restore it. Nothing was"
+            " changed."
+        )
     return revision

@@ -150,7 +150,7 @@ class Upkeep:
         try:
             directory = await self._open_directory()
             self.newest_backup = await asyncio.to_thread(directory.find_newest_time, self._clock())
-        except (OSError, WorldError) as error:
+        except Exception as error:  # noqa: BLE001 - as `_back_up`
             self.newest_backup = None
             self._report_failure(error)
             return False

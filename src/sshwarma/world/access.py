@@ -86,6 +86,9 @@ _ROOM_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 }
 
 
+ROOM_ROLES: Final = tuple(_ROOM_ROLE_RIGHTS)
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """The role, mute and ban of one agent in a room. Times are Unix milliseconds."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
+import structlog
 from sqlalchemy import Connection, select
 
 from sshwarma.world import names, things
@@ -26,7 +27,10 @@ from sshwarma.world.login_keys import AgentKey, add_key, read_keys
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import UnreadableError, take_field, take_word, take_words
 from sshwarma.world.things import Thing
+
+log = structlog.get_logger(__name__)
 
 AgentKind = Literal["person", "model"]
 ServerRole = Literal["owner", "admin", "member", "guest"]
@@ -56,21 +60,37 @@ class Agent:
 
     @classmethod
     def from_thing(cls, thing: Thing) -> Agent:
-        """Return the agent that a thing stores."""
+        """Return the agent that a thing stores; a disabled one if that cannot be read."""
+        try:
+            return cls.parse_thing(thing)
+        except UnreadableError as error:
+            reason = str(error)
+            log.error("an agent cannot be read, and is disabled", agent=thing.name, reason=reason)
+            return cls(thing.id, thing.name, role="guest", disabled=True)
+
+    @classmethod
+    def parse_thing(cls, thing: Thing) -> Agent:
+        """Return the agent that a thing stores.
+
+        Raises:
+            UnreadableError: if it has a field that no version writes.
+        """
+        if not thing.is_readable:
+            raise UnreadableError("its metadata cannot be read")
         meta = thing.metadata
         return cls(
             id=thing.id,
             name=thing.name,
-            kind=meta.get("agent_kind", "person"),
-            role=meta.get("role", "member"),
+            kind=take_word(meta, "agent_kind", get_args(AgentKind), "person"),
+            role=take_word(meta, "role", SERVER_ROLES, "member"),
             disabled=bool(meta.get("disabled")),
             description=thing.description,
-            prefs=meta.get("prefs", {}),
-            aliases=meta.get("aliases", {}),
-            room_id=meta.get("room_id", LOBBY_ID),
-            prompt=meta.get("prompt", ""),
-            model=meta.get("model", {}),
-            rooms=frozenset(meta.get("rooms") or ()),
+            prefs=take_field(meta, "prefs", dict, {}),
+            aliases=take_field(meta, "aliases", dict, {}),
+            room_id=take_field(meta, "room_id", str, LOBBY_ID),
+            prompt=take_field(meta, "prompt", str, ""),
+            model=take_field(meta, "model", dict, {}),
+            rooms=take_words(meta, "rooms") or frozenset(),
             retired=bool(meta.get("retired")),
         )
 

@@ -223,17 +223,22 @@ def split_statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _upgrade(connection: Connection, revision: str) -> None:
-    """Run the migrations up to a revision in one transaction."""
+def run_migrations(connection: Connection, revision: str = "head") -> None:
+    """Run the migrations up to a revision, in the transaction that was begun."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
     config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _upgrade(connection: Connection, revision: str) -> None:
+    """Run the migrations up to a revision in one transaction."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")
     try:
-        command.upgrade(config, revision)
+        run_migrations(connection, revision)
     except BaseException:
         connection.exec_driver_sql("ROLLBACK")
         raise

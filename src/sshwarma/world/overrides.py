@@ -6,7 +6,6 @@ new version of its tools, the decisions still apply.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import read_object_or_none
 from sshwarma.world.things import Thing, dump_metadata
 
 
@@ -111,7 +111,7 @@ def _override_from_row(row: RowMapping) -> Override:
         description=row["description_override"],
         requires_confirmation=_optional_bool(row["requires_confirmation"]),
         renderer=row["renderer"],
-        renderer_config=json.loads(row["renderer_config"]) if row["renderer_config"] else None,
+        renderer_config=read_object_or_none(row["renderer_config"]) or None,
     )
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 from sshwarma.common.limits import MAX_REPORT_VALUE_BYTES
 from sshwarma.common.units import MIB
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
+from sshwarma.world.stored_json import read_object_or_none
 
 MAX_CACHED_METADATA: Final = 1_000
 """Things whose metadata is read once, instead of for every joined row."""
@@ -230,7 +231,7 @@ class RestrictedDatabase:
             return None
         if stored in self._metadata_cache:
             return self._metadata_cache[stored]
-        metadata = json.loads(stored)
+        metadata = read_object_or_none(stored) or {}
         allowed_keys = (
             PUBLIC_METADATA_KEYS | ADMIN_METADATA_KEYS if self.admin else PUBLIC_METADATA_KEYS
         )

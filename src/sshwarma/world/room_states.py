@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
+from sshwarma.world.json_columns import extract_field
 from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
@@ -50,13 +51,14 @@ class RoomStateWatcher:
 
     async def check_once(self) -> None:
         """Poll once, and publish the changes."""
-        directories = await self._world.memoized("directories", _read_directories)
+        directories = await self._world.memoized("directories", read_directories)
         states = await asyncio.to_thread(detect_states, directories) if directories else {}
         self._world.set_detected_states(states)
 
 
-def _read_directories(conn: Connection) -> dict[str, str]:
-    path = func.json_extract(things.c.metadata, f"$.{DIRECTORY_KEY}")
+def read_directories(conn: Connection) -> dict[str, str]:
+    """Return the directories that rooms show the state of, by room id."""
+    path = extract_field(things.c.metadata, DIRECTORY_KEY)
     query = select(things.c.id, path.label("path")).where(
         things.c.kind == "room", things.c.deleted_at.is_(None), path.is_not(None)
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import structlog
 from sqlalchemy import Connection, func, select, update
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
@@ -19,7 +20,10 @@ from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import UnreadableError, take_field, take_word, take_words
 from sshwarma.world.things import Thing
+
+log = structlog.get_logger(__name__)
 
 BAG_KINDS: Final = ("data", "reference", "tool", "mcp", "toolset")
 
@@ -242,16 +246,34 @@ def _room_from_thing(conn: Connection, thing: Thing) -> Room:
     )
 
 
-def _room_without_bag(conn: Connection, thing: Thing) -> Room:
+def parse_room(thing: Thing, members: Mapping[str, Member]) -> Room:
+    """Return the room that a thing stores, without its bag and exits.
+
+    Raises:
+        UnreadableError: if it has a field that no version writes.
+    """
+    if not thing.is_readable:
+        raise UnreadableError("its metadata cannot be read")
     meta = thing.metadata
+    size = meta.get("context_size")
     return Room(
         id=thing.id,
         name=thing.name,
         description=thing.description,
-        vibe=meta.get("vibe", ""),
-        mode=meta.get("access", "open"),
+        vibe=take_field(meta, "vibe", str, ""),
+        mode=take_word(meta, "access", get_args(AccessMode), "open"),
         models_can_move=meta.get("nav", "on") != "off",
-        context_size=meta.get("context_size"),
-        model_ids=None if meta.get("models") is None else frozenset(meta["models"]),
-        members=access.read_members(conn, thing.id),
+        context_size=None if size is None else take_field(meta, "context_size", int, 0),
+        model_ids=take_words(meta, "models"),
+        members=members,
     )
+
+
+def _room_without_bag(conn: Connection, thing: Thing) -> Room:
+    """Return a room without its bag and exits; a private one if it cannot be read."""
+    members = access.read_members(conn, thing.id)
+    try:
+        return parse_room(thing, members)
+    except UnreadableError as error:
+        log.error("a room cannot be read, and is private", room=thing.name, reason=str(error))
+        return Room(thing.id, thing.name, mode="private", members=members)

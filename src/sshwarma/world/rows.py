@@ -19,6 +19,7 @@ from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
 from sshwarma.world.schema import row_tags, rows
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import read_object_or_none
 
 TOOL_KINDS: Final = ("tool.call", "tool.result", "tool.error", "tool.timeout")
 
@@ -193,6 +194,6 @@ def row_from_mapping(row: RowMapping) -> Row:
         parent_row_id=row["parent_row_id"],
         turn_id=row["turn_id"],
         status=row["status"],
-        meta=json.loads(row["meta"]) if row["meta"] else {},
+        meta=read_object_or_none(row["meta"]) or {},
         n=row["n"],
     )

@@ -55,7 +55,8 @@ _SELECT_HITS = text("""
     ), rows.turn_id)
     WHERE rows_fts MATCH :words AND rows.room_id IN :rooms
       AND rows.kind != 'presence' AND rows.n < :before
-      AND coalesce(json_extract(rows.meta, '$.tool'), '') NOT IN :searches
+      AND coalesce(CASE json_valid(rows.meta) WHEN 1 THEN json_extract(rows.meta, '$.tool') END, '')
+        NOT IN :searches
       AND (:dropped OR (rows.status != 'dropped' AND coalesce(turns.status, '') != 'dropped'))
     ORDER BY rows_fts.rowid DESC LIMIT :limit
 """).bindparams(bindparam("rooms", expanding=True), bindparam("searches", expanding=True))

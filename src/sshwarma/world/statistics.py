@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, true
 
+from sshwarma.world.json_columns import extract_field
 from sshwarma.world.schema import equipped, rows, things, tool_calls, turns, usage
 
 
@@ -145,14 +146,14 @@ def read_skill_use(
         condition = and_(condition, equipped.c.context_id.in_([room_id, agent_id or room_id]))
     elif agent_id is not None:
         condition = and_(condition, equipped.c.context_id == agent_id)
-    activations = func.json_extract(things.c.metadata, "$.activations")
+    activations = extract_field(things.c.metadata, "activations")
     query = (
         select(things.c.name, func.count(equipped.c.context_id), activations)
         .select_from(things.join(equipped, condition, isouter=room_id is None and agent_id is None))
         .where(
             things.c.kind == "data",
             things.c.deleted_at.is_(None),
-            func.json_extract(things.c.metadata, "$.role") == "skill",
+            extract_field(things.c.metadata, "role") == "skill",
         )
         .group_by(things.c.id)
         .order_by(things.c.name)

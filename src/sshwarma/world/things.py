@@ -27,6 +27,7 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import read_object_or_none
 
 ThingKind = Literal["container", "room", "agent", "mcp", "toolset", "tool", "data", "reference"]
 THING_KINDS: Final[tuple[ThingKind, ...]] = get_args(ThingKind)
@@ -48,7 +49,8 @@ def describe_kind(kind: str) -> str:
 class Thing:
     """A row of the world tree.
 
-    `metadata` is the row's JSON; times are Unix milliseconds.
+    `metadata` is the row's JSON; times are Unix milliseconds. It is empty if it cannot be read,
+    and then `is_readable` is false: such a thing is not enabled.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Thing:
     created_at: int = 0
     updated_at: int = 0
     deleted_at: int | None = None
+    is_readable: bool = True
 
     @property
     def label(self) -> str:
@@ -76,6 +79,7 @@ class Thing:
 
 def thing_from_row(row: RowMapping) -> Thing:
     """Return the thing of a database row."""
+    metadata = read_object_or_none(row["metadata"])
     return Thing(
         id=row["id"],
         parent_id=row["parent_id"],
@@ -85,14 +89,15 @@ def thing_from_row(row: RowMapping) -> Thing:
         description=row["description"] or "",
         content=row["content"],
         uri=row["uri"],
-        metadata=json.loads(row["metadata"]) if row["metadata"] else {},
+        metadata=metadata or {},
         available=bool(row["available"]),
-        enabled=bool(row["enabled"]),
+        enabled=bool(row["enabled"]) and metadata is not None,
         auto_load=bool(row["auto_load"]),
         created_by=row["created_by"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         deleted_at=row["deleted_at"],
+        is_readable=metadata is not None,
     )
 
 

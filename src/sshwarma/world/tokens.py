@@ -127,8 +127,7 @@ def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Toke
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
-    all_tokens = [_token_from_row(row) for row in conn.execute(query)]
-    return [token for token in all_tokens if not token.expired]
+    return [token for token in map(token_from_row, conn.execute(query)) if token.is_live]
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
@@ -136,7 +135,7 @@ def find_token(conn: Connection, secret: str) -> Token | None:
     if not secret.startswith(BEARER_PREFIX):
         return None
     row = conn.execute(_select_by_secret(secret)).first()
-    return None if row is None else _token_from_row(row)
+    return None if row is None else token_from_row(row)
 
 
 def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Token:
@@ -166,16 +165,18 @@ def _select_by_secret(secret: str) -> Select[Any]:
     return select(tokens).where(tokens.c.token_sha256 == _hash_secret(secret))
 
 
-def _token_from_row(row: Any) -> Token:
+def token_from_row(row: Any) -> Token:
+    """Return the token of a database row; a revoked one if its scope is unknown."""
+    is_known = row.scope in tuple(TokenScope)
     return Token(
         id=row.id,
         agent_id=row.agent_id,
         label=row.label,
         created_at=row.created_at,
         expires_at=row.expires_at,
-        scope=TokenScope(row.scope),
+        scope=TokenScope(row.scope) if is_known else TokenScope.READ,
         last_used_at=row.last_used_at,
-        is_revoked=row.deleted_at is not None,
+        is_revoked=row.deleted_at is not None or not is_known,
     )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
+from pydantic import ValidationError
 from sqlalchemy import Connection, select, update
 
 from sshwarma.settings import McpSettings
@@ -20,6 +22,8 @@ from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+
+log = structlog.get_logger(__name__)
 
 SERVERS_PARENT_ID: Final = "mcps"
 """Id of the container of all servers that are not offered."""
@@ -80,12 +84,18 @@ def is_offered(server: Thing) -> bool:
 
 
 def list_servers(conn: Connection) -> list[Thing]:
-    """Return all live servers, sorted by name."""
-    return [
-        thing
-        for thing in things.read_children(conn, SERVERS_PARENT_ID, "mcp")
-        if "entry" in thing.metadata
-    ]
+    """Return all live servers, sorted by name, without those that cannot be read."""
+    servers = []
+    for thing in things.read_children(conn, SERVERS_PARENT_ID, "mcp"):
+        if "entry" in thing.metadata:
+            try:
+                read_settings(thing)
+            except (ValidationError, TypeError) as error:
+                reason = f"what is stored of it cannot be read: {error!r}"
+                log.warning("an mcp server was skipped", server=thing.name, reason=reason)
+            else:
+                servers.append(thing)
+    return servers
 
 
 def list_offers(conn: Connection, room_id: str) -> list[Thing]:
