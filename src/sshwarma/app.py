@@ -13,9 +13,9 @@ import structlog
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
+from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
 from sshwarma.admin.reload import ReloadReport
-from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.admin.start_errors import listening_at, using_data_dir

@@ -212,37 +212,6 @@ async def test_worlds_in_one_directory_keep_each_others_backups(
     assert world.store.path.read_bytes()[:100] == before
 
 
-def test_newest_backup_by_its_name_is_named(tmp_path: Path) -> None:
-    (tmp_path / "backups").mkdir()
-    for name in ("world-1a-2026-01-31-120000.tar.gz", "world-1a-2026-01-30-120000.tar.gz"):
-        (tmp_path / "backups" / name).touch()
-    (tmp_path / "world-replaced-20260201-120000.db").touch()
-    with pytest.raises(OSError, match=r"restore \S+/world-1a-2026-01-31-120000\.tar\.gz"):
-        scheduled_backups.check_no_world_was_lost(tmp_path / "world.db")
-
-
-@pytest.mark.parametrize("ending", ["wal", "journal"])
-def test_log_without_its_database_is_of_a_lost_world(tmp_path: Path, ending: str) -> None:
-    (tmp_path / f"world.db-{ending}").touch()
-    said = rf"world\.db-{ending} is of the world.* Restore a backup\."
-    with pytest.raises(OSError, match=said):
-        scheduled_backups.check_no_world_was_lost(tmp_path / "world.db")
-
-
-@pytest.mark.parametrize(
-    "trace", ["backups/world-1a-2026-01-31-120000.tar.gz", "world-before-0012.db"]
-)
-def test_new_world_does_not_take_the_place_of_a_lost_one(tmp_path: Path, trace: str) -> None:
-    database = tmp_path / "world.db"
-    scheduled_backups.check_no_world_was_lost(database)
-    (tmp_path / trace).parent.mkdir(exist_ok=True)
-    (tmp_path / trace).touch()
-    with pytest.raises(OSError, match=f"sshwarma restore {tmp_path / trace} --data-dir {tmp_path}"):
-        scheduled_backups.check_no_world_was_lost(database)
-    database.touch()
-    scheduled_backups.check_no_world_was_lost(database)
-
-
 async def test_metrics_forget_a_backup_when_backups_are_turned_off(house: Upkept) -> None:
     house.settings.backup = BackupSettings(every="1w")
     await house.upkeep.run_due()

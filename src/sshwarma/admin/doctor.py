@@ -19,8 +19,8 @@ from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.restorable import find_unreadable_data
-from sshwarma.admin.scheduled_backups import check_no_world_was_lost
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
@@ -124,7 +124,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         try:
             check_no_world_was_lost(path)
         except OSError as error:
-            yield CheckResult("database", False, str(error), "restore it")
+            yield CheckResult("database", False, str(error), "do one of the two")
         else:
             yield _check_new_world(settings)
         return

@@ -69,6 +69,7 @@ def restore_backup(
         make_work_directory(data_dir) as work,
     ):
         delete_second_names(target)
+        _refuse_link(target)
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = work / DATABASE_NAME
@@ -79,6 +80,20 @@ def restore_backup(
         manifest["replaced"] = str(kept.database) if kept.database is not None else None
         manifest["replaced_logs"] = [str(path) for path in kept.logs]
     return manifest
+
+
+def _refuse_link(target: Path) -> None:
+    """Refuse to replace a link, whose database is elsewhere and has its log there.
+
+    Raises:
+        OSError: with what it names.
+    """
+    if target.is_symlink():
+        raise OSError(
+            f"{target} is a link to {target.readlink()}, and restore replaces no link. If that is"
+            f" on a disk that is missing, mount it. Remove the link, which leaves what it names"
+            " as it is, then restore again. Nothing was changed."
+        )
 
 
 def _unpack(source: Path, name: str, copy: Path) -> dict[str, Any]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import calendar
 import re
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from sshwarma.admin.backup import write_backup
-from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.units import MIB
@@ -112,48 +109,18 @@ class BackupDirectory:
         return ScheduledBackup(path, path.stat().st_size, tuple(old.name for old in deleted))
 
     def _parse_name(self, path: Path) -> tuple[float, int] | None:
-        """Return the time of a backup, and its number in that second."""
-        found = _NAME.fullmatch(path.name)
-        if found is None or found[1] != self.world_id:
-            return None
-        try:
-            moment = calendar.timegm(time.strptime(found[2], _TIME_FORMAT))
-        except ValueError:  # no such day
-            return None
-        return float(moment), int(found[3] or 1)
+        """Return the time of a backup of this world, and its number in that second."""
+        found = parse_backup_name(path)
+        return found[1:] if found is not None and found[0] == self.world_id else None
 
 
-def find_traces_of_world(database: Path) -> list[Path]:
-    """Return what a world leaves beside its database, the best to restore first.
-
-    Backups are ordered by their names, and come before copies of older schemas and of worlds that
-    were replaced. What a log holds cannot be restored alone.
-    """
-    data_dir = database.parent
-    backups = [
-        (found[2], path)
-        for path in (data_dir / BACKUPS_DIRECTORY).glob("world-*.tar.gz")
-        if (found := _NAME.fullmatch(path.name)) is not None
-    ]
-    logs = [f"{database.name}{suffix}" for suffix in LOG_SUFFIXES]
-    others = ("world-before-*.db", "world-replaced-*.db", *logs)
-    return [
-        *(path for _, path in sorted(backups, reverse=True)),
-        *chain.from_iterable(sorted(data_dir.glob(name), reverse=True) for name in others),
-    ]
-
-
-def check_no_world_was_lost(database: Path) -> None:
-    """Check that a new world does not take the place of one whose database is gone.
-
-    Raises:
-        OSError: with what is left of it, and both ways out.
-    """
-    if database.exists() or not (traces := find_traces_of_world(database)):
-        return
-    words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
-    restored = "a backup" if traces[0].name.endswith(LOG_SUFFIXES) else f"it: {shlex.join(words)}"
-    raise OSError(
-        f"{database} is gone, and {traces[0]} is of the world that was there. Restore {restored}."
-        " For a new world, move it and its like away."
-    )
+def parse_backup_name(path: Path) -> tuple[str, float, int] | None:
+    """Return the world of a backup, its time, and its number in that second."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return None
+    try:
+        moment = calendar.timegm(time.strptime(found[2], _TIME_FORMAT))
+    except ValueError:  # no such day
+        return None
+    return found[1], float(moment), int(found[3] or 1)

@@ -99,13 +99,18 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     else:
         manifest = restore_backup(file, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
-    invocation.record(settings, f"restore {file}{made_at}")
+    is_newest = manifest["schema"] == newest_revision()
+    if is_newest:
+        invocation.record(settings, f"restore {file}{made_at}")
     lines = [f"Restored {settings.database} from {file}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")
-    if manifest["schema"] != newest_revision():
+    if manifest["replaced_logs"]:
+        logs = ", ".join(manifest["replaced_logs"])
+        lines.append(f"The log of a world whose database is gone is kept: {logs}")
+    if not is_newest:
         lines.append(
             f"Its schema is {manifest['schema']}: install the version that it is of, or let"
-            " sshwarma serve upgrade it."
+            " sshwarma serve upgrade it. The audit of such a world has no row of this restore."
         )
     return invocation.show(manifest, *lines)

@@ -48,8 +48,8 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     """Create the world, with its owner if one is named."""
     from sshwarma.admin import data_dir_lock, data_dir_modes
     from sshwarma.admin.database_copy import store_on_disk
+    from sshwarma.admin.lost_world import check_no_world_was_lost
     from sshwarma.admin.operations import run_operation
-    from sshwarma.admin.scheduled_backups import check_no_world_was_lost
     from sshwarma.admin.work_directory import make_work_directory
     from sshwarma.cli.offline import open_offline
     from sshwarma.common.files import give_name

@@ -71,8 +71,10 @@ class Invocation:
 
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
+            LostWorldError: if its database is gone.
             SystemExit: as `settings`.
         """
+        from sshwarma.admin.lost_world import check_no_world_was_lost
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
 
@@ -86,6 +88,7 @@ class Invocation:
         own = [path for path in running if path.stat().st_uid == os.geteuid()]
         if is_default_directory(settings) and len(running) == len(own) == 1:
             return settings.model_copy(update={"data_dir": running[0]})
+        check_no_world_was_lost(settings.database)
         hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
         if running:
             hint = f"Servers are running with: {', '.join(map(str, running))}. Give --data-dir."
@@ -93,11 +96,12 @@ class Invocation:
 
     def nearest_settings(self) -> Settings:
         """Load the settings of the world there is, else those that a new one would have."""
+        from sshwarma.admin.lost_world import LostWorldError
         from sshwarma.world.errors import NotFound
 
         try:
             return self.world_settings()
-        except NotFound:
+        except (NotFound, LostWorldError):
             return self.settings()
 
     def operate(self, operation: str, **args: Any) -> Any:

@@ -1,0 +1,82 @@
+"""Worlds whose database is gone: what is left of them, and how to get them back."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Final
+
+from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
+from sshwarma.admin.scheduled_backups import BACKUPS_DIRECTORY, parse_backup_name
+
+_COPY_NAME: Final = re.compile(r"world-(?:before|replaced)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
+"""Of a copy that an upgrade or a restore kept: its schema or time, and its number."""
+
+
+class LostWorldError(OSError):
+    """A database that is gone, of which something is left."""
+
+
+def find_traces_of_world(database: Path) -> list[Path]:
+    """Return what a world leaves beside its database, the best to restore first.
+
+    Backups are ordered by their names, and come before copies of older schemas and of worlds that
+    were replaced. What a log holds cannot be restored alone.
+    """
+    data_dir = database.parent
+    return [
+        *sorted(_find_backups(data_dir), key=_order_backup, reverse=True),
+        *sorted(data_dir.glob("world-before-*.db"), key=_order_copy, reverse=True),
+        *sorted(data_dir.glob("world-replaced-*.db"), key=_order_copy, reverse=True),
+        *(
+            path
+            for suffix in LOG_SUFFIXES
+            for name in (f"{database.name}{suffix}", f"world-replaced-*.db{suffix}")
+            for path in sorted(data_dir.glob(name), reverse=True)
+        ),
+    ]
+
+
+def check_no_world_was_lost(database: Path) -> None:
+    """Check that a new world does not take the place of one whose database is gone.
+
+    Raises:
+        LostWorldError: with what is left of it, and both ways out.
+    """
+    if database.exists():
+        return
+    if database.is_symlink():
+        raise LostWorldError(
+            f"{database} is a link to {database.readlink()}, which does not exist. Mount its"
+            " disk. For a new world, remove the link."
+        )
+    if not (traces := find_traces_of_world(database)):
+        return
+    words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
+    is_log = traces[0].name.endswith(LOG_SUFFIXES)
+    restored = "a backup" if is_log else f"it: {shlex.join(words)}"
+    future = [path.name for path in _find_backups(database.parent) if not _order_backup(path)[0]]
+    note = f" The date of {future[0]} is in the future: it may not be the newest." if future else ""
+    raise LostWorldError(
+        f"{database} is gone, and {traces[0]} is of the world that was there. Restore {restored}."
+        f"{note} For a new world, move it and its like away."
+    )
+
+
+def _find_backups(data_dir: Path) -> list[Path]:
+    paths = (data_dir / BACKUPS_DIRECTORY).glob("world-*.tar.gz")
+    return [path for path in paths if parse_backup_name(path) is not None]
+
+
+def _order_backup(path: Path) -> tuple[bool, float, int]:
+    """Order backups by their times; first those of a clock that was wrong."""
+    _, made_at, number = parse_backup_name(path) or ("", 0.0, 0)
+    return made_at <= time.time(), made_at, number
+
+
+def _order_copy(path: Path) -> tuple[str, int]:
+    """Order copies by their schema or time, and by the number of a later one."""
+    found = _COPY_NAME.fullmatch(path.name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)
