@@ -9,6 +9,7 @@ import pytest
 
 from sshwarma.cli.invocation import Invocation
 from sshwarma.cli.main import main
+from sshwarma.common.limits import MAX_AUDIT_ROWS
 
 ROW = {
     "n": 8, "at": "2026-01-31T12:00:00.000+00:00", "agent": "ann", "os_user": None,
@@ -43,3 +44,14 @@ def test_each_look_asks_for_the_wanted_rows_after_the_last_one(
     assert all(wanted.items() <= args.items() for args in asked)
     assert [args.get("after") for args in asked] == [None, 0, 0, 8, 8]
     assert capsys.readouterr().out == "2026-01-31T12:00:00Z  ssh  ann  login\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "more"), [(1, "--limit shows more."), (MAX_AUDIT_ROWS, "--agent and")]
+)
+def test_full_list_says_what_shows_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: int, more: str
+) -> None:
+    monkeypatch.setattr(Invocation, "operate", lambda *_, **args: [ROW] * args["limit"])
+    main(["audit", "--limit", str(limit)])
+    assert more in capsys.readouterr().err

@@ -152,7 +152,9 @@ async def test_world_that_lacks_a_table_does_not_open(empty: Path) -> None:
     with closing(sqlite3.connect(empty)) as database:
         database.execute("DROP TABLE tokens")
         database.execute("DROP TABLE rows_fts")
-    with pytest.raises(DamagedDatabaseError, match=r"it lacks table 'rows_fts', .*'tokens'"):
+        database.execute("DROP INDEX ix_things_parent")
+    said = r"it lacks index 'ix_things_parent', table 'rows_fts', .*'tokens'"
+    with pytest.raises(DamagedDatabaseError, match=said):
         await World.open(empty, tool_specs())
 
 
