@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 
 from sshwarma.app import App
 from sshwarma.mcp.client.oauth_sign_in import OAuthSignIns
@@ -39,3 +40,17 @@ async def test_sign_ins_have_their_address_before_ssh_listens(
     assert port
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))  # the address was given back
+
+
+@pytest.mark.process
+async def test_start_warns_of_a_new_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is right only once: a service with level = "warning" must tell it."""
+
+    async def refuse(*args: Any) -> None:
+        raise OSError("not opened")
+
+    monkeypatch.setattr("sshwarma.app.open_world", refuse)
+    with capture_logs() as logs, pytest.raises(OSError, match="not opened"):
+        await App.start(load_settings(data_dir=tmp_path))
+    [made] = [entry for entry in logs if entry["event"] == "new world"]
+    assert made["log_level"] == "warning" and made["data_dir"] == str(tmp_path)
