@@ -375,8 +375,12 @@ class App:
         Raises:
             WorldError: with the reason, if it is refused.
         """
-        ssh = self.settings.ssh.model_copy(update={"listen": self.ssh_address})
-        settings = self.settings.model_copy(update={"ssh": ssh})  # with the port that was picked
+        settings, listen = self.settings, self.settings.ssh.listen
+        if split_address(listen)[1] == 0:
+            listen = self.ssh_address
+        # Else as it was given: without a host, the server has IPv4 and IPv6.
+        ssh = settings.ssh.model_copy(update={"listen": listen})
+        settings = settings.model_copy(update={"ssh": ssh})
         return await run_operation(self.world, operation, args, settings=settings, server=self)
 
     def host_fingerprint(self) -> str:

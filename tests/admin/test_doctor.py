@@ -116,19 +116,6 @@ def test_missing_file_of_a_local_model_fails(data: Path) -> None:
     assert "/nope/model.gguf" in of(data, "model m1", models=[model]).detail
 
 
-def test_port_without_the_right_to_it_names_the_right(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Refusing(socket.socket):
-        def bind(self, address: Any) -> None:
-            raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(socket, "socket", Refusing)
-    found = of(data, "ssh port", ssh={"listen": "127.0.0.1:22"})
-    assert not found.ok
-    assert found.remedy.startswith("ports below 1024 need AmbientCapabilities=")
-
-
 def test_program_is_looked_for_in_a_directory_that_is_closed(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,37 +197,6 @@ def test_old_schema_passes_and_newer_schema_fails(data: Path) -> None:
     set_version("9999")
     found = of(data, "schema")
     assert not found.ok and "newer sshwarma" in found.detail
-
-
-def test_port_in_use_fails(data: Path) -> None:
-    with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        found = of(data, "ssh port", ssh={"listen": address})
-        assert not found.ok and "ssh.listen in the settings, or serve --listen" in found.remedy
-        found = of(data, "http port", http={"listen": address})
-        assert not found.ok and "http.listen in the settings, or serve --http" in found.remedy
-    assert of(data, "ssh port", ssh={"listen": address}).ok
-
-
-@pytest.mark.parametrize(
-    ("ssh", "http", "running", "failed"),
-    [
-        ("192.0.2.1:2222", "off", {"listen": "127.0.0.1:2222"}, ["ssh port"]),
-        ("127.0.0.1:2222", "off", {"listen": "0.0.0.0:2222"}, []),
-        ("127.0.0.1:2222", "off", {"listen": "127.0.0.1:2222"}, []),
-        ("127.0.0.1:2", "127.0.0.1:1", {"listen": "127.0.0.1:1", "http": "127.0.0.1:2"}, []),
-        ("127.0.0.1:0", "192.0.2.1:0", {}, ["http port"]),
-        ("127.0.0.1:45999", "127.0.0.1:45999", {}, ["http port"]),
-    ],
-)
-def test_addresses_are_checked_that_a_running_server_does_not_have(
-    data: Path, ssh: str, http: str, running: dict[str, str], failed: list[str]
-) -> None:
-    settings = load_settings(data_dir=data, ssh={"listen": ssh}, http={"listen": http})
-    found = doctor_network._check_ports(settings, running)
-    assert [result.name for result in found if not result.ok] == failed
 
 
 def test_running_server_is_detected(data: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from sshwarma.admin import control_client, data_dir_lock
 from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.doctor_ports import check_ports
 from sshwarma.settings import Settings, is_loopback, split_address
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.reader import PERSON
@@ -33,10 +31,10 @@ def check_network(settings: Settings, *, has_file: bool) -> Iterator[CheckResult
         result, facts = _ask_server(settings)
         yield result
         if facts is not None and has_file:
-            yield from _check_ports(settings, facts)
+            yield from check_ports(settings, facts)
     else:
         yield CheckResult("server", True, "not running")
-        yield from _check_ports(settings, {})
+        yield from check_ports(settings, {})
     yield _check_registration(settings, facts)
     if facts is not None and has_file and facts.items() - _read_facts(settings).items():
         yield _check_registration(settings, None)
@@ -54,46 +52,6 @@ def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
         return CheckResult("server", False, error.message, error.hint_for(PERSON)), None
     except (OSError, ValueError, WorldError):  # it starts, stops, or is older
         return CheckResult("server", True, "running"), None
-
-
-def _check_ports(settings: Settings, running: RunningFacts) -> Iterator[CheckResult]:
-    """Check the addresses that a running server does not have already."""
-    used = {running.get(name, "off") for name in ("listen", "http")}
-    own_ports = {split_address(address)[1] for address in used - {"off"}}
-    ssh, http = settings.ssh.listen, settings.http.listen
-    for label, address, flag in (("ssh", ssh, "--listen"), ("http", http, "--http")):
-        if address == "off" or address in used:
-            continue
-        host, port = split_address(address)
-        other = f"choose another: {label}.listen in the settings, or serve {flag} HOST:PORT"
-        if label == "http" and port != 0 and port == split_address(ssh)[1]:
-            yield CheckResult("http port", False, f"{address}: ssh has the same port", other)
-            continue
-        is_own = port in own_ports  # the host may still be of another machine
-        error = _try_to_listen(host, 0 if is_own else port)
-        if error is not None:
-            remedies = {
-                errno.EADDRINUSE: f"stop the process that uses it, or {other}",
-                errno.EACCES: "ports below 1024 need AmbientCapabilities=CAP_NET_BIND_SERVICE"
-                f" in the unit; or {other}",
-            }
-            remedy = remedies.get(error.errno or 0, other)
-            yield CheckResult(f"{label} port", False, f"{address}: {error.strerror}", remedy)
-            continue
-        state = ", whose port the running server has" if is_own else " is free"
-        yield CheckResult(f"{label} port", True, f"{address}{state}")
-
-
-def _try_to_listen(host: str, port: int) -> OSError | None:
-    """Return why nobody can listen at an address, or None."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with contextlib.closing(socket.socket(family)) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error
-    return None
 
 
 def _check_registration(settings: Settings, running: RunningFacts | None) -> CheckResult:
