@@ -26,6 +26,7 @@ from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.open_files import watch_open_files
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.environment import PROGRAMS_DIRECTORY
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.server.server import McpServer
 from sshwarma.models.budget import ModelBudgets
@@ -229,7 +230,7 @@ class App:
         self._lua_hosts = {"compose": lua, "script": scripts}
         blobs = BlobStore(settings.blobs_dir)
         await asyncio.to_thread(blobs.delete_uploads)
-        hub = Hub(world, settings.data_dir / "mcp")
+        hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
         verb_tools = VerbToolProvider()
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
         providers[server_records.MCP_PROVIDER] = hub

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from sshwarma.models import local_files, providers
 from sshwarma.settings import load_settings
 
 
-def check_server(**server: Any) -> CheckResult:
-    [found] = check_mcp_servers(load_settings(mcp=[{"name": "files", **server}]), {})
+def check_server(data_dir: Path = Path("/nosuch"), **server: Any) -> CheckResult:
+    settings = load_settings(data_dir=data_dir, mcp=[{"name": "files", **server}])
+    [found] = check_mcp_servers(settings, {})
     return found
 
 
@@ -49,7 +51,18 @@ def test_address_of_an_mcp_server_that_is_never_connected_to_fails(url: str, det
         assert check_server(url=url, allow_private=True).ok
 
 
-def test_script_that_does_not_exist_is_a_warning(tmp_path: Path) -> None:
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory whose programs are found, all of the names that the tests use."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("python3", "node", "bash", "ruby", "docker", "ssh", "env", "files"):
+        (folder / name).touch(mode=0o755)
+    monkeypatch.setattr(os, "defpath", str(folder))
+    return folder
+
+
+def test_script_that_does_not_exist_is_a_warning(tmp_path: Path, programs: Path) -> None:
     """The program may also make it, so that it is no failure."""
     script = tmp_path / "server.py"
     command = ["python3", "-u", str(script), "/"]
@@ -58,3 +71,58 @@ def test_script_that_does_not_exist_is_a_warning(tmp_path: Path) -> None:
     assert found.detail == f"python3, whose argument {script} does not exist"
     script.touch()
     assert check_server(command=command).detail == "python3"
+
+
+def test_script_is_looked_for_in_the_directory_of_the_program(
+    tmp_path: Path, programs: Path
+) -> None:
+    command = [str(programs / "python3"), "server.py"]
+    own = tmp_path / "data" / "mcp" / "files"
+    for folder, where in ((tmp_path, {"cwd": tmp_path}), (own, {})):
+        found = check_server(command=command, data_dir=tmp_path / "data", **where)
+        assert found.is_warning
+        assert found.detail == f"{command[0]}, whose argument server.py does not exist in {folder}"
+        assert found.remedy.startswith("set cwd to the directory that it is in, or")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "server.py").touch()
+        found = check_server(command=command, data_dir=tmp_path / "data", **where)
+        assert (found.mark, found.detail) == ("ok", command[0])
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (["python3"], ""),
+        (["python3", "gone.py", "/nope"], "gone.py"),
+        (["python3", "~/gone.py"], "~/gone.py"),
+        (["python3", "--script=/nope/x"], "/nope/x"),
+        (["python3", "-X", "dev", "/nope/server.py"], "/nope/server.py"),
+        (["python3", "-m", "gone", "/nope"], "/nope"),
+        (["python3", "-m", "gone", "file.txt"], ""),
+        (["python3", "-c", "/ 2"], ""),
+        (["python3", "-", "file.txt"], ""),
+        (["python3", "/"], ""),
+        (["python3", "/" + "a" * 300], ""),  # the system refuses to look
+        (["node", "gone"], ""),  # may be gone.js
+        (["node", "--no-warnings", "gone.js"], "gone.js"),
+        (["bash", "-eu", "gone"], "gone"),
+        (["bash", "-lc", "/nope/program --flag"], ""),
+        (["ruby", "-w", "gone.rb"], "gone.rb"),
+        (["files", "gone.py"], ""),
+        (["files", "--root", "/nope"], "/nope"),
+        (["files", "/dev/null/nope"], "/dev/null/nope"),
+        (["files", "--url=//example.org/x", "//example.org/x", "--root=/"], ""),
+        (["env", "ROOT=/nope", "files"], ""),
+        (["docker", "run", "-i", "image", "python3", "/app/server.py"], ""),
+        (["env", "A=b", "docker", "run", "image", "/app/server.py"], ""),
+        (["ssh", "there", "/app/server.py"], ""),
+    ],
+)
+def test_files_are_looked_for_as_far_as_they_are_known(
+    command: list[str], missing: str, tmp_path: Path, programs: Path
+) -> None:
+    found = check_server(command=command, cwd=tmp_path)
+    assert found.ok
+    assert (found.mark, found.detail.partition(", whose argument ")[2].partition(" does ")[0]) == (
+        "warn" if missing else "ok", missing,
+    )  # fmt: skip

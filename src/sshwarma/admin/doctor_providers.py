@@ -18,8 +18,13 @@ from pathlib import Path
 
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.admin.doctor_scripts import find_missing_file
 from sshwarma.mcp.client.address import FORBIDDEN_REASON, check_url, refusal_reason
-from sshwarma.mcp.client.environment import expand_variables, program_environment
+from sshwarma.mcp.client.environment import (
+    PROGRAMS_DIRECTORY,
+    expand_variables,
+    program_environment,
+)
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, check_engine, find_model_file
 from sshwarma.models.prices import COST_LIMITS, is_price_known
@@ -129,20 +134,25 @@ def check_mcp_servers(settings: Settings, environ: Mapping[str, str]) -> Iterato
         if problem is not None:
             yield CheckResult(name, False, *problem)
             continue
-        if (missing := _find_missing_argument(server)) is not None:
-            detail = f"{server.command[0]}, whose argument {missing} does not exist"
-            yield warn(name, detail, "if the program reads it, correct command or create it")
-            continue
-        yield CheckResult(name, True, server.url or server.command[0])
+        yield _check_files(server, settings.data_dir) or CheckResult(
+            name, True, server.url or server.command[0]
+        )
 
 
-def _find_missing_argument(server: McpSettings) -> str | None:
-    """Return the first argument that is a whole path of nothing, such as of a script."""
-    for argument in server.command[1:]:
-        with contextlib.suppress(OSError):  # not ours to see
-            if argument.startswith("/") and not Path(argument).exists():
-                return argument
-    return None
+def _check_files(server: McpSettings, data_dir: Path) -> CheckResult | None:
+    """Return a warning of a file in a command, such as a script, that is missing."""
+    if not server.command:
+        return None
+    folder = server.cwd or data_dir / PROGRAMS_DIRECTORY / server.name
+    missing = find_missing_file(server.command, folder)
+    if missing is None:
+        return None
+    detail = f"{server.command[0]}, whose argument {missing} does not exist"
+    remedy = "if the program reads it, correct command or create it"
+    if not missing.startswith("/"):
+        detail = f"{detail} in {folder}"
+        remedy = "set cwd to the directory that it is in, or give its full path in command"
+    return warn(f"mcp {server.name}", detail, remedy)
 
 
 def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tuple[str, str] | None:

@@ -14,6 +14,9 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SERVER_VARIABLES: Final = ("PATH", "HOME", "LANG")
 """Variables that the program of a server inherits from us; others must be given by name."""
 
+PROGRAMS_DIRECTORY: Final = "mcp"
+"""In the data directory: there each program without a `cwd` has a working directory."""
+
 
 def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Replace each `${NAME}` in the values.
