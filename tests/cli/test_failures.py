@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -17,6 +18,9 @@ from pathlib import Path
 import pytest
 
 import sshwarma
+from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.cli.failures import describe_failure
+from sshwarma.cli.main import main
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.full_disk import filled, small_disk
@@ -138,6 +142,48 @@ def test_backup_to_a_full_disk_names_the_disk(place: Place) -> None:
     assert done.stderr.startswith("sshwarma: ")
     assert "was not copied: " in done.stderr or "The disk is full" in done.stderr
     assert ("is full. Make room, or choose another place." in done.stderr) == is_mounted
+
+
+def test_backup_to_a_directory_that_cannot_be_written_names_it_and_the_pipe(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file that is made there first has a name that nobody knows."""
+    target = place.home / "closed"
+    target.mkdir()
+    make = os.mkdir
+
+    def refuse(path: str, *rest: int) -> None:
+        if Path(path).parent == target:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        make(path, *rest)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.chdir(place.home)
+    words = ["backup", "closed/out.tar.gz", "--data-dir", str(place.data)]
+    monkeypatch.setattr(sys, "argv", ["sshwarma", *words])
+    assert main(words) == 1
+    assert capsys.readouterr().err == (
+        f"sshwarma: Permission denied: {target}. You are {name_user(os.geteuid())}. Pipe it"
+        " instead: - is standard input or output.\n"
+    )
+
+
+@pytest.mark.parametrize(("words", "is_offered"), [
+    (["keys", "add", "ann", "/closed/key"], True),
+    (["restore", "/closed/key", "--json"], True),
+    (["backup", "/closed/key/out.tar.gz"], True),
+    (["backup", "out.tar.gz", "--data-dir", "/closed/key"], False),
+    (["restore", "-", "--data-dir=/x", "/closed/key"], False),
+    (["keys", "list", "--config", "/closed/key"], False),
+    (["broadcast", "restore", "/closed/key"], False),
+])  # fmt: skip
+def test_pipe_is_offered_in_the_place_of_a_file_of_a_command_that_takes_it(
+    words: list[str], is_offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sshwarma", *words])
+    text = describe_failure(PermissionError(errno.EACCES, "Permission denied", "/closed/key"))
+    assert text.startswith("Permission denied: /closed/key.")
+    assert ("Pipe it instead: - is standard input or output." in text) == is_offered
 
 
 def test_server_that_is_stopped_is_reported_after_a_while() -> None:

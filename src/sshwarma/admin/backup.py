@@ -59,6 +59,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
         ForeignDataDirError: if another user owns the world.
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
+        PermissionError: with the directory of `to`, if this user may not write there.
         DamagedDatabaseError: if no restore would accept it: it would be the backup that is kept.
     """
     if not database.exists():

@@ -24,6 +24,9 @@ def make_work_directory(parent: Path) -> Iterator[Path]:
     """Make a directory that only this user can read, and delete it at the end.
 
     Leftovers of killed processes in the same place are deleted first.
+
+    Raises:
+        OSError: with `parent` as its file, if it cannot be made there.
     """
     delete_leftovers(parent)
     path, handle = _make_locked(parent)
@@ -50,7 +53,11 @@ def delete_leftovers(parent: Path) -> None:
 def _make_locked(parent: Path) -> tuple[Path, int]:
     """Make a directory; return it with the descriptor that holds its lock."""
     while True:
-        path = Path(tempfile.mkdtemp(dir=parent, prefix=WORK_PREFIX))
+        try:
+            path = Path(tempfile.mkdtemp(dir=parent, prefix=WORK_PREFIX))
+        except OSError as error:  # people know the place, and not the name that we chose
+            error.filename = str(parent)
+            raise
         with contextlib.suppress(FileNotFoundError):  # taken for a leftover before it was locked
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             with contextlib.suppress(OSError):  # a file system without locks: nobody else has one

@@ -6,18 +6,17 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sshwarma.cli.failures import STANDARD_STREAM
 from sshwarma.cli.invocation import Invocation, print_lines, refuse_second_world, with_invocation
 from sshwarma.cli.termination import exit_on_signals
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
-
-STANDARD_STREAM: Final = "-"
 
 
 @click.command()

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from sshwarma.common.os_errors import describe_os_error
 
 PIPING: Final = frozenset({"keys", "recover", "backup", "restore"})
 """Commands that take - in place of a file."""
+
+STANDARD_STREAM: Final = "-"
+"""What stands for standard input or output."""
+
+OTHER_PATHS: Final = ("--config", "--data-dir")
+"""Options with a path that no - can stand for."""
 
 
 def is_reported(error: Exception) -> bool:
@@ -37,10 +45,21 @@ def describe_failure(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     text = describe_os_error(error)
-    takes_pipe = not PIPING.isdisjoint(sys.argv[1:3])
-    if isinstance(error, PermissionError) and takes_pipe and str(error.filename) in sys.argv:
+    if isinstance(error, PermissionError) and _is_of_pipeable_file(str(error.filename)):
         from sshwarma.admin.data_dir_owner import name_user
 
         user = name_user(os.geteuid())
         return f"{text} You are {user}. Pipe it instead: - is standard input or output."
     return text
+
+
+def _is_of_pipeable_file(filename: str) -> bool:
+    """Return whether - can take the place of a file that this process was given.
+
+    `filename` is that file, or the directory in which it would be made.
+    """
+    words = sys.argv[1:]
+    if PIPING.isdisjoint(words[:1]) or STANDARD_STREAM in words:
+        return False
+    files = [word for before, word in pairwise(["", *words]) if before not in OTHER_PATHS]
+    return any(filename in (file, str(Path(file).absolute().parent)) for file in files)
