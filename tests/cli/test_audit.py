@@ -46,12 +46,19 @@ def test_each_look_asks_for_the_wanted_rows_after_the_last_one(
     assert capsys.readouterr().out == "2026-01-31T12:00:00Z  ssh  ann  login\n"
 
 
-@pytest.mark.parametrize(
-    ("limit", "more"), [(1, "--limit shows more."), (MAX_AUDIT_ROWS, "--agent and")]
-)
-def test_full_list_says_what_shows_more(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: int, more: str
+@pytest.mark.parametrize(("limit", "text"), [
+    (1, "The newest row is shown; there may be older ones. --limit shows more.\n"),
+    (2, "The newest 2 rows are shown; there may be older ones. --limit shows more.\n"),
+    (MAX_AUDIT_ROWS, f"The newest {MAX_AUDIT_ROWS} rows are shown; there may be older ones. To find"
+     " them, choose with --agent and --verb.\n"),
+])  # fmt: skip
+def test_rows_that_may_be_left_out_are_said_with_a_way_to_them(
+    limit: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Invocation, "operate", lambda *_, **args: [ROW] * args["limit"])
-    main(["audit", "--limit", str(limit)])
-    assert more in capsys.readouterr().err
+    found = [ROW] * limit
+    monkeypatch.setattr(Invocation, "operate", lambda *_, **__: found)
+    assert main(["audit", "--limit", str(limit)]) == 0
+    assert capsys.readouterr().err == text
+    found = found[1:]
+    assert main(["audit", "--limit", str(limit)]) == 0
+    assert capsys.readouterr().err == ""

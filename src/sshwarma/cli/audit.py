@@ -65,9 +65,7 @@ def audit(
     rows = invocation.operate("audit_list", **wanted, limit=limit)
     _print_rows(rows, as_json=invocation.as_json)
     if len(rows) == limit:
-        more = "--limit shows more." if limit < MAX_AUDIT_ROWS else "--agent and --verb choose."
-        text = f"The newest {limit} are shown; there may be older ones. {more}"
-        print_lines([text], to_stderr=True)
+        print_lines([_describe_limit(limit)], to_stderr=True)
     after = rows[-1]["n"] if rows else 0
     gc.enable()  # the command has turned it off
     while follow:
@@ -76,6 +74,14 @@ def audit(
         _print_rows(new, as_json=invocation.as_json)
         after = new[-1]["n"] if new else after
     return EXIT_OK
+
+
+def _describe_limit(limit: int) -> str:
+    """Return what to do where older rows may be left out."""
+    shown = "The newest row is shown" if limit == 1 else f"The newest {limit} rows are shown"
+    if limit < MAX_AUDIT_ROWS:
+        return f"{shown}; there may be older ones. --limit shows more."
+    return f"{shown}; there may be older ones. To find them, choose with --agent and --verb."
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
