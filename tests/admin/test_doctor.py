@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -183,6 +184,42 @@ def test_damaged_database_fails(data: Path) -> None:
     (data / "world.db").write_bytes(b"not a database at all" * 100)
     found = of(data, "database")
     assert not found.ok and "restore" in found.remedy
+
+
+def test_database_that_another_program_locks_is_not_called_damaged(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
+    with closing(sqlite3.connect(data / "world.db", isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        found = of(data, "database")
+    assert not found.ok and "is locked" in found.detail
+    assert found.remedy == "end the other program that locks it; then check again"
+    assert of(data, "database").ok
+
+
+def test_database_that_is_gone_fails_with_the_command_once(data: Path) -> None:
+    (data / "world.db").rename(data / "world-before-0012.db")
+    found = of(data, "database")
+    assert (found.ok, found.detail) == (
+        False, f"{data}/world.db is gone, and {data}/world-before-0012.db is of the world that was"
+        " there",
+    )  # fmt: skip
+    command = f"sshwarma restore {data}/world-before-0012.db --data-dir {data}"
+    assert found.remedy == (f"restore it: {command}. For a new world, move it and its like away")
+
+
+def test_new_world_beside_backups_elsewhere_is_a_warning(tmp_path: Path) -> None:
+    elsewhere, data = tmp_path / "elsewhere", tmp_path / "a world"
+    elsewhere.mkdir()
+    backup = {"every": "1d", "directory": elsewhere}
+    found = of(data, "database", backup=backup)
+    assert (found.mark, found.detail) == ("ok", "none yet")
+    (elsewhere / "world-1a-2026-01-31-120000.tar.gz").touch()
+    found = of(data, "database", backup=backup)
+    assert (found.mark, found.detail) == ("warn", f"none yet, and {elsewhere} has backups")
+    assert found.remedy.endswith(f"run: sshwarma restore FILE --data-dir '{data}'")
 
 
 def test_old_schema_passes_and_newer_schema_fails(data: Path) -> None:

@@ -19,7 +19,7 @@ from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
-from sshwarma.admin.lost_world import check_no_world_was_lost
+from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
@@ -123,8 +123,8 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     if not path.exists():
         try:
             check_no_world_was_lost(path)
-        except OSError as error:
-            yield CheckResult("database", False, str(error), "do one of the two")
+        except LostWorldError as error:
+            yield CheckResult("database", False, error.finding, error.remedy)
         else:
             yield _check_new_world(settings)
         return
@@ -178,7 +178,8 @@ def _check_new_world(settings: Settings) -> CheckResult:
     return warn(
         "database",
         f"none yet, and {directory} has backups",
-        "if one is of this world, run: sshwarma restore FILE",
+        "if one is of this world, run: sshwarma restore FILE --data-dir"
+        f" {shlex.quote(str(settings.data_dir))}",
     )
 
 

@@ -16,7 +16,17 @@ _COPY_NAME: Final = re.compile(r"world-(?:before|replaced)-([0-9-]*?)(?:-(\d{1,3
 
 
 class LostWorldError(OSError):
-    """A database that is gone, of which something is left."""
+    """A database that is gone, of which something is left.
+
+    Attributes:
+        finding: what is there, without a final stop.
+        remedy: the ways out, for `sshwarma doctor`.
+    """
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(f"{finding}. {remedy[0].upper()}{remedy[1:]}.")
+        self.finding = finding
+        self.remedy = remedy
 
 
 def find_traces_of_world(database: Path) -> list[Path]:
@@ -49,8 +59,8 @@ def check_no_world_was_lost(database: Path) -> None:
         return
     if database.is_symlink():
         raise LostWorldError(
-            f"{database} is a link to {database.readlink()}, which does not exist. Mount its"
-            " disk. For a new world, remove the link."
+            f"{database} is a link to {database.readlink()}, which does not exist",
+            "mount its disk. For a new world, remove the link",
         )
     if not (traces := find_traces_of_world(database)):
         return
@@ -60,8 +70,8 @@ def check_no_world_was_lost(database: Path) -> None:
     future = [path.name for path in _find_backups(database.parent) if not _order_backup(path)[0]]
     note = f" The date of {future[0]} is in the future: it may not be the newest." if future else ""
     raise LostWorldError(
-        f"{database} is gone, and {traces[0]} is of the world that was there. Restore {restored}."
-        f"{note} For a new world, move it and its like away."
+        f"{database} is gone, and {traces[0]} is of the world that was there",
+        f"restore {restored}.{note} For a new world, move it and its like away",
     )
 
 
