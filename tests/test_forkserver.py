@@ -50,4 +50,6 @@ def test_start_of_a_forked_server_imports_next_to_nothing(tmp_path: Path) -> Non
     assert ready.startswith("ready "), log
     assert late.endswith("-\n"), log
     names = [name for name in late.split() if name.partition(".")[0] not in SENTENCE_MODEL]
+    ours = [name for name in names if name.partition(".")[0] == "sshwarma"]
+    assert not ours, f"name them in AT_START of forkserver.py: {ours}"
     assert len(names) < MAX_MODULES, f"name them in AT_START of forkserver.py: {names}"

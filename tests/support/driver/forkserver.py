@@ -24,6 +24,7 @@ MAX_MESSAGE_BYTES = 1 << 20
 DUMP_SIGNAL = signal.SIGUSR2
 
 AT_START = (
+    "sshwarma.admin.running_worlds",
     "sshwarma.app",
     "sshwarma.cli.server_process",
     "sshwarma.settings.logs",
