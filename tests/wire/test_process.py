@@ -14,7 +14,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,28 +97,31 @@ def running(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
-def test_log_has_the_signal_that_stopped_the_server(home: Path, number: signal.Signals) -> None:
-    server = Server(home)
+def test_log_has_the_signal_that_stopped_the_server(
+    serve: Callable[..., Server], number: signal.Signals
+) -> None:
+    server = serve()
     server.process.send_signal(number)
     assert server.process.wait(SECONDS) == 0
     assert re.search(rf"stopping\s+reason={number.name}\n", server.log())
     assert re.search(r"stopped\s+seconds=\d", server.log())
-    server.process.stdout.close()
 
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGALRM"])
-def test_signals_without_a_meaning_are_ignored(home: Path, name: str) -> None:
-    server = Server(home)
+def test_signals_without_a_meaning_are_ignored(serve: Callable[..., Server], name: str) -> None:
+    server = serve()
     server.process.send_signal(getattr(signal, name))
     wait_until(lambda: re.search(rf"signal ignored\s+signal={name}\n", server.log()))
     assert server.stop() == 0
 
 
-def test_model_and_server_of_the_settings_that_fail_are_warnings(home: Path) -> None:
+def test_model_and_server_of_the_settings_that_fail_are_warnings(
+    serve: Callable[..., Server],
+) -> None:
     model = {"name": "qwen", "kind": "compatible", "model": "m", "key_file": "/nosuch/key",
              "base_url": "http://127.0.0.1:9/v1"}  # fmt: skip
     program = {"name": "files", "command": ["nosuch-program"]}
-    server = Server(home, models=json.dumps([model]), mcp=json.dumps([program]))
+    server = serve(models=json.dumps([model]), mcp=json.dumps([program]))
 
     def warning(event: str, *facts: str) -> bool:
         lines = [line for line in server.log().splitlines() if event in line and "warning" in line]
@@ -232,8 +235,10 @@ def check_login(home: Path, listen: str, ready: str, *, is_new: bool = True) -> 
         server.stop()
 
 
-def test_printed_command_names_the_agent_of_the_key_it_shows(home: Path) -> None:
-    server = Server(home, environ={"LOGNAME": "zoe"})
+def test_printed_command_names_the_agent_of_the_key_it_shows(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(environ={"LOGNAME": "zoe"})
 
     def read_command() -> str:
         """Wait for the command that the last start has printed."""
@@ -242,14 +247,14 @@ def test_printed_command_names_the_agent_of_the_key_it_shows(home: Path) -> None
 
     seen = 0
     read_command()
-    key = home / "zoe.pub"
+    key = server.home / "zoe.pub"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.with_suffix("")],
                    check=True)  # fmt: skip
     assert server.cli("keys", "add", "abe", str(key), "--role", "owner").returncode == 0
     seen = _restart(server)
     assert "zoe@127.0.0.1" in read_command()
     fingerprint = subprocess.run(
-        ["ssh-keygen", "-lf", home / "data" / "operator_ed25519.pub"],
+        ["ssh-keygen", "-lf", server.home / "data" / "operator_ed25519.pub"],
         capture_output=True, text=True, check=True,
     ).stdout.split()[1]  # fmt: skip
     assert server.cli("keys", "remove", "zoe", fingerprint).returncode == 0
@@ -359,9 +364,9 @@ def test_server_that_cannot_start_says_so_in_json(
     assert text in rows[-1][field]
 
 
-def test_sigterm_ends_a_start_that_waits(home: Path) -> None:
+def test_sigterm_ends_a_start_that_waits(serve: Callable[..., Server]) -> None:
     """Another process locks the database, for longer than a supervisor waits."""
-    server = Server(home)
+    server = serve()
     server.stop()
     words = [str(PROGRAM), "serve", "--data-dir", str(server.data_dir)]
     words += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
