@@ -26,7 +26,7 @@ async def git(den: str, bob: Someone) -> None:
 
 async def ids(who: Someone) -> list[str]:
     found = (await do(who, "/namespaces")).namespaces
-    return [one.id for one in found if one.id not in ("files", "global", "sshwarma")]
+    return [one.id for one in found if one.id not in ("workspace", "global", "sshwarma")]
 
 
 async def usable(who: Someone) -> list[str]:

@@ -25,20 +25,20 @@ async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> No
     memory = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
     await asyncio.gather(
         hubbed.add("everything", NODE, from_npm("server-everything")),
-        hubbed.add("disk", NODE, from_npm("server-filesystem"), str(folder)),
+        hubbed.add("files", NODE, from_npm("server-filesystem"), str(folder)),
         hubbed.add("memory", NODE, from_npm("server-memory"), env=memory),
         hubbed.add("clock", *from_pypi("mcp_server_time"), "--local-timezone", "UTC"),
         hubbed.add("git", *from_pypi("mcp_server_git"), "--repository", str(folder)),
     )
     listed = (await do(hubbed.owner, "/mcp")).servers
     assert [(server.name, server.state) for server in listed] == [
-        (name, "up") for name in ("clock", "disk", "everything", "git", "memory")
+        (name, "up") for name in ("clock", "everything", "files", "git", "memory")
     ]
-    for server in ("everything", "disk", "memory", "clock", "git"):
+    for server in ("everything", "files", "memory", "clock", "git"):
         assert (await do(hubbed.owner, f"/mcp show {server}")).refused == ()
     versions = {
         name: (await hubbed.server(name)).metadata["version"]
-        for name in ("clock", "disk", "everything", "git", "memory")
+        for name in ("clock", "everything", "files", "git", "memory")
     }
     assert versions["everything"] == "2025-11-25"
     assert versions["clock"] == "2026-07-28"
@@ -49,9 +49,9 @@ async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> No
     assert [(one.media_type, len(one.data)) for one in image.attachments] == [("image/png", 4_033)]
     links = await hubbed.call("everything:get-resource-links", count=2)
     assert "[link " in links.text
-    read = await hubbed.call("disk:read_text_file", path=str(folder / "note.txt"))
+    read = await hubbed.call("files:read_text_file", path=str(folder / "note.txt"))
     assert read.text == "a note"
-    outside = await hubbed.call("disk:read_text_file", path="/etc/passwd")
+    outside = await hubbed.call("files:read_text_file", path="/etc/passwd")
     assert outside.ending == "error"
     assert "denied" in outside.text.lower()
     entities = [{"name": "lamp", "entityType": "thing", "observations": ["it is lit"]}]

@@ -27,12 +27,12 @@ async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str)
         listed = {str(one.uri): one for one in (await client.list_resources()).resources}
         templates = (await client.list_resource_templates()).resource_templates
     assert list(listed) == [
-        "room://files",
         "room://git",
         "room://global",
         "room://home",
         "room://lobby",
         "room://sshwarma",
+        "room://workspace",
         "thing://lobby/prompt%3Astyle",
         "thing://me/todo",
     ]

@@ -163,6 +163,24 @@ async def test_workspace_of_another_room_is_another(bob: Someone) -> None:
     assert await paths(bob) == ["a"]
 
 
+@pytest.mark.parametrize("line", ["/fork lobby twin", "/clone lobby twin"])
+async def test_copy_of_a_room_has_its_files(bob: Someone, line: str) -> None:
+    await put(bob, a="x", b="y")
+    await do(bob, line)
+    assert await paths(bob) == ["a", "b"]
+    (version,) = (await do(bob, "/file history")).versions
+    assert version.source == "branch"
+    await put(bob, a="z")
+    await do(bob, "/join lobby")
+    assert (await do(bob, "/file show a")).text == "x"
+
+
+async def test_copy_of_a_room_without_files_has_none(bob: Someone) -> None:
+    await do(bob, "/create empty")
+    await do(bob, "/fork empty twin")
+    assert await paths(bob) == []
+
+
 async def test_room_has_a_notice_of_each_change(world: World, bob: Someone) -> None:
     await put(bob, a="x")
     await do(bob, "/file rm a")
@@ -197,10 +215,10 @@ async def test_files_of_a_world_that_has_a_server_of_that_name(world: World) -> 
     from sshwarma.world.schema import things as things_table
 
     def work(tx: Any) -> Any:
-        tx.conn.execute(things_table.delete().where(things_table.c.parent_id == "files"))
-        tx.conn.execute(things_table.delete().where(things_table.c.id == "files"))
-        things.create_thing(tx, "mcps", "mcp", "files", qualified_name="files")
+        tx.conn.execute(things_table.delete().where(things_table.c.parent_id == "workspace"))
+        tx.conn.execute(things_table.delete().where(things_table.c.id == "workspace"))
+        things.create_thing(tx, "mcps", "mcp", "workspace", qualified_name="workspace")
         bootstrap_world(tx, tool_specs())
-        return things.get_thing(tx.conn, "files")
+        return things.get_thing(tx.conn, "workspace")
 
     assert await settle(world, work) is None

@@ -12,6 +12,7 @@ from support.people import Someone, arrive, refused
 
 REFUSALS = """
 /files nothing
+/gc files --now
 /file show nothing
 /file get nothing
 /file put ../outside = x
@@ -299,6 +300,6 @@ async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None
 
 
 async def test_command_of_a_server_without_two_dashes_shows_the_form(alice: Someone) -> None:
-    error = await refused(alice, "/mcp add disk '/usr/bin/python3 server.py'")
+    error = await refused(alice, "/mcp add files '/usr/bin/python3 server.py'")
     assert "/usr/bin/python3 server.py is neither a URL nor -- and a command." in str(error)
-    assert "/mcp add disk -- COMMAND" in str(error)
+    assert "/mcp add files -- COMMAND" in str(error)

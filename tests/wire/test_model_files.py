@@ -14,18 +14,18 @@ from support.driver.model import Asked, Model, question
 
 def _edit(old: str, new: str) -> dict[str, Any]:
     arguments = {"path": "app.py", "old": old, "new": new}
-    return {"name": "files__edit_file", "arguments": arguments}
+    return {"name": "workspace__edit_file", "arguments": arguments}
 
 
 STEPS: dict[str, list[dict[str, Any]]] = {
     "build": [
-        {"name": "files__write_file", "arguments": {"path": "app.py", "content": "x = 1\n"}},
+        {"name": "workspace__write_file", "arguments": {"path": "app.py", "content": "x = 1\n"}},
         _edit("x = 1", "x = 2"),
-        {"name": "files__read_file", "arguments": {"path": "app.py"}},
+        {"name": "workspace__read_file", "arguments": {"path": "app.py"}},
     ],
     "change": [
         _edit("x = 2", "x = 3"),
-        {"name": "files__write_file", "arguments": {"path": "new.md", "content": "# New\n"}},
+        {"name": "workspace__write_file", "arguments": {"path": "new.md", "content": "# New\n"}},
     ],
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ def house() -> Iterator[Server]:
 @pytest.fixture
 def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
     one = house.person(name("ann"))
-    one.does(f"create {name('bench')}", "equip room files:*")
+    one.does(f"create {name('bench')}", "equip room workspace:*")
     yield one
     one.hang_up()
 
@@ -107,14 +107,14 @@ def test_call_records_the_versions_before_and_after(ann: Person) -> None:
     )["rows"]
     versions = [version["id"] for version in ann.json("file history")["versions"]][::-1]
     assert rows == [
-        ["files:write_file", None, versions[0]],
-        ["files:edit_file", versions[0], versions[1]],
-        ["files:read_file", None, None],
+        ["workspace:write_file", None, versions[0]],
+        ["workspace:edit_file", versions[0], versions[1]],
+        ["workspace:read_file", None, None],
     ]
     refs = [version["source_ref"] for version in ann.json("file history")["versions"]]
     assert all(refs)
 
 
 def test_model_without_the_namespace_has_no_files(house: Server, ann: Person) -> None:
-    ann.does("unequip room files:*", "@qwen build it")
+    ann.does("unequip room workspace:*", "@qwen build it")
     assert ann.json("files")["count"] == 0

@@ -1,4 +1,4 @@
-"""Backup: one tar with a snapshot of the database and a manifest.
+"""Backup: one tar with a copy of the database, the files and a manifest.
 
 The copy is made by SQLite's online backup, so it is consistent while the server writes. Host and
 operator keys are not in it: with a backup nobody can pose as the server.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import sshwarma
+from sshwarma.admin.backup_files import add_blobs, list_blobs
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import copy_database, hash_file, no_check
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
@@ -60,7 +61,8 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
         PermissionError: with the directory of `to`, if this user may not write there.
-        DamagedDatabaseError: if no restore would accept it: it would be the backup that is kept.
+        DamagedDatabaseError: if no restore would accept it, or a file of a room is missing: it
+            would be the backup that is kept.
     """
     if not database.exists():
         raise FileNotFoundError(f"The directory {database.parent} does not contain a world.")
@@ -72,7 +74,9 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)
+        blobs = list_blobs(copy)
         manifest = _describe_copy(database, copy, work, check)
+        manifest |= {"blobs": len(blobs), "blob_bytes": sum(blobs.values())}
         archive = work / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -84,6 +88,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
                 with copy.open("rb") as content:
                     entry = tar.gettarinfo(arcname=DATABASE_NAME, fileobj=content)
                     tar.addfile(entry, cast("IO[bytes]", _CheckedReader(content, check)))
+                add_blobs(tar, database, blobs, check)
             file.flush()
             os.fsync(file.fileno())
         give_name(archive, to)

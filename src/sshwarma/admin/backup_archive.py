@@ -1,8 +1,9 @@
 """Reading of a backup, a gzipped tar, which may come from anywhere.
 
 It is read once, from its beginning to its end, and only what `sshwarma backup` writes is
-understood: a manifest and a database, with a few extended headers of limited size. The reader of
-the standard library follows what an archive says into memory and time without a limit.
+understood: a manifest, a database and the contents of files, with a few extended headers of limited
+size. The reader of the standard library follows what an archive says into memory and time without
+a limit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.admin.backup import MANIFEST_NAME
+from sshwarma.admin.backup_files import BLOB_PREFIX, SHA256
 from sshwarma.admin.database_copy import check_room
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import DATABASE_NAME
@@ -31,6 +33,9 @@ MAX_EXTENDED_HEADERS: Final = 4
 
 MAX_PADDING_BYTES: Final = 64 * KIB
 """Bytes after the database: tar fills its last record, of 10 KiB, with zeros."""
+
+MAX_BLOB_BYTES: Final = 1 << 50
+"""Bytes of all contents that a manifest may name: no disk has as many."""
 
 READ_BYTES: Final = MIB
 """Bytes of the database that are in memory at a time."""
@@ -46,13 +51,14 @@ class InvalidBackupError(Exception):
     """The file is not a backup, is damaged, or is of a newer version."""
 
 
-def unpack_archive(archive: Path, name: str, to: Path) -> dict[str, Any]:
+def unpack_archive(archive: Path, name: str, to: Path, blobs: Path) -> dict[str, Any]:
     """Write the database of a backup to a new file; return its manifest.
 
     Args:
         archive: the backup.
         name: what errors call it.
         to: the new file.
+        blobs: a new directory for the contents of files, each named by its hash.
 
     Raises:
         InvalidBackupError: if it is not a backup, or is damaged.
@@ -64,11 +70,14 @@ def unpack_archive(archive: Path, name: str, to: Path) -> dict[str, Any]:
             size = _read_size(file, DATABASE_NAME)
             if size != manifest.get("bytes"):
                 raise ValueError("it does not contain the database that its manifest names")
-            check_room(to.parent.parent, f"The database in {name}", size)
+            count, blob_bytes = _read_counts(manifest)
+            check_room(to.parent.parent, f"What is in {name}", size + blob_bytes)
             checksum = _write_database(file, to, size)
+            _skip_padding(file, size)
+            _write_blobs(file, blobs, count, blob_bytes)
             # Its end has the checksum of all of it, which the reader compares.
             if len(file.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
-                raise ValueError("it goes on after its database")
+                raise ValueError("it goes on after its end")
     except (
         tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
     ) as error:  # fmt: skip
@@ -88,8 +97,63 @@ def _read_manifest(file: gzip.GzipFile) -> dict[str, Any]:
     raise ValueError("its manifest is not a JSON object")
 
 
+def _read_counts(manifest: dict[str, Any]) -> tuple[int, int]:
+    """Return how many contents of files a backup has, and their bytes.
+
+    Older backups have none.
+
+    Raises:
+        ValueError: if its manifest says something else than numbers.
+    """
+    counts = manifest.get("blobs", 0), manifest.get("blob_bytes", 0)
+    if any(not isinstance(count, int) or not 0 <= count < MAX_BLOB_BYTES for count in counts):
+        raise ValueError("its manifest counts its files wrongly")
+    return counts
+
+
+def _skip_padding(file: gzip.GzipFile, size: int) -> None:
+    """Skip what fills the last block of a file that was read."""
+    file.read(-size % tarfile.BLOCKSIZE)
+
+
+def _write_blobs(file: gzip.GzipFile, to: Path, count: int, total: int) -> None:
+    """Write the contents of files into a new directory, each named by its hash.
+
+    Raises:
+        ValueError: if they are not as many bytes, or one is not what its name says.
+    """
+    if count:
+        to.mkdir(mode=0o700)
+    for _ in range(count):
+        name, size = _read_header(file)
+        sha256 = name.removeprefix(BLOB_PREFIX)
+        if not name.startswith(BLOB_PREFIX) or not SHA256.fullmatch(sha256):
+            raise ValueError("it does not contain a file where a backup does")
+        total -= size
+        if total < 0:
+            raise ValueError("its files have more bytes than its manifest says")
+        if (to / sha256).exists():
+            raise ValueError("it contains a file twice")
+        if _write_content(file, to / sha256, size, b"") != sha256:
+            raise ValueError(f"the content {sha256[:12]} of a file is damaged")
+        _skip_padding(file, size)
+
+
 def _read_size(file: gzip.GzipFile, name: str) -> int:
     """Return the size of the next file, which must be a plain one of this name.
+
+    Raises:
+        ValueError: if it is something else.
+        tarfile.HeaderError: if there is no header.
+    """
+    found, size = _read_header(file)
+    if found != name:
+        raise ValueError(f"it does not contain {name} where a backup does")
+    return size
+
+
+def _read_header(file: gzip.GzipFile) -> tuple[str, int]:
+    """Return the name and size of the next file, which must be a plain one.
 
     Raises:
         ValueError: if it is something else.
@@ -101,9 +165,9 @@ def _read_size(file: gzip.GzipFile, name: str) -> int:
         header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
         if header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
             size = header.size if size is None else size
-            if header.name != name or size < 0:
-                raise ValueError(f"it does not contain {name} where a backup does")
-            return size
+            if size < 0:
+                raise ValueError("a file in it has a size below zero")
+            return header.name, size
         if not 0 <= header.size <= MAX_HEADER_BYTES:
             raise ValueError(
                 f"a header has {header.size} bytes, and the limit is {MAX_HEADER_BYTES}"
@@ -136,7 +200,17 @@ def _write_database(file: gzip.GzipFile, to: Path, size: int) -> str:
     pages = int.from_bytes(content[28:32], "big")
     if not content.startswith(SQLITE_MAGIC) or (65536 if page == 1 else page) * pages != size:
         raise ValueError("what it contains is no database")
+    return _write_content(file, to, size, content)
+
+
+def _write_content(file: gzip.GzipFile, to: Path, size: int, content: bytes) -> str:
+    """Write a file of the archive, whose beginning was read; return its SHA-256.
+
+    Raises:
+        EOFError: if the archive ends within it.
+    """
     checksum, left = hashlib.sha256(), size
+    content = content or file.read(min(left, READ_BYTES))
     with os.fdopen(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
         while content:
             checksum.update(content)
@@ -144,5 +218,5 @@ def _write_database(file: gzip.GzipFile, to: Path, size: int) -> str:
             left -= len(content)
             content = file.read(min(left, READ_BYTES))
     if left:
-        raise EOFError("it ends within its database")
+        raise EOFError("it ends too early")
     return checksum.hexdigest()

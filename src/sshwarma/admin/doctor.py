@@ -15,6 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
+from sshwarma.admin.backup_files import count_missing_blobs, list_blobs
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
@@ -163,6 +164,20 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         else f", the next start migrates it to {newest_revision()}"
     )
     yield CheckResult("schema", True, f"{schema}{note}")
+    if verdict == "ok":
+        yield from _check_files(settings)
+
+
+def _check_files(settings: Settings) -> Iterator[CheckResult]:
+    """Check that the contents of the rooms' files are there, if there are any."""
+    names = list_blobs(settings.database)
+    missing = count_missing_blobs(settings.database, settings.data_dir)
+    if missing:
+        remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
+        yield CheckResult("files", False, f"{missing} of {len(names)} contents missing", remedy)
+    elif names:
+        detail = f"{len(names)} contents, {sum(names.values()) // MIB} MiB"
+        yield CheckResult("files", True, detail)
 
 
 def _restore_command(settings: Settings) -> str:

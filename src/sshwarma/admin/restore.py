@@ -17,6 +17,7 @@ from sshwarma.admin.backup_archive import (
     InvalidBackupError,
     unpack_archive,
 )
+from sshwarma.admin.backup_files import adopt_blobs, count_missing_blobs
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import (
     copy_database,
@@ -25,7 +26,7 @@ from sshwarma.admin.database_copy import (
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.settings import DATABASE_NAME
+from sshwarma.settings import BLOBS_DIRECTORY, DATABASE_NAME
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
@@ -44,7 +45,8 @@ def restore_backup(
         name: what errors call the source, if not by its path.
 
     Returns:
-        The manifest of the backup; of a copy, its schema. `replaced` is where the world that was
+        The manifest of the backup; of a copy, its schema. `missing_blobs` is how many contents of
+        files are neither in it nor in the data directory. `replaced` is where the world that was
         there is kept, and `replaced_logs` are those of one whose database was gone.
 
     Raises:
@@ -73,8 +75,11 @@ def restore_backup(
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
         copy = work / DATABASE_NAME
-        manifest = _unpack(source, name, copy)
+        blobs = work / BLOBS_DIRECTORY
+        manifest = _unpack(source, name, copy, blobs)
         manifest["schema"] = _check_database(name, copy, work)
+        manifest["missing_blobs"] = count_missing_blobs(copy, work, data_dir)
+        adopt_blobs(blobs, data_dir)
         store_on_disk(copy)
         kept = replace_database(copy, target, work)
         manifest["replaced"] = str(kept.database) if kept.database is not None else None
@@ -96,12 +101,12 @@ def _refuse_link(target: Path) -> None:
         )
 
 
-def _unpack(source: Path, name: str, copy: Path) -> dict[str, Any]:
+def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     """Write the database of a backup or a copy to a new file; return its manifest."""
     with source.open("rb") as file:
         magic = file.read(len(SQLITE_MAGIC))
     if magic.startswith(GZIP_MAGIC):
-        return unpack_archive(source, name, copy)
+        return unpack_archive(source, name, copy, blobs)
     if magic != SQLITE_MAGIC:
         raise InvalidBackupError(
             f"{name} is not a backup: it is neither an archive that sshwarma backup makes"

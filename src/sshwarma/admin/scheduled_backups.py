@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.admin.backup import write_backup
+from sshwarma.admin.backup_files import measure_blobs
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.units import MIB
@@ -98,7 +99,8 @@ class BackupDirectory:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         delete_leftovers(database.parent)  # of `backup -`, which works there
         # The copy and its archive, which is smaller, stand side by side for a moment.
-        check_room(self.path, "A backup", 2 * measure_size(database) + RESERVED_BYTES)
+        needed = 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES
+        check_room(self.path, "A backup", needed)
         moment = time.strftime(_TIME_FORMAT, time.gmtime(now))
         path = choose_free_name(self.path / f"world-{self.world_id}-{moment}.tar.gz")
         write_backup(database, path, check)

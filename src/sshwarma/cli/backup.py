@@ -60,7 +60,8 @@ def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
 
 def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
     size = f"{manifest['bytes']} bytes, schema {manifest['schema']}"
-    return f"Wrote {file}: the world in {settings.data_dir}, {size}"
+    files = f", {manifest['blobs']} contents of files" if manifest["blobs"] else ""
+    return f"Wrote {file}: the world in {settings.data_dir}, {size}{files}"
 
 
 def _restore_from_stdin(data_dir: Path, *, force: bool) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     on standard input.
     """
     from sshwarma.admin.restore import restore_backup
+    from sshwarma.settings import BLOBS_DIRECTORY
     from sshwarma.world.migrate import newest_revision
 
     exit_on_signals()
@@ -107,6 +109,11 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     if manifest["replaced_logs"]:
         logs = ", ".join(manifest["replaced_logs"])
         lines.append(f"The log of a world whose database is gone is kept: {logs}")
+    if missing := manifest["missing_blobs"]:
+        lines.append(
+            f"{missing} contents of files are not in it. They are in the directory"
+            f" {BLOBS_DIRECTORY} of the data directory that it is from: copy that one here."
+        )
     if not is_newest:
         lines.append(
             f"Its schema is {manifest['schema']}: install the version that it is of, or let"

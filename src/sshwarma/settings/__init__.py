@@ -8,6 +8,7 @@ from sshwarma.settings.addresses import (
 )
 from sshwarma.settings.errors import describe_settings_errors, describe_value_error
 from sshwarma.settings.load import (
+    BLOBS_DIRECTORY,
     DATABASE_NAME,
     ENVIRONMENT_PREFIX,
     InvalidSettingsError,
@@ -36,6 +37,7 @@ from sshwarma.settings.server import (
 from sshwarma.settings.source import SettingsSource
 
 __all__ = [
+    "BLOBS_DIRECTORY",
     "DATABASE_NAME",
     "ENVIRONMENT_PREFIX",
     "BackupSettings",

@@ -43,6 +43,9 @@ from sshwarma.settings.server import (
 
 ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 
+BLOBS_DIRECTORY: Final = "blobs"
+"""In the data directory: the contents of files."""
+
 DATABASE_NAME: Final = "world.db"
 
 
@@ -152,7 +155,7 @@ class Settings(BaseSettings):
     @property
     def blobs_dir(self) -> Path:
         """The directory of the contents of files."""
-        return self.data_dir / "blobs"
+        return self.data_dir / BLOBS_DIRECTORY
 
     @property
     def database(self) -> Path:

@@ -58,7 +58,7 @@ file = group(
     section="Building",
     needs=Right.ENTER,
     tool="list_files",
-    namespace="files",
+    namespace="workspace",
     rarely_used=("at",),
     examples=("/files", "/files src", "/files *.py", "/files --at 1f03ac"),
 )
@@ -93,7 +93,7 @@ async def list_files(
     "show",
     needs=Right.ENTER,
     tool="read_file",
-    namespace="files",
+    namespace="workspace",
     rarely_used=("at",),
     examples=("/file show src/main.py", "/file show plan.md --at 1f03ac --offset 40"),
 )

@@ -32,7 +32,7 @@ from sshwarma.world.errors import Invalid, empty_error
     needs=Right.TALK,
     also_needs=(FILES_RIGHT,),
     tool="write_file",
-    namespace="files",
+    namespace="workspace",
     takes_bytes=True,
     rarely_used=("encoded",),
     examples=("/file put plan.md = First the walls, then the roof.",),

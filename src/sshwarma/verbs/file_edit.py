@@ -28,7 +28,7 @@ from sshwarma.world.errors import Conflict, Invalid, too_long_error
     needs=Right.TALK,
     also_needs=(FILES_RIGHT,),
     tool="edit_file",
-    namespace="files",
+    namespace="workspace",
     examples=("/file replace main.py 'x = 1' 'x = 2'", "/file replace main.py old new --all"),
 )
 async def replace_in_file(

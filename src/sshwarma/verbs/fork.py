@@ -8,6 +8,7 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_ROOM_COPY_NUMBER
 from sshwarma.lua_tools import creation
+from sshwarma.services import services_of
 from sshwarma.verbs.arguments import RoomName, Word
 from sshwarma.verbs.join import MoveResult, move_to_room
 from sshwarma.verbs.registry import verb
@@ -35,7 +36,7 @@ SOURCE_RIGHT: Final = RoomRight("room", Right.ENTER, "in the room that is copied
 async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Copy a room without its conversation.
 
-    Copies its texts, equipment, things and exits and who may enter, but not its log and its
+    Copies its texts, files, equipment, things and exits and who may enter, but not its log and its
     members. You own the copy and go there.
 
     Args:
@@ -80,6 +81,7 @@ async def copy_room(
     def work(tx: Change) -> Thing:
         room = copy(tx, source.id, name, caller.agent)
         creation.copy_tools(tx, source.id, room, caller.agent.id)
+        services_of(caller).workspaces.copy_files(tx, source.id, room.id, caller.agent.id)
         return room
 
     new_room = await caller.change(work)

@@ -10,10 +10,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import DEFAULT_GARBAGE_DAYS, MAX_SHOWN_GARBAGE_THINGS
 from sshwarma.common.shorten import count_rest
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Days, Flag
+from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import draw_columns, format_kind, view_for_reader
+from sshwarma.verbs.views import draw_columns, format_count, format_kind, view_for_reader
 from sshwarma.world import garbage
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -65,7 +67,7 @@ gc = group(
     section="Upkeep",
     doc="""Find and remove garbage.
 
-    Things that a log, a key or a call refers to are kept.
+    Things that a log, a key, a call or a file refers to are kept.
     """,
 )
 
@@ -121,6 +123,56 @@ async def purge(
     stale = await caller.world.store.read(lambda conn: garbage.find_deleted_things(conn, days))
     next_step = next_call("Nothing was changed. {} does it.", "gc purge", days=days, yes=True)
     return _report("Would purge", "deleted thing", stale, next_step)
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedFiles:
+    """Contents of files that no version names; `acted` if they were deleted."""
+
+    count: int
+    size: int
+    acted: bool
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
+
+
+@view_for_reader(UnusedFiles)
+def draw_unused_files(result: UnusedFiles, reader: Reader) -> Block:
+    """Draw how much space unused contents take, or took."""
+    done = "Deleted" if result.acted else "Would delete"
+    contents = format_count(result.count, "content")
+    text = f"{done} {contents} of files, {format_size(result.size)}."
+    return block(line(add_next_call(text, result.next, reader), hang=2))
+
+
+@gc.verb(
+    "files",
+    needs=Right.ADMIN,
+    tool=False,
+    examples=("/gc files", "/gc files --yes"),
+)
+async def collect_files(caller: Caller, *, yes: Flag = False) -> UnusedFiles:
+    """Find contents of files that no version names, and delete them.
+
+    They are of uploads that were refused. Versions are kept, and so is what the copies of worlds
+    name that upgrades and restores left in the data directory.
+
+    Args:
+        yes: delete them; without this they are only counted.
+    """
+    workspaces = services_of(caller).workspaces
+    unused = await workspaces.find_unused()
+    count, size = len(unused), sum(unused.values())
+    if not yes:
+        return UnusedFiles(
+            count,
+            size,
+            acted=False,
+            next=next_call("Nothing was changed. {} does it.", "gc files", yes=True)
+            if count
+            else None,
+        )
+    await caller.change(lambda tx: None)  # the row of the audit
+    return UnusedFiles(count, await workspaces.delete_unused(), acted=True)
 
 
 def _report(

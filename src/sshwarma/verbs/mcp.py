@@ -110,7 +110,7 @@ async def show_server(caller: Caller, name: ServerName) -> ServerDetails:
     tool=False,
     examples=(
         "/mcp add holler https://mcp.example.org/mcp --header 'Authorization: Bearer ${HOLLER}'",
-        "/mcp add disk -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
+        "/mcp add files -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
     ),
 )
 async def add_server(  # noqa: PLR0913 - one parameter for each flag

@@ -63,7 +63,8 @@ class BlobStore:
         """Return a writer of a content that arrives in parts."""
         folder = self.directory / _TEMPORARY
         with reporting_errors():
-            folder.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             return Upload(self, folder / secrets.token_hex(16))
 
     def read(self, sha256: str) -> bytes:
@@ -159,7 +160,7 @@ class BlobStore:
                 os.utime(target)  # a sweep that runs now keeps it
                 file.unlink()
                 return
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
             file.rename(target)
 
     def _lock_of(self, sha256: str) -> threading.Lock:

@@ -6,9 +6,12 @@ reading a version never walks further back. The room's metadata names its presen
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
@@ -245,6 +248,21 @@ def read_used_hashes(conn: Connection) -> set[str]:
     """Return the hashes that any version names."""
     query = select(manifest_entries.c.sha256).distinct()
     return {sha256 for (sha256,) in conn.execute(query) if sha256}
+
+
+def read_hashes_of_copy(database: Path) -> set[str]:
+    """Return the hashes that the copy of a world names; older copies name none.
+
+    Raises:
+        sqlite3.DatabaseError: if it is damaged.
+    """
+    uri = f"{database.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
+        table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
+        if opened.execute(table).fetchone() is None:
+            return set()
+        query = "SELECT DISTINCT sha256 FROM manifest_entries WHERE sha256 <> ''"
+        return {str(sha256) for (sha256,) in opened.execute(query)}
 
 
 def _walk_up(conn: Connection, manifest_id: str | None) -> Iterator[Manifest]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.blobs import MIN_GARBAGE_SECONDS, BlobStore
 from sshwarma.workspaces.manifests import Manifest, Source
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import (
@@ -135,6 +136,48 @@ class Workspaces:
             DamagedBlob: if it is missing, or is not what its hash says.
         """
         return await asyncio.to_thread(self.blobs.read, entry.sha256)
+
+    def copy_files(self, tx: Change, source_id: str, room_id: str, author_id: str) -> None:
+        """Give a new room the files of another, as its first version."""
+        source_version, tree = self.get_active(tx.conn, source_id)
+        if not tree:
+            return
+        manifests.append_manifest(
+            tx,
+            room_id,
+            {},
+            tree,
+            source="branch",
+            source_ref=source_version,
+            author_id=author_id,
+        )
+
+    async def find_unused(self) -> dict[str, int]:
+        """Return the sizes of old contents that no version names, by their hash."""
+        used = await self._read_used()
+
+        def find() -> dict[str, int]:
+            oldest = time.time() - MIN_GARBAGE_SECONDS
+            return {
+                sha256: size
+                for sha256, size, used_at in self.blobs.list_stored()
+                if sha256 not in used and used_at <= oldest
+            }
+
+        return await asyncio.to_thread(find)
+
+    async def delete_unused(self) -> int:
+        """Delete the old contents that no version names; return their bytes."""
+        used = await self._read_used()
+        return await asyncio.to_thread(self.blobs.sweep, used)
+
+    async def _read_used(self) -> set[str]:
+        """Return the hashes that this world and the copies of worlds beside it name."""
+        used = await self._world.store.read(manifests.read_used_hashes)
+        copies = sorted(self.blobs.directory.parent.glob("world-*.db"))
+        for copy in copies:
+            used |= await asyncio.to_thread(manifests.read_hashes_of_copy, copy)
+        return used
 
     async def change(
         self,

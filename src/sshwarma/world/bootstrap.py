@@ -49,7 +49,7 @@ _NAMESPACE_DESCRIPTIONS: Final = {
 }
 """The descriptions of the built-in namespaces, by the id of their container."""
 
-_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_", FILES_ID: "files_"}
+_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_", FILES_ID: "workspace_"}
 """Beginnings of the ids of built-in tools, by the id of their container."""
 
 MODEL_TEXTS_KEY: Final = "for_models"
@@ -65,7 +65,7 @@ class BuiltinToolSpec:
     """A built-in tool as a verb declares it.
 
     Attributes:
-        namespace: `sshwarma` (kept in `internal`), `global` or `files`.
+        namespace: `sshwarma` (kept in `internal`), `global` or `workspace`.
         description: what people read in lists.
         default: whether new rooms have it equipped.
         model_description: what models read; "" for the description.

@@ -16,10 +16,10 @@ INTERNAL_ID: Final = "internal"
 GLOBAL_ID: Final = "global"
 """The container of the program's own tools that are on everywhere."""
 
-FILES_ID: Final = "files"
+FILES_ID: Final = "workspace"
 """The container of the tools for the files of a room."""
 
-BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global", FILES_ID: "files"}
+BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global", FILES_ID: "workspace"}
 """The namespaces of the program's own tools: the name of each by the id of its container."""
 
 

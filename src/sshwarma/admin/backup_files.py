@@ -1,0 +1,124 @@
+"""The files of rooms in a backup: which a database names, and their way back."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import sqlite3
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, Final
+
+from sshwarma.settings import BLOBS_DIRECTORY
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
+
+BLOB_PREFIX: Final = f"{BLOBS_DIRECTORY}/"
+"""Beginning of the name of a content in a backup; the rest is its hash."""
+
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def list_blobs(database: Path) -> dict[str, int]:
+    """Return the sizes of the contents that a database names, by their hash.
+
+    A database from before there were files names none.
+
+    Raises:
+        sqlite3.DatabaseError: if it is damaged, or names something that is no hash.
+    """
+    uri = f"{database.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
+        table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
+        if opened.execute(table).fetchone() is None:
+            return {}
+        query = "SELECT DISTINCT sha256, size FROM manifest_entries WHERE sha256 <> ''"
+        found = opened.execute(query).fetchall()
+    if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
+        raise sqlite3.DatabaseError("a file has an invalid hash")
+    return {name: int(size) for name, size in found}
+
+
+def measure_blobs(data_dir: Path) -> int:
+    """Return the bytes of all contents in a data directory."""
+    blobs = BlobStore(data_dir / BLOBS_DIRECTORY)
+    return sum(size for _, size, _ in blobs.list_stored())
+
+
+class _HashedReader:
+    """A file that is hashed while it is read; `check` is called for each part."""
+
+    def __init__(self, file: IO[bytes], check: Callable[[], None]) -> None:
+        self._file = file
+        self._check = check
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        self._check()
+        part = self._file.read(size)
+        self.digest.update(part)
+        return part
+
+
+def add_blobs(
+    tar: tarfile.TarFile, database: Path, hashes: dict[str, int], check: Callable[[], None]
+) -> None:
+    """Add the contents that a database names to its backup.
+
+    Args:
+        tar: the backup.
+        database: of the world; the contents are beside it.
+        hashes: the hashes of the contents, with their sizes.
+        check: called again and again; what it raises ends the backup.
+
+    Raises:
+        DamagedDatabaseError: if one is missing, or is not what its hash says: the backup would take
+            the place of one that has it.
+    """
+    blobs = BlobStore(database.parent / BLOBS_DIRECTORY)
+    for sha256, size in sorted(hashes.items()):
+        try:
+            with blobs.path_of(sha256).open("rb") as file:
+                entry = tar.gettarinfo(arcname=f"{BLOB_PREFIX}{sha256}", fileobj=file)
+                reader: Any = _HashedReader(file, check)
+                if entry.size != size:
+                    raise ValueError("its size is wrong")
+                tar.addfile(entry, reader)
+            if reader.digest.hexdigest() != sha256:
+                raise ValueError("its hash is wrong")
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                raise
+            problem = f"the content {sha256[:12]} of a file is missing or damaged"
+            raise DamagedDatabaseError(describe_damage(database, problem)) from error
+
+
+def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
+    """Move the contents of an unpacked backup into a data directory, onto its disk.
+
+    Those that are there already stay: a name says what is in it.
+    """
+    blobs = BlobStore(data_dir / BLOBS_DIRECTORY)
+    if not unpacked.is_dir():
+        return
+    blobs.directory.mkdir(mode=0o700, exist_ok=True)
+    for file in sorted(unpacked.iterdir()):
+        blobs.adopt(file, file.name)
+    blobs.sync()
+
+
+def count_missing_blobs(database: Path, *directories: Path) -> int:
+    """Return how many contents that a database names are in none of some directories.
+
+    They are data directories, or those of unpacked backups.
+    """
+    return sum(
+        not any(
+            (directory / BLOBS_DIRECTORY / sha256[:2] / sha256).is_file()
+            or (directory / BLOBS_DIRECTORY / sha256).is_file()
+            for directory in directories
+        )
+        for sha256 in list_blobs(database)
+    )
