@@ -142,7 +142,6 @@ class App:
 
         Raises:
             Invalid: if they are not valid; then nothing has changed.
-            Unavailable: if the world cannot be written to; then nothing has changed.
         """
         async with self._reloading:
             self._notifier.report_reloading()
@@ -151,7 +150,7 @@ class App:
                 report = reload.compare_settings(self.settings, new)
                 kept = reload.keep_fixed(self.settings, new)
                 report.broken.extend(await asyncio.to_thread(reload.find_broken, kept, os.environ))
-                await reload.record_reload(self.world)
+                report.unrecorded = await reload.record_reload(self.world)
                 self.settings = kept
                 report.problems.extend(await reload.apply_settings(self.services, kept))
                 self._set_client_metadata(self.http)

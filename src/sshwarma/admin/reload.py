@@ -15,7 +15,7 @@ from sshwarma.services import Services
 from sshwarma.settings import InvalidSettingsError, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.audit import Origin, operator, record_change
-from sshwarma.world.errors import Invalid, WorldError
+from sshwarma.world.errors import Invalid, Unavailable, WorldError
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -27,7 +27,7 @@ SECRET_TABLES: Final = ("models", "mcp")
 """Lists of tables whose values are never shown: one of them may be a key."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReloadReport:
     """What a reload did.
 
@@ -36,12 +36,14 @@ class ReloadReport:
         needs_restart: settings that changed and stay as they were until a restart.
         problems: models and MCP servers that were skipped, with the reasons.
         broken: models and MCP servers that cannot work as they are set, with the reasons.
+        unrecorded: why the audit has no row of the reload; "" if it has one.
     """
 
     changed: list[str]
     needs_restart: list[str]
     problems: list[str]
     broken: list[str]
+    unrecorded: str = ""
 
     def log(self) -> None:
         """Log what the reload did."""
@@ -50,8 +52,10 @@ class ReloadReport:
             log.warning("these settings need a restart", settings=self.needs_restart)
         if self.problems or self.broken:
             log.warning("these settings cannot work", settings=self.problems + self.broken)
+        if self.unrecorded:
+            log.error("the audit has no row of a reload", reason=self.unrecorded)
 
-    def as_json(self) -> dict[str, list[str]]:
+    def as_json(self) -> dict[str, Any]:
         """Return the report as the control socket sends it."""
         return asdict(self)
 
@@ -91,16 +95,19 @@ def keep_fixed(old: Settings, new: Settings) -> Settings:
     return new
 
 
-async def record_reload(world: World) -> None:
-    """Write the audit row of a reload, before it changes anything.
+async def record_reload(world: World) -> str:
+    """Write the audit row of a reload; return why it could not be written, or "".
 
-    Raises:
-        WorldError: if it cannot be written.
+    On a full disk the new settings may be what makes room, so they come into force all the same.
     """
     origin = Origin(os_user=operator.get())  # "" for a signal: the kernel does not tell whose it is
-    await world.change(
-        lambda tx: record_change(tx, door="cli", verb="reload", request="", origin=origin)
-    )
+    try:
+        await world.change(
+            lambda tx: record_change(tx, door="cli", verb="reload", request="", origin=origin)
+        )
+    except Unavailable as error:
+        return str(error)
+    return ""
 
 
 async def apply_settings(services: Services, settings: Settings) -> list[str]:

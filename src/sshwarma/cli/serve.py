@@ -67,4 +67,6 @@ def reload(invocation: Invocation) -> int:
     ):
         if report[key]:
             lines += [heading, *(f"  {text}" for text in report[key])]
+    if report["unrecorded"]:
+        lines.append(f"The audit has no row of this reload: {report['unrecorded']}")
     return invocation.show(report, *lines)
