@@ -172,6 +172,48 @@ def test_newcomers_who_are_not_registered_leave_rows(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_new_room_leaves_one_row_at_every_door(server: Server) -> None:
+    """The move into it belongs to the same request."""
+    kim = server.person("kim")
+    assert kim.run("create den").status == 0
+    assert kim.run("fork den nest").status == 0
+    token = server.operate("token_new", name="kim", scope="build")["token"]
+    request = urllib.request.Request(
+        f"http://{server.http}/api/v1/verbs/create",
+        b'{"room": "hut"}',
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 200
+    found = [(row["door"], row["verb"]) for row in rows(server, name="kim")]
+    assert found == [("ssh", "login"), ("exec", "create"), ("exec", "fork"), ("web", "create")]
+    assert "hut" in kim.run("look").out, "it was moved all the same"
+
+
+def test_what_was_done_to_an_agent_is_found_by_its_name(server: Server) -> None:
+    server.person("lena")
+    server.person("lena2")
+    server.operate("agents_role", name="lena", role="admin")
+    token = server.operate("token_new", name="lena")
+    server.operate("token_revoke", token_id=token["id"])
+    server.operate("agents_role", name="lena2", role="admin")
+    assert server.owner.run("mute lena 5").status == 0
+    about = [(row["verb"], row["request"].split(" --")[0]) for row in rows(server, about="lena")]
+    assert about == [
+        ("keys", "add lena"),
+        ("agents", "role lena admin"),
+        ("token", "new lena"),
+        ("token", f"revoke {token['id']} of lena"),
+        ("mute", "/mute lena 5"),
+    ]
+    assert rows(server, about="@LENA") == rows(server, about="lena")
+    assert rows(server, about="len?") == rows(server, about="*") == []
+    shown = server.cli("audit", "--json", "--about", "lena").stdout.splitlines()
+    assert [json.loads(line) for line in shown] == rows(server, about="lena")
+    read = server.owner.run("audit --about lena --json")
+    assert json.loads(read.out)["rows"] == rows(server, about="lena")
+
+
 @covers("audit")
 def test_owner_reads_the_audit_in_the_world_and_nobody_else(server: Server) -> None:
     shown = server.owner.run("audit --agent bob")

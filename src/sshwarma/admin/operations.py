@@ -92,7 +92,9 @@ async def token_list(world: World, /, name: str | None = None) -> Json:
 async def token_revoke(world: World, /, token_id: str) -> Json:
     """Revoke a token, by its id or the start of it."""
     token = await audited_change(
-        world, f"token revoke {token_id}", lambda tx: tokens.revoke_token(tx, token_id)
+        world,
+        lambda token: f"token revoke {token.id} of {world.agents.name_of(token.agent_id)}",
+        lambda tx: tokens.revoke_token(tx, token_id),
     )
     return {"agent": world.agents.name_of(token.agent_id), "id": token.id}
 
@@ -111,6 +113,7 @@ async def audit_list(
     verb: str | None = None,
     since: int | None = None,
     after: int | None = None,
+    about: str | None = None,
     limit: int = DEFAULT_AUDIT_ROWS,
 ) -> Json:
     """The newest audit rows, the oldest first; `since` is in milliseconds since 1970."""
@@ -120,6 +123,7 @@ async def audit_list(
         verb=verb,
         since=since,
         after=after,
+        about=about or None,
         limit=max(1, min(limit, MAX_AUDIT_ROWS)),
         hint=AGENTS_HINT,
     )

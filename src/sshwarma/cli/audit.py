@@ -35,7 +35,12 @@ class Since(click.ParamType[int, str | int]):
 
 
 @click.command()
-@click.option("--agent", metavar="NAME", help="Only rows of this agent, also if it was removed.")
+@click.option("--agent", metavar="NAME", help="Only what this agent did, also if it was removed.")
+@click.option(
+    "--about",
+    metavar="WORD",
+    help="Only rows whose request has this word: what was done to the agent, or room, of a name.",
+)
 @click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
 @click.option(
     "--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date (UTC)."
@@ -51,6 +56,7 @@ class Since(click.ParamType[int, str | int]):
 def audit(
     invocation: Invocation,
     agent: str | None,
+    about: str | None,
     verb: str | None,
     since: int | None,
     limit: int | None,
@@ -60,7 +66,9 @@ def audit(
 
     With --json each row is one JSON object on a line of its own.
     """
-    wanted = {"name": agent, "verb": verb, "since": since}
+    wanted: dict[str, Any] = {"name": agent, "verb": verb, "since": since}
+    if about:
+        wanted["about"] = about  # a server of an older version refuses it
     limit = limit or (DEFAULT_AUDIT_ROWS if since is None else MAX_AUDIT_ROWS)
     rows = invocation.operate("audit_list", **wanted, limit=limit)
     _print_rows(rows, as_json=invocation.as_json)

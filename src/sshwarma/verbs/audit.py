@@ -10,7 +10,7 @@ from pydantic import Field
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
 from sshwarma.common.times import parse_since
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import AgentName, Arg
+from sshwarma.verbs.arguments import AgentName, Arg, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
@@ -49,12 +49,18 @@ def draw_audit_rows(found: AuditRows) -> Block:
     section="Access",
     needs=Right.OWN,
     tool=False,
-    examples=("/audit", "/audit --agent alice --since 7d", '/audit --verb "login failed"'),
+    examples=(
+        "/audit",
+        "/audit --agent alice --since 7d",
+        "/audit --about alice",
+        '/audit --verb "login failed"',
+    ),
 )
 async def audit(
     caller: Caller,
     *,
     agent: AgentName | None = None,
+    about: Word | None = None,
     verb: str | None = None,
     since: AuditSince | None = None,
     count: AuditCount = DEFAULT_AUDIT_ROWS,
@@ -65,7 +71,8 @@ async def audit(
     Times are in UTC.
 
     Args:
-        agent: only rows of this agent, by its whole name; also of removed agents who had it.
+        agent: only what this agent did, by its whole name; also removed agents who had it.
+        about: only rows whose request has this word: what was done to the agent or room of a name.
         verb: only rows of this verb, such as `login`, `login failed` or `room`.
         since: only rows since a time: 30m, 2h, 7d, or a date or time in UTC.
         count: maximum number of rows, the newest (default {DEFAULT_AUDIT_ROWS}).
@@ -78,6 +85,7 @@ async def audit(
         caller.world,
         name=agent.removeprefix("@") if agent is not None else None,
         verb=verb,
+        about=about,
         since=since_ms,
         limit=count,
         hint=next_call("{} shows who is here.", "who"),

@@ -36,5 +36,6 @@ async def create(caller: Caller, room: Word) -> MoveResult:
     new_room = await caller.change(
         lambda tx: rooms_of_world.create_room(tx, room.lower(), caller.agent)
     )
-    move = await move_to_room(caller, await caller.world.room(new_room.id))
+    there = await caller.world.room(new_room.id)
+    move = await move_to_room(caller, there, is_audited=True)
     return replace(move, made=True)

@@ -85,5 +85,6 @@ async def copy_room(
         return room
 
     new_room = await caller.change(work)
-    move = await move_to_room(caller, await caller.world.room(new_room.id))
+    there = await caller.world.room(new_room.id)
+    move = await move_to_room(caller, there, is_audited=True)
     return replace(move, made=True)

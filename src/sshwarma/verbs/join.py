@@ -126,8 +126,12 @@ async def go(caller: Caller, direction: ExitName) -> MoveResult:
     return await move_to_room(caller, await caller.world.room(way.to_id), way.direction)
 
 
-async def move_to_room(caller: Caller, target: Room, direction: str = "") -> MoveResult:
+async def move_to_room(
+    caller: Caller, target: Room, direction: str = "", *, is_audited: bool = False
+) -> MoveResult:
     """Move the caller to a room it may enter; an answering model stays where it is.
+
+    `is_audited`: whether the request has its audit row already, as that of a new room.
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
@@ -135,5 +139,5 @@ async def move_to_room(caller: Caller, target: Room, direction: str = "") -> Mov
     if caller.called_in_id is not None:
         here = await movement.check_target(caller, target)
         return MoveResult(target.name, here.name, stays=True)
-    origin = await movement.move_caller(caller, target, direction)
+    origin = await movement.move_caller(caller, target, direction, is_audited=is_audited)
     return MoveResult(target.name, origin.name)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from sshwarma.world.doors import Door
 from sshwarma.world.schema import audit
@@ -88,12 +88,14 @@ class AuditFilter:
         verb: with this verb.
         since: at or after this time, in milliseconds since 1970.
         after: with a greater number.
+        about: with this word in the request, such as the name of an agent.
     """
 
     agent_ids: tuple[str, ...] | None = None
     verb: str | None = None
     since: int | None = None
     after: int | None = None
+    about: str | None = None
 
 
 def record_change(
@@ -150,6 +152,18 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
     return tx.conn.execute(delete(audit).where(audit.c.n.in_(oldest))).rowcount
 
 
+def _has_word(word: str) -> ColumnElement[bool]:
+    """Return the condition that a request has a word: no part of a longer name.
+
+    Letters of either case are the same.
+    """
+    word = word[:MAX_REQUEST_CHARACTERS]  # SQLite refuses patterns of 50,000 bytes
+    literal = "".join(f"[{character}]" if character in "*?[" else character for character in word)
+    end = "[^a-z0-9_-]"
+    padded = func.lower(" " + audit.c.what + " ")
+    return padded.op("GLOB")(f"*{end}{literal.lower()}{end}*")
+
+
 def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
     """Return the newest rows that are wanted, at most `limit`, the oldest first."""
     query = select(audit).order_by(audit.c.n.desc()).limit(limit)
@@ -161,6 +175,8 @@ def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditE
         query = query.where(audit.c.at >= wanted.since)
     if wanted.after is not None:
         query = query.where(audit.c.n > wanted.after)
+    if wanted.about is not None:
+        query = query.where(_has_word(wanted.about))
     return [
         AuditEntry(
             row.n, row.at, row.agent_id, row.room_id, row.door, row.verb, row.what,

@@ -18,6 +18,7 @@ async def list_audit(
     since: int | None,
     limit: int,
     after: int | None = None,
+    about: str | None = None,
     hint: Hint = "",
 ) -> list[AuditRow]:
     """Return the newest rows that are wanted, the oldest first.
@@ -29,6 +30,7 @@ async def list_audit(
         since: only rows from this time on, in milliseconds since 1970.
         limit: maximum number of rows.
         after: only rows with a greater number.
+        about: only rows whose request has this word, such as a name.
         hint: what lists the names, for the refusal of an unknown one.
 
     Raises:
@@ -40,7 +42,7 @@ async def list_audit(
         if not ids:
             known = [agent.name for agent in world.agents]
             raise unknown_name_error("agent", name, known=known, hint=hint)
-    wanted = AuditFilter(ids, verb, since, after)
+    wanted = AuditFilter(ids, verb, since, after, about.removeprefix("@") if about else None)
     entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
     return [_name_entry(world, entry) for entry in entries]
 

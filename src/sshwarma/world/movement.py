@@ -18,10 +18,13 @@ from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 
-async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room:
+async def move_caller(
+    caller: Caller, target: Room, direction: str = "", *, is_audited: bool = False
+) -> Room:
     """Move the caller's connection, or only its remembered place if it has none.
 
     Returns the room that the caller was in, which may be the target: then nothing changes.
+    `is_audited`: whether the request has its audit row already; a move then adds none.
 
     Raises:
         Forbidden: if the caller may not enter; then nothing has changed.
@@ -52,7 +55,7 @@ async def move_caller(caller: Caller, target: Room, direction: str = "") -> Room
             arrival = f"arrives from {origin.name}" if origin.mode != "private" else "arrives"
             rows.append_row(tx, target.id, "presence", arrival, author_id=caller.agent.id)
 
-    await caller.change(move)
+    await (world.change(move) if is_audited else caller.change(move))
     if connection is not None:
         world.presence.move(connection, target.id)
         if await evict_if_closed(world, caller.agent.id, target.id):
