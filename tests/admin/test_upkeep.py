@@ -35,7 +35,9 @@ async def test_audit_is_deleted_after_its_days(house: Upkept, alice: Someone) ->
     assert await world.store.read(lambda c: audit.read_audit(c, everything, 100)) == before
     with capture_logs() as logs:
         await house.pass_time(0.2 * DAY_SECONDS)
-    assert await world.store.read(lambda c: audit.read_audit(c, everything, 100)) == []
+    [row] = await world.store.read(lambda c: audit.read_audit(c, everything, 100))
+    assert (row.door, row.verb, row.agent_id) == ("server", "retention", None)
+    assert row.request == f"delete {len(before)} rows of the audit, audit_days = 30"
     assert {"event": "old rows of the audit were deleted", "count": len(before)}.items() <= logs[
         0
     ].items()
@@ -47,12 +49,14 @@ async def test_many_rows_of_the_audit_are_deleted_in_steps(house: Upkept, alice:
             audit.record_change(tx, door="ssh", verb="login", request=str(number))
 
     await alice.world.change(fill)
+    everything = audit.AuditFilter()
+    before = await alice.world.store.read(lambda c: audit.read_audit(c, everything, 2_000))
     house.settings.retention = RetentionSettings(audit_days=1)
     await house.pass_time(2 * DAY_SECONDS)
-    left = await alice.world.store.read(
-        lambda conn: audit.read_audit(conn, audit.AuditFilter(), 100)
-    )
-    assert left == []
+    left = await alice.world.store.read(lambda conn: audit.read_audit(conn, everything, 100))
+    assert [row.request for row in left] == [
+        f"delete {len(before)} rows of the audit, audit_days = 1"
+    ], "all steps leave one row"
 
 
 async def test_deleted_things_are_purged_after_their_days(

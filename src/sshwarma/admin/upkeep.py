@@ -20,7 +20,7 @@ from sshwarma.common.durations import parse_duration
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.common.units import DAY_MS, HOUR_SECONDS, MIB, MINUTE_SECONDS
 from sshwarma.settings import ReloadableSettings
-from sshwarma.world.audit import delete_audit_before, record_change
+from sshwarma.world.audit import delete_audit_before, delete_audit_row, record_change
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things, split_purge
@@ -217,7 +217,7 @@ class Upkeep:
         """Delete what is older than the settings of `[retention]` allow."""
         retention = self._settings.retention
         if retention.audit_days is not None:
-            await self._delete_audit(int(self._clock() * 1000) - retention.audit_days * DAY_MS)
+            await self._delete_audit(retention.audit_days)
         if retention.deleted_days is not None:
             await self._purge_things(retention.deleted_days)
 
@@ -231,18 +231,43 @@ class Upkeep:
         if count:
             log.info("deleted things were purged", count=count, days=days)
 
-    async def _delete_audit(self, before: int) -> None:
-        deleted = 0
+    async def _delete_audit(self, days: int) -> None:
+        """Delete old rows of the audit in steps, which leave one row together."""
+        before = int(self._clock() * 1000) - days * DAY_MS
+        deleted, row = 0, None
         while True:
-            count = await self._world.store.write(
-                lambda tx: delete_audit_before(tx, before, AUDIT_ROWS_PER_STEP), may_postpone=True
-            )
+            step = partial(_delete_audit_step, before=before, days=days, deleted=deleted, row=row)
+            count, row = await self._world.store.write(step, may_postpone=True)
             deleted += count
             if count < AUDIT_ROWS_PER_STEP:
                 break
             await asyncio.sleep(PAUSE_SECONDS)
         if deleted:
             log.info("old rows of the audit were deleted", count=deleted)
+
+
+def _delete_audit_step(
+    tx: Change, *, before: int, days: int, deleted: int, row: int | None
+) -> tuple[int, int | None]:
+    """Delete some old rows of the audit, and replace the row of this run that says so.
+
+    Args:
+        tx: the change.
+        before: rows of an earlier time go, in milliseconds since 1970.
+        days: the setting `audit_days`.
+        deleted: rows that the run has deleted before.
+        row: number of its own row, if it has one.
+
+    Returns:
+        How many rows were deleted, and the number of the run's row.
+    """
+    if row is not None:
+        delete_audit_row(tx, row)
+    count = delete_audit_before(tx, before, AUDIT_ROWS_PER_STEP)
+    if not deleted + count:
+        return 0, None
+    request = f"delete {deleted + count} rows of the audit, audit_days = {days}"
+    return count, record_change(tx, door="server", verb="retention", request=request)
 
 
 def _purge_step(tx: Change, days: int, ids: list[str]) -> int:

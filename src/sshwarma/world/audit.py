@@ -107,7 +107,7 @@ def record_change(
     agent_id: str | None = None,
     room_id: str | None = None,
     origin: Origin = NO_ORIGIN,
-) -> None:
+) -> int:
     """Append the audit row of a change, in the change's own transaction.
 
     Args:
@@ -119,11 +119,15 @@ def record_change(
         agent_id: who made it; None for an operator at the command line.
         room_id: where they stood; None without a room.
         origin: where it came from.
+
+    Returns:
+        The number of the row.
     """
     if len(request) > MAX_REQUEST_CHARACTERS:
         request = request[: MAX_REQUEST_CHARACTERS - len(CUT_MARK)] + CUT_MARK
-    tx.conn.execute(
-        insert(audit).values(
+    inserted = tx.conn.execute(
+        insert(audit)
+        .values(
             at=tx.now,
             agent_id=agent_id,
             room_id=room_id,
@@ -134,7 +138,14 @@ def record_change(
             fingerprint=origin.fingerprint or None,
             os_user=origin.os_user or None,
         )
+        .returning(audit.c.n)
     )
+    return int(inserted.scalar_one())
+
+
+def delete_audit_row(tx: Change, n: int) -> None:
+    """Delete the row of a number, which another replaces in the same change."""
+    tx.conn.execute(delete(audit).where(audit.c.n == n))
 
 
 def delete_audit_before(tx: Change, before: int, limit: int) -> int:
