@@ -272,6 +272,7 @@ FIGURES = {
         "sends no request head in {HTTP_HEAD_TIMEOUT_SECONDS}, or no body in"
         " {HTTP_BODY_TIMEOUT_SECONDS}, is closed. {MAX_HTTP_CONNECTIONS} are open at most,"
         " {MAX_API_REQUESTS_PER_AGENT} of them",
+        "and {DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS} of one address.",
         "has not arrived in {SAFE_HTTP_INPUT_SECONDS},",
         "longer than {REPORT_TIMEOUT_SECONDS} or more than {MAX_REPORT_MEMORY_BYTES}",
         "ends within {SIGN_IN_TIMEOUT_SECONDS}.",

@@ -327,7 +327,7 @@ class App:
         if settings.http.listen != "off":
             api = HttpApi(self.world, self.services, self.services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
-            http = HttpServer(self.world, metrics, api, routes)
+            http = HttpServer(self.world, metrics, api, routes, self.services.settings)
             with listening_at(settings.http.listen, "--http"):
                 http.bind(*split_address(settings.http.listen))
             self._parts.callback(http.unbind)

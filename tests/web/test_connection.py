@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sshwarma.common.refusals import read_refusals
-from sshwarma.settings import ReloadableSettings
+from sshwarma.settings import HttpSettings, ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
@@ -36,11 +36,17 @@ async def world(world_file: Path) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def port(world: World) -> AsyncIterator[int]:
+def settings() -> ReloadableSettings:
+    return ReloadableSettings()
+
+
+@pytest.fixture
+async def port(world: World, settings: ReloadableSettings) -> AsyncIterator[int]:
     http = HttpServer(
         world,
         MetricsPage(),
         HttpApi(world, make_services(world), ReloadableSettings(), LineRateLimiter(1_000)),
+        settings=settings,
     )
     http.bind("127.0.0.1", 0)
     await http.serve()
@@ -48,8 +54,15 @@ async def port(world: World) -> AsyncIterator[int]:
     await http.stop()
 
 
-async def begin_post(world: World, port: int, name: str, body: bytes = b"") -> Link:
-    """A request of an agent whose head has come, and a part of its body."""
+async def begin_post(
+    world: World,
+    port: int,
+    name: str,
+    body: bytes = b"",
+    address: str = "127.0.0.1",
+    more: str = "",
+) -> Link:
+    """A request of an agent: its head with more headers, and a part of its body."""
     agent = world.agents.find_by_name(name)
     if agent is None:
         agent = await world.change(lambda tx: agents.create_agent(tx, name))
@@ -57,15 +70,16 @@ async def begin_post(world: World, port: int, name: str, body: bytes = b"") -> L
     link = await connect(
         port,
         f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {secret}\r\n"
-        "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode()
+        f"Content-Length: 2\r\nExpect: 100-continue\r\n{more}\r\n".encode()
         + body,
+        address,
     )
     assert b" 100 " in await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)
     return link
 
 
-async def connect(port: int, said: bytes = b"") -> Link:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def connect(port: int, said: bytes = b"", address: str = "127.0.0.1") -> Link:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     writer.write(said)
     await writer.drain()
     return reader, writer
@@ -110,11 +124,11 @@ async def test_connection_over_the_limit_gets_503(
 ) -> None:
     monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 3)
     monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 1_000.0)
-    links = [await connect(port) for _ in range(3)]
+    links = [await connect(port, address=f"127.0.0.{number}") for number in (1, 2, 3)]
     for link in links:
         assert b" 200 " in await ask(link)
     refused = read_refusals().get("http_connections", 0)
-    reader, writer = await connect(port)
+    reader, writer = await connect(port, address="127.0.0.4")
     answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"Too many connections (limit 3)." in answer
@@ -136,7 +150,7 @@ async def test_new_connection_takes_the_place_of_the_slowest_of_the_agent_with_m
     assert b" 200 " in await ask(new)
     answer = await asyncio.wait_for(ann[0][0].read(), 20)
     assert answer.startswith(b"HTTP/1.1 503 ")
-    assert b"All 4 connections are taken, and the request was not complete after 0 s." in answer
+    assert b"All 4 connections are taken, and the request was not complete." in answer
     for link in (ben, ann[1]):
         link[1].write(b"}")
         head = await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)
@@ -167,4 +181,120 @@ async def test_connection_that_is_answered_keeps_its_place(
     head = await asyncio.wait_for(ann[0].readuntil(b"\r\n\r\n"), 20)
     assert head.startswith(b"HTTP/1.1 200 ")
     for link in (ann, new):
+        link[1].close()
+
+
+@pytest.fixture
+def distant(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address of this machine that the server does not take for loopback."""
+    monkeypatch.setattr(connection, "is_loopback", lambda address: address == "127.0.0.1")
+    return "127.0.0.2"
+
+
+async def test_silent_connections_of_one_address_keep_nobody_out(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for two seconds, and not their own address."""
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 20)
+    monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 1_000.0)
+    slow = await connect(port, b"GET /healthz HTTP/1.1\r\n", "127.0.0.3")
+    silent = [await connect(port) for _ in range(40)]
+    for address in ("127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.4"):
+        asked = await connect(port, address=address)
+        assert b" 200 " in await ask(asked)
+        asked[1].close()
+    first = await asyncio.wait_for(silent[0][0].read(), 20)
+    assert first.startswith(b"HTTP/1.1 503 ")
+    slow[1].write(b"Host: here\r\n\r\n")
+    head = await asyncio.wait_for(slow[0].readuntil(b"\r\n\r\n"), 20)
+    assert head.startswith(b"HTTP/1.1 200 "), "the request of another address keeps its place"
+    for link in (*silent, slow):
+        link[1].close()
+
+
+async def test_held_bodies_of_one_agent_keep_nobody_out(
+    world: World, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 4)
+    monkeypatch.setattr(connection, "SAFE_HTTP_INPUT_SECONDS", 1_000.0)
+    held = [await begin_post(world, port, "ann", b"{") for _ in range(4)]
+    other = await connect(port, address="127.0.0.2")
+    assert b" 200 " in await ask(other)
+    assert (await asyncio.wait_for(held[0][0].read(), 20)).startswith(b"HTTP/1.1 503 ")
+    for link in (*held, other):
+        link[1].close()
+
+
+async def test_one_address_has_a_limit_of_connections(
+    world: World,
+    port: int,
+    settings: ReloadableSettings,
+    distant: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.http = HttpSettings(max_connections_per_address=3)
+    silent = [await connect(port, address=distant) for _ in range(3)]
+    new = await connect(port, address=distant)
+    assert b" 200 " in await ask(new), "its own silent connection made room"
+    answer = await asyncio.wait_for(silent[0][0].read(), 20)
+    assert b"Too many connections from your address (limit 3), and the request was" in answer
+    settings.http = HttpSettings(max_connections_per_address=4)  # as a reload does
+    fourth = await connect(port, address=distant)
+    assert b" 200 " in await ask(silent[1]) and b" 200 " in await ask(fourth)
+    for link in (*silent, new, fourth):
+        link[1].close()
+
+
+async def test_address_whose_connections_are_all_in_use_is_refused(
+    world: World,
+    port: int,
+    settings: ReloadableSettings,
+    distant: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.http = HttpSettings(max_connections_per_address=1)
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def invoke_slowly(caller: Caller, name: str, arguments: dict[str, Any]) -> Any:
+        asked.set()
+        await answered.wait()
+        return await invoke(caller, name, arguments)
+
+    monkeypatch.setattr(api, "invoke", invoke_slowly)
+    ann = await begin_post(world, port, "ann", b"{}", distant)
+    await asyncio.wait_for(asked.wait(), 20)
+    new = await connect(port, address=distant)
+    refused = await asyncio.wait_for(new[0].read(), 20)
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"Too many connections from your address (limit 1)." in refused
+    other = await connect(port)
+    assert b" 200 " in await ask(other)
+    answered.set()
+    head = await asyncio.wait_for(ann[0].readuntil(b"\r\n\r\n"), 20)
+    assert head.startswith(b"HTTP/1.1 200 ")
+    for link in (ann, new, other):
+        link[1].close()
+
+
+async def test_address_that_a_proxy_names_has_the_limit_and_the_proxy_has_none(
+    world: World, port: int, settings: ReloadableSettings
+) -> None:
+    settings.http = HttpSettings(max_connections_per_address=2)
+
+    async def ask_for(address: str) -> bytes:
+        link = await connect(port)
+        link[1].write(HEALTH[:-2] + f"X-Forwarded-For: {address}\r\n\r\n".encode())
+        head = await asyncio.wait_for(link[0].readuntil(b"\r\n\r\n"), 20)
+        link[1].close()
+        return head.partition(b"\r\n")[0]
+
+    named = "X-Forwarded-For: 2001:db8::{}\r\n"
+    held = [await begin_post(world, port, "ann", more=named.format(number)) for number in (1, 2)]
+    assert b" 429 " in await ask_for("2001:db8::3"), "an IPv6 client has a whole network"
+    assert b" 200 " in await ask_for("2001:db8:1::1")
+    held.append(await begin_post(world, port, "ann", more=named.format("1:0:0:0:1")))
+    held[0][1].write(b"{}")
+    assert b" 200 " in await asyncio.wait_for(held[0][0].readuntil(b"\r\n\r\n"), 20)
+    assert b" 200 " in await ask_for("2001:db8::3")
+    for link in held:
         link[1].close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from sshwarma.settings import ReloadableSettings
 from sshwarma.web.forwarded import ForwardedAddress, find_client_address
 
 
@@ -54,5 +55,5 @@ async def test_scheme_that_a_proxy_names_is_that_of_redirects(
 
     headers = [(b"x-forwarded-proto", header)]
     scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
-    await ForwardedAddress(remember)(scope, receive, send)
+    await ForwardedAddress(remember, ReloadableSettings())(scope, receive, send)
     assert seen[0]["scheme"] == scheme

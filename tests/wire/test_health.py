@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import MAX_HTTP_CONNECTIONS
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.full_disk import files_limited, filled, no_room_for, small_disk
@@ -141,3 +142,14 @@ def test_start_on_a_full_disk_after_a_crash_serves_what_it_can(home: Path) -> No
             wait_until(lambda: health(server)[0] == 503)
         wait_until(lambda: health(server)[0] == 200)
         assert server.stop() == 0
+
+
+def test_silent_connections_of_one_address_keep_no_monitor_out(home: Path) -> None:
+    server = Server(home)
+    host, _, port = server.http.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(MAX_HTTP_CONNECTIONS + 100):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        for _ in range(3):
+            assert health(server)[0] == 200
+    assert server.stop() == 0

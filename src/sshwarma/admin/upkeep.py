@@ -249,7 +249,7 @@ class Upkeep:
 def _delete_audit_step(
     tx: Change, *, before: int, days: int, deleted: int, row: int | None
 ) -> tuple[int, int | None]:
-    """Delete some old rows of the audit, and replace the row of this run that says so.
+    """Delete some old rows of the audit, and replace the row that says so.
 
     Args:
         tx: the change.

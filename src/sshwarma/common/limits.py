@@ -1216,12 +1216,18 @@ them."""
 
 MAX_HTTP_CONNECTIONS: Final = 500
 """HTTP connections at a time: each takes a file descriptor and memory. The next takes the place of
-one whose request has not arrived in SAFE_HTTP_INPUT_SECONDS, of the agent or address that has the
-most of them; else it is refused."""
+one whose request has not arrived, of the agent or address that has the most of them: at once if
+that is more than its own address has, and else after SAFE_HTTP_INPUT_SECONDS; or it is refused."""
+
+DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS: Final = 200
+"""HTTP connections from one address, unless `http.max_connections_per_address` says otherwise. Many
+people can share an address; none may take all connections. The next takes the place of one whose
+request has not arrived, or is refused. Behind a proxy on loopback these are the open requests of
+the address that it names; loopback itself has no such limit."""
 
 SAFE_HTTP_INPUT_SECONDS: Final = 2.0
-"""Seconds in which a request may arrive before its connection can lose its place: an honest client
-on a slow link is not refused."""
+"""Seconds in which a request may arrive before its connection can lose its place to an address that
+has as many: an honest client on a slow link is not refused."""
 
 HTTP_HEAD_TIMEOUT_SECONDS: Final = 15.0
 """Seconds in which the head of an HTTP request must arrive. Slow senders would take all

@@ -14,6 +14,7 @@ RefusedBy: TypeAlias = Literal[
     "answers_per_room",
     "api_requests",
     "http_body_timeout",
+    "http_address",
     "http_connections",
     "http_head_timeout",
     "http_place_taken",

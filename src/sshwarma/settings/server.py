@@ -13,6 +13,7 @@ from sshwarma.common.limits import (
     DEFAULT_BAG_THINGS,
     DEFAULT_FILES_MIB,
     DEFAULT_FIND_THRESHOLD,
+    DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS,
     DEFAULT_KEEPALIVE_SECONDS,
     DEFAULT_LINE_BYTES,
     DEFAULT_LINES_PER_WINDOW,
@@ -30,6 +31,7 @@ from sshwarma.common.limits import (
     DEFAULT_TURNS_PER_QUESTION,
     MAX_BACKUP_DAYS,
     MAX_BACKUPS,
+    MAX_HTTP_CONNECTIONS,
     MAX_KEEPALIVE_MISSES,
     MAX_KEEPALIVE_SECONDS,
     MAX_LINE_BYTES,
@@ -114,6 +116,13 @@ class HttpSettings(SettingsSection):
         "",
         description="URL of this port for people's browsers, such as"
         " https://world.example.org: sign-ins to MCP servers return there.",
+    )
+    max_connections_per_address: int = Field(
+        DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS,
+        gt=0,
+        le=MAX_HTTP_CONNECTIONS,
+        description="Maximum number of HTTP connections from one address, or of open requests of"
+        " one address that a proxy on loopback names. Raise it for a proxy elsewhere.",
     )
 
 

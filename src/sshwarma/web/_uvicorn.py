@@ -6,6 +6,7 @@ tests/web/test_uvicorn_shape.py holds the source this was written against.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,17 @@ class HttpConnection(H11Protocol):
     def request_scope(self) -> Mapping[str, Any]:
         """The ASGI scope of the latest request; do not ask before its head has arrived."""
         return self.scope
+
+    @property
+    def has_unread_input(self) -> bool:
+        """Whether bytes have arrived that the event loop has not read yet."""
+        socket = self.transport.get_extra_info("socket")
+        number = -1 if socket is None else socket.fileno()
+        if number < 0:
+            return False
+        waiting = select.poll()
+        waiting.register(number, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def close_with(self, response: bytes) -> None:
         """Send a whole response, then close."""

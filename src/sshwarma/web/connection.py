@@ -1,8 +1,8 @@
-"""HTTP connections with a count limit and a request timeout.
+"""HTTP connections with limits of their number and a request timeout.
 
 A client that sends a request byte by byte, or nothing, must not keep others out: when all
-connections are taken, a new one takes the place of one whose request has not arrived, of the agent
-or the address that has the most of them.
+connections are taken, or all of one address, a new one takes the place of one whose request has not
+arrived.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from typing_extensions import override
 
+from sshwarma.common.address_groups import group_address
 from sshwarma.common.limits import (
     HTTP_HEAD_TIMEOUT_SECONDS,
     MAX_HTTP_CONNECTIONS,
     SAFE_HTTP_INPUT_SECONDS,
 )
 from sshwarma.common.messages import with_limit
-from sshwarma.common.refusals import count_refusal
+from sshwarma.common.refusals import RefusedBy, count_refusal
+from sshwarma.settings import ReloadableSettings, is_loopback
 from sshwarma.web._uvicorn import HttpConnection
 from sshwarma.web.errors import make_error_body
 from sshwarma.world.bearer import SCOPE_AGENT_KEY
@@ -35,45 +37,78 @@ _RESPONSE_TEMPLATE: Final = (
 class BoundedConnection(HttpConnection):
     """The protocol that uvicorn makes for each connection."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, settings: ReloadableSettings, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._settings = settings
+        self._group = ""
         self._waiting: asyncio.TimerHandle | None = None
         self._input_since = 0.0  # start of the head or the body it waits for, in loop seconds
         self._timed_scope: Mapping[str, Any] = {}  # of the request whose body that is
 
     @override
     def on_connected(self) -> None:
-        if self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
-            count_refusal("http_connections")
-            problem = with_limit("Too many connections", MAX_HTTP_CONNECTIONS)
-            message = f"{problem}. Try again soon."
-            self._refuse("503 Service Unavailable", "unavailable", message)
-        else:
-            self._wait_for_head()
+        self._group = group_address(self.address)
+        limit = self._settings.http.max_connections_per_address
+        # Loopback has none: a proxy there has the connections of everybody.
+        if not is_loopback(self._group) and self._count_group() > limit:
+            if not self._take_place_in_group(limit):
+                self._refuse_new("http_address", "Too many connections from your address", limit)
+                return
+        elif self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
+            self._refuse_new("http_connections", "Too many connections", MAX_HTTP_CONNECTIONS)
+            return
+        self._wait_for_head()
+
+    def _refuse_new(self, kind: RefusedBy, problem: str, limit: int) -> None:
+        count_refusal(kind)
+        message = f"{with_limit(problem, limit)}. Try again soon."
+        self._refuse("503 Service Unavailable", "unavailable", message)
+
+    def _count_group(self) -> int:
+        """Return the number of open connections of the address, with this one."""
+        return sum(other._group == self._group and not other.is_closing for other in self._all())
+
+    def _all(self) -> Iterator[BoundedConnection]:
+        return (other for other in self.connections if isinstance(other, BoundedConnection))
+
+    def _list_waiting(self) -> list[BoundedConnection]:
+        """Return the others whose requests have not arrived, the longest first."""
+        waiting = (other for other in self._all() if other is not self and other._lacks_input)
+        return sorted(waiting, key=lambda other: other._input_since)
+
+    def _take_place_in_group(self, limit: int) -> bool:
+        """End the connection of the same address that is longest without input.
+
+        Returns False if each has sent its request.
+        """
+        mine = (other for other in self._list_waiting() if other._group == self._group)
+        loser = next((other for other in mine if not other.has_unread_input), None)
+        if loser is not None:
+            loser._lose_place(with_limit("Too many connections from your address", limit))
+        return loser is not None
 
     def _take_place(self) -> bool:
         """End the connection longest without input, of the owner with most such ones.
 
-        Returns False if none has waited for SAFE_HTTP_INPUT_SECONDS.
+        Returns False if no owner has more of them than this one, and none has waited for
+        SAFE_HTTP_INPUT_SECONDS.
         """
-        waiting = [
-            other
-            for other in self.connections
-            if isinstance(other, BoundedConnection) and other is not self and other._lacks_input
-        ]
+        waiting = self._list_waiting()
         counts = Counter(other._owner for other in waiting)
         until = asyncio.get_running_loop().time() - SAFE_HTTP_INPUT_SECONDS
-        late = [other for other in waiting if other._input_since <= until]
-        if not late:
-            return False
+        counts[self._owner] += 1
+        for other in sorted(waiting, key=lambda other: -counts[other._owner]):
+            fair = 1 if other._owner == self._owner else counts[self._owner]
+            is_losing = counts[other._owner] > fair or other._input_since <= until
+            if is_losing and not other.has_unread_input:
+                other._lose_place(f"All {MAX_HTTP_CONNECTIONS} connections are taken")
+                return True
+        return False
+
+    def _lose_place(self, reason: str) -> None:
         count_refusal("http_place_taken")
-        loser = min(late, key=lambda other: (-counts[other._owner], other._input_since))
-        message = (
-            f"All {MAX_HTTP_CONNECTIONS} connections are taken, and the request was not"
-            f" complete after {SAFE_HTTP_INPUT_SECONDS:.0f} s. Send it again."
-        )
-        loser._refuse("503 Service Unavailable", "unavailable", message)
-        return True
+        message = f"{reason}, and the request was not complete. Send it again."
+        self._refuse("503 Service Unavailable", "unavailable", message)
 
     @property
     def _lacks_input(self) -> bool:
@@ -81,9 +116,12 @@ class BoundedConnection(HttpConnection):
 
     @property
     def _owner(self) -> str:
-        """The agent whose body is awaited, if known; else the address."""
-        agent_id = self.request_scope.get(SCOPE_AGENT_KEY, "") if self.is_awaiting_body else ""
-        return agent_id or self.address
+        """The agent whose body is awaited, if known; else the address that is."""
+        if not self.is_awaiting_body:
+            return self._group
+        client = self.request_scope.get("client")  # as a proxy has named it
+        address = group_address(client[0]) if client else self._group
+        return str(self.request_scope.get(SCOPE_AGENT_KEY) or address)
 
     @override
     def on_data(self) -> None:

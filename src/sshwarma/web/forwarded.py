@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sshwarma.settings import is_loopback
+from sshwarma.common.address_groups import group_address
+from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
+from sshwarma.settings import ReloadableSettings, is_loopback
+from sshwarma.web.errors import refuse
+from sshwarma.world.errors import RateLimited
 
 FORWARDED_HEADER: Final = b"x-forwarded-for"
 SCHEME_HEADER: Final = b"x-forwarded-proto"
@@ -17,10 +23,14 @@ class ForwardedAddress:
     """Replaces peer and scheme of a request by what a proxy on loopback names.
 
     Redirects have the scheme: with the proxy's own, a client would follow to one without TLS.
+    An address that a proxy names has a limit of open requests, because the proxy has none: that of
+    connections of other addresses.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, settings: ReloadableSettings) -> None:
         self._app = app
+        self._settings = settings
+        self._open_counts: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as the application does."""
@@ -36,7 +46,26 @@ class ForwardedAddress:
             last = scheme.rpartition(b",")[2].strip().lower()
             if last in (b"http", b"https"):
                 scope["scheme"] = last.decode()
+            if not is_loopback(address):
+                await self._answer_counted(group_address(address), scope, receive, send)
+                return
         await self._app(scope, receive, send)
+
+    async def _answer_counted(self, group: str, scope: Scope, receive: Receive, send: Send) -> None:
+        limit = self._settings.http.max_connections_per_address
+        if self._open_counts[group] >= limit:
+            count_refusal("http_address")
+            problem = with_limit("Too many open requests from your address", limit)
+            refused = RateLimited(f"{problem}.", retry_after_seconds=1)
+            await refuse(refused)(scope, receive, send)
+            return
+        self._open_counts[group] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open_counts[group] -= 1
+            if not self._open_counts[group]:
+                del self._open_counts[group]
 
 
 def find_client_address(peer: str, forwarded: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -17,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
+from sshwarma.settings import ReloadableSettings
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
@@ -60,8 +62,13 @@ class HttpServer:
         metrics: MetricsPage,
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
+        settings: ReloadableSettings | None = None,
     ) -> None:
-        """Make a server; `routes` maps paths to applications that answer all methods."""
+        """Make a server; `routes` maps paths to applications that answer all methods.
+
+        `settings` are those in force, with its limits.
+        """
+        self._settings = settings or ReloadableSettings()
         self._write_check = WriteCheck(world.store)
         self._api = api
         self._others = routes or {}
@@ -119,8 +126,8 @@ class HttpServer:
             },
         )
         config = uvicorn.Config(
-            ForwardedAddress(app),
-            http=BoundedConnection,
+            ForwardedAddress(app, self._settings),
+            http=partial(BoundedConnection, settings=self._settings),  # type: ignore[arg-type]
             proxy_headers=False,  # of uvicorn, which take any text for an address
             log_config=None,
             access_log=False,

@@ -6,7 +6,6 @@ reports events to it.
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from sshwarma.common.address_groups import group_address
 from sshwarma.common.limits import (
     MAX_KEEPALIVE_MISSES,
     MAX_TERMINAL_COLUMNS,
@@ -24,7 +24,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.common.units import KIB, MIB
-from sshwarma.settings import SshSettings
+from sshwarma.settings import SshSettings, is_loopback
 from sshwarma.ssh.transport.interfaces import Rejected
 
 DEFAULTS: Final = SshSettings()
@@ -282,17 +282,8 @@ class Admission:
 
     def _group(self, address: str) -> str | None:
         """Return the key by which an address is counted; None if it is exempt."""
-        try:
-            ip = ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            return address
-        if isinstance(ip, ipaddress.IPv6Address):
-            ip = ip.ipv4_mapped or ip
-        if ip.is_loopback and self._limits.exempt_loopback:
-            return None
-        if isinstance(ip, ipaddress.IPv6Address):
-            return str(ipaddress.ip_network((ip, 64), strict=False))
-        return str(ip)
+        group = group_address(address)
+        return None if self._limits.exempt_loopback and is_loopback(group) else group
 
     def _remember(self, group: str) -> _AddressRecord:
         record = self._addresses.get(group)
