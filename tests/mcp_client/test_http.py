@@ -27,6 +27,7 @@ from support.hub import QUICK, Hubbed
 from support.people import do, refused
 
 MODERN = str(PROGRAMS / "modern.py")
+DEEP_SCHEMA: Any = {"type": "object", "x": json.loads('{"x":' * 200 + "1" + "}" * 200)}
 
 
 @pytest.mark.parametrize(
@@ -142,16 +143,22 @@ class WebHandler(BaseHTTPRequestHandler):
             self.wfile.write(b"event: message\r\ndata: {")
             self.close_connection = True
             return None
-        return self._send(200, json.dumps(self._answer(asked)).encode())
+        body = json.dumps(self._answer(asked)).encode()
+        if self.path == "/deep-events":
+            return self._send(200, b"data: " + body + b"\r\n\r\n", "text/event-stream")
+        return self._send(200, body)
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        results = {
+        results: dict[str, Any] = {
             "initialize": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
                            "serverInfo": {"name": "web", "version": "1"}},
             "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
             "tools/call": {"content": [{"type": "text", "text": "hello"}]},
             "ping": {},
         }  # fmt: skip
+        if self.path.startswith("/deep"):
+            results["tools/list"]["tools"].insert(0, {"name": "pit", "inputSchema": DEEP_SCHEMA})
+            results["tools/call"]["structuredContent"] = DEEP_SCHEMA
         answer = {"jsonrpc": "2.0", "id": asked.get("id")}
         if asked["method"] == "ping" and self.path == "/no-ping":
             self.server.pings += 1
@@ -276,6 +283,15 @@ async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed, web: 
     assert outcome.ending == "error"
     assert "The response is too large (limit 4 MiB)." in outcome.text
     assert hubbed.state("web") == "up"
+
+
+@pytest.mark.parametrize("path", ["deep", "deep-events"])
+async def test_tool_that_is_too_deep_is_left_out_alone(hubbed: Hubbed, web: Web, path: str) -> None:
+    await hubbed.add("web", url=f"{web.url}/{path}", allow_private=True)
+    shown = await do(hubbed.owner, "/mcp show web")
+    assert dict(shown.refused) == {"pit": "its input schema has over 32 levels"}
+    text = (await hubbed.call("web:echo")).text
+    assert text == "A message of the server is too deep (limit 150)."
 
 
 async def test_truncated_response_fails_only_its_call(hubbed: Hubbed, web: Web) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sshwarma.common.limits import MAX_SERVER_DESCRIPTION_BYTES
 from sshwarma.mcp.client.sanitize import RejectedTool, sanitize_listing
 from sshwarma.verbs.completion import complete
+from sshwarma.verbs.mcp_views import draw_server_list
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import QuestionAsked, WorldChanged
@@ -56,6 +57,19 @@ async def test_invalid_tools_are_repaired_or_refused_one_by_one(hubbed: Hubbed) 
     # What was repaired works, under the name it has here.
     for name in ("bad_name_", long, "bare", "hidden", "outward"):
         assert (await hubbed.call(f"evil:{name}")).text == "What?", name
+    assert (await hubbed.call("evil:echo", a=1)).text == '{"a": 1}'
+
+
+async def test_tool_that_is_too_deep_is_left_out_alone(hubbed: Hubbed) -> None:
+    """The parser of the SDK refuses a message of 200 levels."""
+    await hubbed.poisoned("deep")
+    shown = await do(hubbed.owner, "/mcp show evil")
+    assert dict(shown.refused) == {"pit": "its input schema has over 32 levels"}
+    servers = await do(hubbed.owner, "/mcp list")
+    [listed] = servers.servers
+    assert (listed.state, listed.refused) == ("up", shown.refused)
+    said = "evil: the tool pit is left out: its input schema has over 32 levels"
+    assert said in draw_server_list(servers, PERSON).plain()
     assert (await hubbed.call("evil:echo", a=1)).text == '{"a": 1}'
 
 

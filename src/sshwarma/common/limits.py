@@ -1093,6 +1093,10 @@ MAX_SERVER_SCHEMA_DEPTH: Final = 32
 """Schemas inside schemas of one tool; a tool with more is refused. Checks of a schema call
 themselves at each level."""
 
+MAX_SERVER_MESSAGE_DEPTH: Final = 150
+"""Objects and lists inside each other of a server's message. Deeper values are left out of a
+listing of tools, which refuses their tool; other answers are refused. The parser reads 200."""
+
 MAX_SERVER_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of a server: it is held in memory, and read while everyone waits."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import mcp_types as types
+from mcp.client import streamable_http
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.session import ClientSession
@@ -40,6 +41,14 @@ async def request_tool_page(session: ClientSession, cursor: str | None) -> dict[
 def accept_tool_listing(session: ClientSession, tools: Sequence[types.Tool]) -> None:
     """Give the SDK the tool listing that it uses to mirror headers and check results."""
     session._absorb_tool_listing(types.ListToolsResult(tools=list(tools)), complete=True)
+
+
+def read_http_messages_with(reader: Any) -> None:
+    """Have the HTTP transport of clients parse messages with `reader`.
+
+    Its own adapter fails over one deep schema of a whole listing.
+    """
+    vars(streamable_http)["jsonrpc_message_adapter"] = reader
 
 
 # OAuth providers

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_DIFF_LINES
+from sshwarma.common.shorten import count_rest
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
@@ -43,6 +44,7 @@ class ServerListItem:
     waiting: int  # tools that wait for approval
     where: str
     reason: str
+    refused: tuple[tuple[str, str], ...]  # tools that are left out, each with the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,19 @@ def draw_server_list(result: ServerList, reader: Reader) -> Block:
             )
             for server in result.servers
         ),
+        *(
+            line(("warn", f"{server.name}: {_describe_refused(server.refused)}"), hang=2)
+            for server in result.servers
+            if server.refused
+        ),
     )
+
+
+def _describe_refused(refused: tuple[tuple[str, str], ...]) -> str:
+    """Return the first tool that is left out, the reason, and how many are."""
+    (name, reason), *others = refused
+    rest = f"; {count_rest(len(others))}" if others else ""
+    return f"the tool {name} is left out: {reason}{rest}"
 
 
 def _name_obstacle(server: ServerListItem | ServerDetails, reader: Reader) -> str:
@@ -198,9 +212,14 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 waiting=pending_count,
                 where=_format_address(caller, server, show_addresses),
                 reason=format_reason(condition, show_addresses),
+                refused=_read_refused(server),
             )
         )
     return ServerList(tuple(servers))
+
+
+def _read_refused(server: Thing) -> tuple[tuple[str, str], ...]:
+    return tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ()))
 
 
 def format_reason(condition: ServerStatus, whole: bool = True) -> str:
@@ -243,7 +262,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         where=_format_address(caller, server, show_addresses),
         facts=dict(_list_facts(server, sign_in, show_addresses)),
         tools=tuple(_make_tool_details(server, tool) for tool in tools),
-        refused=tuple((entry[0], entry[1]) for entry in server.metadata.get("refused", ())),
+        refused=_read_refused(server),
     )
 
 

@@ -30,6 +30,7 @@ from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
 from sshwarma.common.units import MIB
+from sshwarma.mcp._sdk import read_http_messages_with
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.environment import expand_variables, program_environment
@@ -38,11 +39,14 @@ from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk import http
 from sshwarma.mcp.client.sdk.bearer import BearerAuth
 from sshwarma.mcp.client.sdk.channel_transport import channel_transport
+from sshwarma.mcp.client.sdk.deep_messages import DeepMessageReader
 from sshwarma.mcp.client.sdk.elicitation_form import ask_user
 from sshwarma.mcp.client.sdk.session import McpSession
 from sshwarma.mcp.client.sdk.stdio import program_transport
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
+
+read_http_messages_with(DeepMessageReader())
 
 CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
 

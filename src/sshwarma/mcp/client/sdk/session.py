@@ -42,9 +42,9 @@ from sshwarma.mcp.client.sanitize import (
     strip_invisible,
 )
 from sshwarma.mcp.client.sdk.bearer import BearerAuth
+from sshwarma.mcp.client.sdk.deep_messages import ANSWER_REFUSED_CODE
 from sshwarma.mcp.client.sdk.elicitation_form import current_call
 from sshwarma.mcp.client.sdk.results import convert_result
-from sshwarma.mcp.client.sdk.stdio import ANSWER_REFUSED_CODE
 from sshwarma.tools.progress import ProgressText
 from sshwarma.tools.provider import ToolResult
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError
 
 from sshwarma.common.limits import (
     MAX_JUNK_LINES,
@@ -35,6 +35,7 @@ from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
+from sshwarma.mcp.client.sdk.deep_messages import ANSWER_REFUSED_CODE, DeepMessageReader
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
 
@@ -50,12 +51,11 @@ EXIT_TIMEOUT_SECONDS: Final = 2.0
 LAST_OUTPUT_SECONDS: Final = 1.0
 """Seconds to wait for the last output and the status of a program that exited."""
 
-ANSWER_REFUSED_CODE: Final = -32_097
-"""Error code of our own for a response that was rejected; not a code of the server's."""
-
 READ_BYTES: Final = 64 * KIB
 EDGE_BYTES: Final = 512
 _ID_PATTERN: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
+
+_READER: Final = DeepMessageReader()
 
 IncomingMessage = SessionMessage | Exception
 
@@ -293,7 +293,7 @@ def parse_message(
             log_buffer,
         )
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(_READER.validate_json(line))
     except ValueError:
         log_buffer.append(f"not a message: {line[:200].decode('utf-8', 'replace')}")
         return None
