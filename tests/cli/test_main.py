@@ -109,8 +109,8 @@ def test_commands_refuse_a_data_dir_without_a_world(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"sshwarma: The directory {empty} does not contain a world. Create one with sshwarma serve"
-        " or sshwarma init, or give --data-dir.\n"
+        f"sshwarma: The directory {empty} does not contain a world. Make one with:"
+        f" sshwarma init --data-dir {empty}\n"
     )
     assert not empty.exists()
 

@@ -242,6 +242,31 @@ def test_file_of_root_in_the_directory_of_a_service_is_named(
     check_data_dir_owner(home / "nothing here")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_directory_of_a_service_that_has_no_world_yet_names_user_and_command(
+    home: Path,
+    newborn: Path,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """To give --data-dir once more would not help; root must not make the world."""
+    service = home / "srv"
+    service.mkdir(mode=0o700)
+    os.chown(service, 4321, 4321)
+    words = ["keys", "add", "boss", key, "--data-dir", str(service)]
+    monkeypatch.setattr(sys, "argv", ["/opt/x/bin/sshwarma", *words])
+    other = put_world(newborn, home / "other")
+    name_running(home, other)
+    assert main(words) == 1
+    assert capsys.readouterr().err == (
+        f"sshwarma: The directory {service} does not contain a world. It belongs to user 4321, and"
+        f" you are root. Make one as that user: sudo -u \\#4321 env SSHWARMA_DATA_DIR={service}"
+        f" /opt/x/bin/sshwarma init. Servers are running with: {other}.\n"
+    )
+    assert not list(service.iterdir())
+
+
 def test_socket_of_another_user_is_no_running_world(
     home: Path, newborn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pwd
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -93,10 +94,28 @@ def _describe_foreign_directory(data_dir: Path, owner: int) -> str:
     return f"{facts} Run the command as that user: {_describe_command(data_dir, owner)}"
 
 
-def _describe_command(data_dir: Path, user: int) -> str:
-    """Return the command of this process as another user would type it."""
+def describe_new_world(data_dir: Path) -> str:
+    """Return how a world is made in a directory that has none, and as which user."""
+    try:
+        owner = data_dir.stat().st_uid
+    except OSError:  # it does not exist, or somewhere above it is closed to this user
+        owner = os.geteuid()
+    if owner == os.geteuid():
+        return f"Make one with: sshwarma init --data-dir {shlex.quote(str(data_dir))}"
+    facts = f"It belongs to {name_user(owner)}, and you are {name_user(os.geteuid())}."
+    if owner == 0:
+        return f"{facts} Choose a directory of your own with --data-dir DIR."
+    command = _describe_command(data_dir, owner, ["init"])
+    return f"{facts} Make one as that user: {command}"
+
+
+def _describe_command(data_dir: Path, user: int, words: Sequence[str] = ()) -> str:
+    """Return a command as another user would type it: that of this process, if none is given."""
     program = Path(sys.argv[0]).absolute()
-    words = [str(program), *sys.argv[1:]] if program.name == PROGRAM else [PROGRAM, "..."]
+    if program.name == PROGRAM:
+        words = [str(program), *(words or sys.argv[1:])]
+    else:
+        words = [PROGRAM, *(words or ["..."])]
     variable = f"SSHWARMA_DATA_DIR={shlex.quote(str(data_dir))}"
     name = _name_or_number(user, NUMBER_MARK)
     # Root needs no sudo, which not every machine has; runuser takes no numbers.

@@ -74,6 +74,7 @@ class Invocation:
             LostWorldError: if its database is gone.
             SystemExit: as `settings`.
         """
+        from sshwarma.admin.data_dir_owner import describe_new_world
         from sshwarma.admin.lost_world import check_no_world_was_lost
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
@@ -89,9 +90,13 @@ class Invocation:
         if is_default_directory(settings) and len(running) == len(own) == 1:
             return settings.model_copy(update={"data_dir": running[0]})
         check_no_world_was_lost(settings.database)
-        hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
-        if running:
-            hint = f"Servers are running with: {', '.join(map(str, running))}. Give --data-dir."
+        servers = f"Servers are running with: {', '.join(map(str, running))}."
+        if not is_default_directory(settings):  # to give it again would not help
+            hint = f"{describe_new_world(settings.data_dir)}{f'. {servers}' if running else ''}"
+        elif running:
+            hint = f"{servers} Give --data-dir."
+        else:
+            hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
         raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
 
     def nearest_settings(self) -> Settings:
