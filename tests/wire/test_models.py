@@ -276,14 +276,15 @@ def test_cost_limit_needs_a_known_price(boss: Person, mock: Mock) -> None:
         refused = boss.run(line)
         assert refused.status == 2
         assert "The price of some-model is unknown" in refused.err
-    assert "Set price_out too" in boss.does("model set local price_in 100")
-    boss.does("model set local price_out 1000", "model set local turn_cost 0.19")
-    answer(boss, "@local hello")  # 1000 sent, 100 received: $0.20
-    assert boss.json("model show local")["cost_today"] == pytest.approx(0.2)
+    answer(boss, "@local hello")  # 1000 sent, 100 received, without a price
+    assert "Set price_out too" in boss.does("model set local price_in 0.1")
+    boss.does("model set local price_out 0.2", "model set local turn_cost 0.00019")
+    for line in ("model show local", "model list"):
+        assert "1100 tokens, $0.00012" in boss.does(line), "as the limit says below"
     assert boss.run("model set local price_in -").status == 2  # while the limit needs it
-    boss.does("model set local day_cost 0.2")
+    boss.does("model set local day_cost 0.00012")
     too_late = answer(boss, "@local hello")
-    assert "it has used $0.2 of $0.2 for one day" in too_late
+    assert "it has used $0.00012 of $0.00012 for one day" in too_late
     boss.does("model remove local")
 
 

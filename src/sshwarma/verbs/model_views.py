@@ -198,11 +198,14 @@ async def list_roster(caller: Caller, roster: Roster) -> ModelRoster:
                     origin=entry.origin,
                     state=_describe_state(entry, agent),
                     tokens_today=usage.tokens,
-                    cost_today=_total_cost(usage),
+                    cost_today=entry.limits.estimate_cost(usage),
                 )
             )
     return ModelRoster(tuple(models))
 
+
+MIN_ROUNDED_COST: Final = 0.01
+"""US dollars from which a cost is shown with four decimals."""
 
 ORIGIN_TITLES: Final = {
     "file": "settings file",
@@ -236,7 +239,7 @@ async def read_model_details(
             settings=(),
             limits=(),
             tokens_today=usage.tokens,
-            cost_today=_total_cost(usage),
+            cost_today=entry.limits.estimate_cost(usage),
             last_error="",
         )
     failure = entry.backend.last_failure
@@ -259,7 +262,7 @@ async def read_model_details(
         settings=tuple((name, values[name]) for name in OTHER_FIELDS),
         limits=tuple((name, values[name]) for name in LIMIT_FIELDS),
         tokens_today=usage.tokens,
-        cost_today=_total_cost(usage),
+        cost_today=entry.limits.estimate_cost(usage),
         last_error=last_error,
     )
 
@@ -291,9 +294,9 @@ async def _read_usage_today(caller: Caller, agent: Agent) -> UsageTotal:
     return await services_of(caller).budgets.usage_today(agent.id)
 
 
-def _total_cost(used: UsageTotal) -> float | None:
-    return None if used.unpriced else used.cost
-
-
 def _format_usage(tokens: int, cost: float | None) -> str:
-    return f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.4f}'}"
+    if cost is None:
+        return f"{tokens} tokens, cost unknown"
+    # As the refusal of a limit says it: a small cost is not rounded to nothing.
+    shown = f"{cost:.4g}" if 0 < cost < MIN_ROUNDED_COST else f"{cost:.4f}"
+    return f"{tokens} tokens, ${shown}"
