@@ -16,7 +16,7 @@ from sshwarma.admin import upkeep
 from sshwarma.admin.vacuum import rebuild_database
 from sshwarma.common.units import DAY_MS, DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings import RetentionSettings
-from sshwarma.world import audit, garbage, rows, things
+from sshwarma.world import audit, free_pages, garbage, rows, things
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -137,11 +137,26 @@ async def test_unused_space_returns_to_the_disk(house: Upkept, world: World) -> 
     house.settings.retention = RetentionSettings()
     await house.pass_time(HOUR_SECONDS)
     assert (await world.store.read(read_free_pages)).size < 4_000_000
-    assert await house.upkeep.return_free_pages() > 0
+    returned, is_shrunk = await house.upkeep.return_free_pages()
+    assert returned > 0 and is_shrunk
     assert (await world.store.read(read_free_pages)).count == 0
     path = world.store.path
-    await world.close()
-    assert path.stat().st_size < 2_000_000
+    assert path.stat().st_size < 2_000_000, "before the server stops"
+    assert path.with_name("world.db-wal").stat().st_size == 0
+
+
+async def test_files_that_somebody_reads_get_smaller_later(
+    house: Upkept, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(free_pages, "CHECKPOINT_WAIT_SECONDS", 0.1)
+    await fill_and_empty(world)
+    with closing(sqlite3.connect(world.store.path, isolation_level=None)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM rows").fetchone()
+        returned, is_shrunk = await house.upkeep.return_free_pages()
+        assert returned > 7_000_000 and not is_shrunk
+    assert free_pages.shrink_files(world.store.path)
+    assert world.store.path.stat().st_size < 2_000_000
 
 
 def test_older_database_is_rebuilt_once(world_file: Path, tmp_path: Path) -> None:

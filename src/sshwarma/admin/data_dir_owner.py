@@ -110,7 +110,7 @@ def describe_new_world(data_dir: Path) -> str:
 
 
 def _describe_command(data_dir: Path, user: int, words: Sequence[str] = ()) -> str:
-    """Return a command as another user would type it: that of this process, if none is given."""
+    """Return a command, or that of this process, as another user types it."""
     program = Path(sys.argv[0]).absolute()
     if program.name == PROGRAM:
         words = [str(program), *(words or sys.argv[1:])]

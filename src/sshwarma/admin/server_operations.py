@@ -109,7 +109,8 @@ async def vacuum(world: World, server: RunningServer | None, /) -> Json:
     await audited_change(world, "vacuum", lambda tx: None)
     # A large database takes longer than a request may; the rest goes on.
     work = asyncio.ensure_future(running.upkeep.return_free_pages())
-    return {"returned": await asyncio.shield(work)}
+    returned, is_shrunk = await asyncio.shield(work)
+    return {"returned": returned, "is_shrunk": is_shrunk}
 
 
 @register_operation

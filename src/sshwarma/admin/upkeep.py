@@ -22,7 +22,7 @@ from sshwarma.common.units import DAY_MS, HOUR_SECONDS, MIB, MINUTE_SECONDS
 from sshwarma.settings import ReloadableSettings
 from sshwarma.world.audit import delete_audit_before, delete_audit_row, record_change
 from sshwarma.world.errors import WorldError
-from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages
+from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages, shrink_files
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things, split_purge
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.migrate import SchemaError
@@ -117,11 +117,11 @@ class Upkeep:
             except WorldError as error:
                 log.error("old rows were not deleted", reason=str(error))
 
-    async def return_free_pages(self, keep: int = 0) -> int:
+    async def return_free_pages(self, keep: int = 0) -> tuple[int, bool]:
         """Return unused pages to the disk in steps, all but `keep`.
 
         Returns:
-            The bytes that were returned.
+            The bytes that were returned, and whether the files are smaller by them already.
 
         Raises:
             Unavailable: if the world cannot be written to.
@@ -136,9 +136,11 @@ class Upkeep:
                 break
             returned += free.size - left.size
             free = left
+        is_shrunk = await asyncio.to_thread(shrink_files, store.path) if returned else True
         if returned:
-            log.info("space was returned to the disk", mib=round(returned / MIB, 1))
-        return returned
+            mib = round(returned / MIB, 1)
+            log.info("space was returned to the disk", mib=mib, at_once=is_shrunk)
+        return returned, is_shrunk
 
     async def _is_backup_due(self) -> bool:
         interval = self.backup_interval

@@ -21,7 +21,8 @@ def vacuum(invocation: Invocation) -> int:
 
     done = invocation.change_with_or_without_server(
         "vacuum",
-        lambda settings: {"returned": rebuild_database(settings.database)},
+        lambda settings: {"returned": rebuild_database(settings.database), "is_shrunk": True},
         lambda done: "vacuum",
     )
-    return invocation.show(done, f"Returned {done['returned'] / MIB:.1f} MiB to the disk.")
+    later = "" if done.get("is_shrunk", True) else " Its files get smaller later: somebody reads them."
+    return invocation.show(done, f"Returned {done['returned'] / MIB:.1f} MiB to the disk.{later}")

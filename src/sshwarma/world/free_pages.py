@@ -6,7 +6,10 @@ returns them in steps; an older one is rewritten once, by `sshwarma vacuum`.
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Connection
@@ -18,6 +21,10 @@ INCREMENTAL: Final = 2
 
 PAGES_PER_STEP: Final = 200
 """Pages that one change returns: about 4 ms of the writer."""
+
+
+CHECKPOINT_WAIT_SECONDS: Final = 1.0
+"""Seconds that the last step waits for those who read what is older than the log's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +60,22 @@ def return_pages(tx: Change) -> None:
     """Return PAGES_PER_STEP unused pages to the disk."""
     for _ in range(PAGES_PER_STEP):  # the driver takes one step of a statement: one page
         tx.conn.exec_driver_sql("PRAGMA incremental_vacuum(1)")
+
+
+def shrink_files(database: Path) -> bool:
+    """Write the log of a database back, so that both files get smaller.
+
+    Returned pages leave the file only then. Blocks; others read and write meanwhile, and wait for
+    at most CHECKPOINT_WAIT_SECONDS.
+
+    Returns:
+        Whether it was done; it is not while somebody reads what is older.
+    """
+    with contextlib.closing(
+        sqlite3.connect(database, timeout=CHECKPOINT_WAIT_SECONDS, isolation_level=None)
+    ) as connection:
+        try:
+            is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError:  # locked, or a full disk
+            return False
+    return not is_busy
