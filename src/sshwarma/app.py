@@ -12,6 +12,7 @@ import asyncssh
 import structlog
 
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
+from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
@@ -161,6 +162,7 @@ class App:
             finally:
                 self._report_ready()
         report.log()
+        log_exposure(self.settings)
         return report
 
     async def load_host_keys(self) -> None:
@@ -364,6 +366,7 @@ class App:
         await control.start()
         self._parts.push_async_callback(control.stop)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
+        log_exposure(self.settings)
         self._report_ready()
 
     def _report_ready(self) -> None:

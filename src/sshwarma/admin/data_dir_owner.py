@@ -117,7 +117,7 @@ def _describe_command(data_dir: Path, user: int, words: Sequence[str] = ()) -> s
     else:
         words = [PROGRAM, *(words or ["..."])]
     variable = f"SSHWARMA_DATA_DIR={shlex.quote(str(data_dir))}"
-    name = _name_or_number(user, NUMBER_MARK)
+    name = name_or_number(user, NUMBER_MARK)
     # Root needs no sudo, which not every machine has; runuser takes no numbers.
     is_root = os.geteuid() == 0 and not name.startswith(NUMBER_MARK)
     run_as = f"runuser -u {name} --" if is_root else f"sudo -u {name}"
@@ -128,12 +128,12 @@ def _describe_foreign_file(data_dir: Path, name: str, owner: int) -> str:
     user = os.geteuid()
     return (
         f"{data_dir / name} belongs to {name_user(owner)}, its directory to {name_user(user)}."
-        f" Give it back: chown -R {_name_or_number(user, '')} {data_dir}"
+        f" Give it back: chown -R {name_or_number(user, '')} {data_dir}"
     )
 
 
-def _name_or_number(uid: int, mark: str) -> str:
-    """Return the name of a user, or its number after a mark, as a command takes it."""
+def name_or_number(uid: int, mark: str) -> str:
+    """Return the name of a user, or its number after a mark, for a command."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

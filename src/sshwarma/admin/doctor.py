@@ -25,7 +25,8 @@ from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
-from sshwarma.world.agents import read_agents
+from sshwarma.world.agents import Agent, read_agents
+from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.owners import count_usable_owners
 from sshwarma.world.schema_check import (
@@ -33,6 +34,7 @@ from sshwarma.world.schema_check import (
     check_newest_objects,
     read_checked_revision,
 )
+from sshwarma.world.things import describe_kind
 
 MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
@@ -47,9 +49,34 @@ def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResu
     return [
         _check_config(file, os.environ),
         *_check_installation(settings, has_file=file is not None),
-        *check_models(settings, os.environ),
+        *_check_models(settings),
         *check_mcp_servers(settings, os.environ),
     ]
+
+
+def _check_models(settings: Settings) -> Iterator[CheckResult]:
+    """Check models, also whether somebody else in the world has their names."""
+    names = _read_names(settings.database) if settings.models else []
+    taken = {f"model {name}": (name, kind) for name, kind in names}
+    for check in check_models(settings, os.environ):
+        if check.name in taken:
+            name, kind = taken[check.name]
+            detail = f"{name} is already the name of {describe_kind(kind)}"
+            yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
+        else:
+            yield check
+
+
+def _read_names(database: Path) -> list[tuple[str, str]]:
+    """Return name and kind of all agents that are no models, if they can be read."""
+    try:
+        data_dir_owner.check_data_dir_owner(database.parent)
+        if not database.exists():
+            return []
+        agents, _ = _read_agents(database)
+    except (data_dir_owner.ForeignDataDirError, OSError, SQLAlchemyError):
+        return []  # other checks report the problem
+    return [(agent.name, agent.kind) for agent in agents if agent.kind != "model"]
 
 
 def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[CheckResult]:
@@ -233,11 +260,12 @@ def _check_backups(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("backups", True, f"every {settings.backup.every} to {directory}")
         return
     user = data_dir_owner.name_user(os.geteuid())
+    owner = data_dir_owner.name_or_number(os.geteuid(), "")
     yield CheckResult(
         "backups",
         False,
         f"{user} cannot write to {place}" if place.is_dir() else f"{place} is not a directory",
-        f"install -d -m 0700 -o {user} {shlex.quote(str(directory))}, and name it in"
+        f"install -d -m 0700 -o {owner} {shlex.quote(str(directory))}, and name it in"
         " ReadWritePaths= of the unit",
     )
 
@@ -261,12 +289,16 @@ def _check_owners(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _count_owners_with_key(database: Path) -> int:
-    """Count the owners that can log in. Opens the database for reading only."""
+    """Count the owners that can log in."""
+    return count_usable_owners(*_read_agents(database))
+
+
+def _read_agents(database: Path) -> tuple[list[Agent], list[AgentKey]]:
+    """Return agents and keys. Opens the database for reading only."""
     path = f"{database.absolute().as_uri()}?mode=ro"
     engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
     try:
         with engine.connect() as conn:
-            agents, keys = read_agents(conn)
+            return read_agents(conn)
     finally:
         engine.dispose()
-    return count_usable_owners(agents, keys)

@@ -24,5 +24,7 @@ def vacuum(invocation: Invocation) -> int:
         lambda settings: {"returned": rebuild_database(settings.database), "is_shrunk": True},
         lambda done: "vacuum",
     )
-    later = "" if done.get("is_shrunk", True) else " Its files get smaller later: somebody reads them."
+    later = (
+        "" if done.get("is_shrunk", True) else " Its files get smaller later: somebody reads them."
+    )
     return invocation.show(done, f"Returned {done['returned'] / MIB:.1f} MiB to the disk.{later}")
