@@ -68,6 +68,10 @@ async def test_tool_new_replaces_the_script_of_an_existing_tool(
         ("/tool new dice = return +", "Lua syntax error: dice:1: unexpected symbol near '+'."),
         ("/tool new dice = return 1\nend", "Lua syntax error: dice:2: "),
         ("/tool new dice = \x1bLua", "Lua syntax error"),
+        (
+            f"/tool new dice = return {'(' * 300}1{')' * 300}",
+            "Lua syntax error: too many brackets, blocks or functions stand in each other.",
+        ),
         ("/tool new dice = -- @param x\nreturn 1", "Line 1 of the script"),
         ("/tool new look/x = return 1", "cannot be the name of a tool"),
         ("/tool new " + "x" * 33 + " = return 1", "cannot be the name of a tool"),

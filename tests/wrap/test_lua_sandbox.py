@@ -55,6 +55,7 @@ async def _echo(name: str, arguments: dict[str, object]) -> object:
         'return load("return python or os or io or debug")() == nil',
         'return load("return _G")() == _G',
         'return load("return x", "c", "t", {x = 5})() == 5',
+        'return select(2, load("return " .. ("("):rep(300))):find("^too many brackets") == 1',
         'return not pcall(function() return ("x").dump end) or ("x").dump == nil',
         'return getmetatable("") == false',
         'return not pcall(setmetatable, "", {})',

@@ -107,7 +107,7 @@ class LuaToolProvider:
         try:
             await self._host.run([self._driver, LuaScript(name, "")], "check", call)
         except LuaError as error:
-            raise Invalid(f"Lua syntax error: {error}.") from error
+            raise Invalid(f"Lua syntax error: {self._place_error(error)}.") from error
 
     async def _run(
         self, caller: Caller, name: str, script: Thing, arguments: dict[str, Any]
@@ -128,14 +128,21 @@ class LuaToolProvider:
                     scripts, "run", call, call=self._make_host_call(caller), log=log_lines.append
                 )
         except LuaError as error:
-            # A script that ends in a tail call has no line left; the driver's line is meaningless.
-            message = error.message if error.script == self._driver.name else str(error)
-            return ToolResult(message, is_error=True, printed_lines=tuple(log_lines))
+            return ToolResult(
+                self._place_error(error), is_error=True, printed_lines=tuple(log_lines)
+            )
         text = render_value(value)
         if not text and not log_lines:
             text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
         return ToolResult(text, structured, printed_lines=tuple(log_lines))
+
+    def _place_error(self, error: LuaError) -> str:
+        """Return the message of an error, with its place unless that is in the driver.
+
+        A script that ends in a tail call, or that Lua cannot parse to its end, has no line left.
+        """
+        return error.message if error.script == self._driver.name else str(error)
 
     def _make_host_call(self, caller: Caller) -> HostCallback:
         """Carry out `host.call` of a script."""

@@ -143,6 +143,17 @@ local function sorted_pairs(value)
   end
 end
 
+-- A parser that runs out of C stack calls the handler of errors, so that its message comes wrapped.
+local function parsed(chunk, name, env)
+  local made, problem = load(chunk, name, "t", env)
+  if made then return made end
+  if rawequal(getmetatable(problem), FAILURE) then problem = problem.problem end
+  if type(problem) == "string" and find(problem, "C stack overflow", 1, true) then
+    problem = "too many brackets, blocks or functions stand in each other"
+  end
+  return nil, problem
+end
+
 local function copied(from, ...)
   local copy = {}
   for key, value in next, from do copy[key] = value end
@@ -183,14 +194,14 @@ local function environment()
       error("load takes a string or a function that returns strings", 2)
     end
     name = "=" .. (type(name) == "string" and gsub(name, "^[=@]", "") or "load")
-    return load(chunk, name, "t", given == nil and env or given)
+    return parsed(chunk, name, given == nil and env or given)
   end
   return env
 end
 
 local function compiled(name)
   local env = environment()
-  local chunk, problem = load(run.sources[name], "=" .. name, "t", env)
+  local chunk, problem = parsed(run.sources[name], "=" .. name, env)
   if not chunk then error(problem, 0) end
   return chunk, env
 end
