@@ -104,7 +104,7 @@ class ShellHandler(ChannelHandler):
             clock=context.clock,
         )
         self._room_view = RoomView(context, self._connection, self.terminal)
-        self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world()))
+        self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world))
         context.on_stop.add(self._farewell)
 
     @override
@@ -171,7 +171,7 @@ class ShellHandler(ChannelHandler):
         self._lines.append(typed)
         if self._task.done():
             self._task = asyncio.get_running_loop().create_task(
-                self._run_session(self._run_queued_lines())
+                self._run_session(self._run_queued_lines)
             )
 
     def _on_interrupt(self) -> None:
@@ -194,10 +194,13 @@ class ShellHandler(ChannelHandler):
 
     # Lifecycle
 
-    async def _run_session(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine of the shell; its failure ends this connection and no other."""
+    async def _run_session(self, part: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a part of the shell; its failure ends this connection and no other.
+
+        It is called here, because a client may be gone before this task begins.
+        """
         try:
-            await part
+            await part()
         except WorldError as error:
             self._farewell(str(error))
         except Exception:
