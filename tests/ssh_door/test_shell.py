@@ -1,4 +1,4 @@
-"""A person's shell: a client that is gone at once."""
+"""A person's shell: a client that is gone at once, and a paste beyond the limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import warnings
 from typing import Any
 
+from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.shell import ShellHandler
@@ -18,6 +19,7 @@ from sshwarma.world import agents
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
+from support.waiting import until
 
 __all__ = ["world"]
 
@@ -67,4 +69,28 @@ async def test_client_that_is_gone_before_the_first_screen_leaves_no_coroutine(
         await asyncio.wait({shell._task})
         gc.collect()
     assert not warned
+    await house.flush()
+
+
+async def test_paste_of_a_thousand_lines_has_one_notice_of_those_not_taken(
+    world: World,
+) -> None:
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    await until(lambda: "lobby" in screen.text)
+    count = 1_000
+    for number in range(count):
+        shell.terminal.feed(b"line %d\r" % number)
+    await until(lambda: "not taken" in screen.text)
+    text = screen.text
+    assert text.count("Too many waiting lines") == 1
+    assert text.count("not sent:") == 1 and f"not sent: line {MAX_TYPED_AHEAD_LINES}" in text
+    assert f"{count - RATE - 1} more lines were not taken." in text
+    said = [row for row in await world.last_rows("lobby", 100) if row.content[:5] == "line "]
+    assert len(said) == RATE
+
+    shell.terminal.feed(b"another\r")
+    await until(lambda: screen.text.count("not sent:") == 2)
+    assert "At most 40 lines in 10 seconds" in screen.text
+    shell.closed(None)
     await house.flush()

@@ -23,7 +23,7 @@ from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
-from sshwarma.ssh.door.typed_ahead import check_talk, check_waiting_lines
+from sshwarma.ssh.door.typed_ahead import RefusedLines, check_talk, check_waiting_lines
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
@@ -43,7 +43,7 @@ from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, WorldError
+from sshwarma.world.errors import NotFound, RateLimited, WorldError
 from sshwarma.world.events import (
     AgentEvent,
     AgentsChanged,
@@ -78,6 +78,7 @@ class ShellHandler(ChannelHandler):
         self._channel = channel
         self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
         self._lines: deque[str] = deque()
+        self._refused_lines = RefusedLines(self._print, self._lines)
         self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
         self._history: list[str] = []
@@ -162,7 +163,7 @@ class ShellHandler(ChannelHandler):
             check_waiting_lines(len(self._lines))
             check_talk(self._context, self._agent_id, typed)
         except WorldError as error:
-            self._print_unsent(typed, error)
+            self._refused_lines.show_first(typed, error)
             return
         self._context.remember_input(self._agent_id, typed)
         if self._running and is_concurrent_line(typed):
@@ -264,20 +265,17 @@ class ShellHandler(ChannelHandler):
         except WorldError as error:
             self._print(draw_refusal(error, typed))
 
-    def _print_unsent(self, typed: str, error: WorldError) -> None:
-        """Print why a line was refused; talk is not on the screen and is shown again."""
-        if is_talk(typed):
-            self._print(block(line(("dim", "not sent: "), typed)))
-        self._print(draw_refusal(error, typed))
-
     async def _run_line(self, typed: str) -> None:
         """Run one line and show its result."""
         self._running = True
         try:
             self._context.line_rate.check(self._agent_id)
             result = await run_line(self._make_caller(), typed)
+        except RateLimited as error:
+            self._refused_lines.show_first(typed, error)
+            return
         except WorldError as error:
-            self._print_unsent(typed, error)
+            self._refused_lines.show(typed, error)
             return
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -374,6 +372,7 @@ class ShellHandler(ChannelHandler):
         self._ended = True
         self._context.on_stop.discard(self._farewell)
         self._room_view.close()
+        self._refused_lines.close()
         for stop in self._stops:
             stop()
         self.terminal.close()

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sized
+from typing import Final
+
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import with_limit
-from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.context import SshContext, draw_refusal
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.grammar import is_talk
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.verbs.views import format_count
+from sshwarma.world.errors import Conflict, Invalid, WorldError
+
+PASTE_PAUSE_SECONDS: Final = 0.5
+"""Seconds without another refused line after which a paste has ended: parts of one come faster,
+lines of a person slower."""
 
 
 def check_waiting_lines(count: int) -> None:
@@ -31,3 +41,51 @@ def check_talk(context: SshContext, agent_id: str, typed: str) -> None:
             "A tool waits for your answer.",
             hint="Type /answer TEXT, /answer --decline, or /say TEXT for the room.",
         )
+
+
+class RefusedLines:
+    """Prints why lines were refused: of a paste the first, and then the number of the others.
+
+    `show_block` prints a block on the person's terminal. `lines` are those that wait: the paste
+    has not ended before them.
+    """
+
+    def __init__(self, show_block: Callable[[Block], None], lines: Sized) -> None:
+        self._show_block = show_block
+        self._lines = lines
+        self._more = 0  # refused lines of this paste after the first
+        self._pause: asyncio.TimerHandle | None = None
+
+    def show(self, typed: str, error: WorldError) -> None:
+        """Print why a line was refused; talk is not on the screen and is shown again."""
+        if is_talk(typed):
+            self._show_block(block(line(("dim", "not sent: "), typed)))
+        self._show_block(draw_refusal(error, typed))
+
+    def show_first(self, typed: str, error: WorldError) -> None:
+        """Print it, unless another was refused a moment ago: then only count the line."""
+        if self._pause is None:
+            self.show(typed, error)
+        else:
+            self._more += 1
+            self._pause.cancel()
+        self._wait()
+
+    def close(self) -> None:
+        """Print nothing more."""
+        if self._pause is not None:
+            self._pause.cancel()
+
+    def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._pause = loop.call_later(PASTE_PAUSE_SECONDS, self._end_paste)
+
+    def _end_paste(self) -> None:
+        if self._lines:
+            self._wait()
+            return
+        more, self._more, self._pause = self._more, 0, None
+        if more:
+            were = "was" if more == 1 else "were"
+            refused = ("error", f"{format_count(more, 'more line')} {were} not taken.")
+            self._show_block(block(line(refused, ("dim", " Send them later, in smaller parts."))))
