@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from asyncssh import SSHKey
@@ -117,3 +118,27 @@ async def test_handler_is_notified_of_the_disconnect_once(
     assert program.count("closed") == 1
     program.channel.write(b"to nobody")
     program.channel.exit(0)
+
+
+async def test_stock_client_is_offered_no_curve_of_nist(server: SshServer, ssh: Ssh) -> None:
+    done = await finish(await ssh(server, "-vv", "exit 0"))
+    offer = done.err.decode().partition("peer server KEXINIT proposal")[2]
+    exchanges, host_keys = re.findall(r"(?:KEX|host key) algorithms: (\S+)", offer)[:2]
+    names = [name for name in exchanges.split(",") if not name.startswith(("ext-info", "kex-"))]
+    assert "curve25519-sha256" in names and all("25519" in name for name in names)
+    assert host_keys == "ssh-ed25519"
+    refused = await finish(await ssh(server, "-o", "KexAlgorithms=ecdh-sha2-nistp256", "exit 0"))
+    assert refused.status == 255 and b"no matching key exchange method" in refused.err
+
+
+async def test_client_with_the_algorithms_of_dropbear_logs_in(
+    server: SshServer, connect: Connect
+) -> None:
+    client = await connect(
+        server,
+        kex_algs="curve25519-sha256",
+        encryption_algs="aes256-ctr",
+        mac_algs="hmac-sha2-256",
+        server_host_key_algs="ssh-ed25519",
+    )
+    assert (await within(client.run("exit 0"))).exit_status == 0

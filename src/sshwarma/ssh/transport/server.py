@@ -29,9 +29,12 @@ from sshwarma.ssh.transport.interfaces import (
     Peer,
 )
 
-KEX_ALGORITHMS = "mlkem768x25519*,curve25519*,ecdh-sha2-nistp256,ecdh-sha2-nistp384"
-"""Key exchanges whose costs differ by at most 10 %; finite-field groups cost up to 50 times as
-much."""
+KEX_ALGORITHMS = "mlkem768x25519*,curve25519*"
+"""Every client that knows our kind of host key, ed25519, knows one of them; finite-field groups
+cost up to 50 times as much (decision 027)."""
+
+MAC_ALGORITHMS = "hmac-sha2-256-etm@openssh.com,hmac-sha2-256"
+"""For clients without AES-GCM. Dropbear knows neither GCM, as it is built, nor the first."""
 
 ACCEPT_BACKLOG = 256
 """asyncio accepts up to this many connections in one turn of the loop, so it bounds that turn."""
@@ -232,7 +235,7 @@ async def _make_options(
         server_version="sshwarma",
         kex_algs=KEX_ALGORITHMS,
         encryption_algs="aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes256-ctr,aes128-ctr",
-        mac_algs="hmac-sha2-256-etm@openssh.com,hmac-sha2-256",
+        mac_algs=MAC_ALGORITHMS,
         compression_algs=None,
         public_key_auth=True,
         password_auth=False,
