@@ -156,6 +156,7 @@ def test_log_throttle_logs_once_per_window_and_counts_the_rest(
 
 def test_limit_defaults_equal_the_settings() -> None:
     assert AdmissionLimits() == AdmissionLimits.from_settings(SshSettings())
+    assert AdmissionLimits().max_free_failures == SshSettings().free_failed_logins == 10
     assert AdmissionLimits().max_pending_per_address == SshSettings().max_pending_per_address == 50
 
 

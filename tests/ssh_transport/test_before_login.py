@@ -12,8 +12,9 @@ from contextlib import AsyncExitStack
 import asyncssh
 import pytest
 
+from sshwarma.ssh.transport import refusal
 from sshwarma.ssh.transport.server import SshServer
-from support.ssh_server import Connect, Serve, World, within
+from support.ssh_server import Connect, Serve, Ssh, World, finish, within
 from support.waiting import until
 
 
@@ -159,6 +160,52 @@ async def test_address_with_repeated_failures_is_locked_out(
         client = await connect(server)
         stack.callback(client.abort)
         assert (await within(client.run("exit 0"))).exit_status == 0
+
+
+async def test_stock_client_shows_why_its_address_is_shut_out(
+    serve: Serve, ssh: Ssh, world: World
+) -> None:
+    world.known = set()
+    server = await serve(max_free_failures=1)
+    began = time.monotonic()
+    server.admission._clock = lambda: began
+    for _ in range(2):
+        assert b"Permission denied" in (await finish(await ssh(server, "exit 0"))).err
+        await until(lambda: server.connections == 0)
+    for _ in range(5):
+        done = await finish(await ssh(server, "exit 0"))
+        assert done.status == 255
+        assert b"too many logins from your address have failed" in done.err
+    await until(lambda: not server.refused._open)
+
+
+async def test_refused_connections_that_stay_open_are_bounded(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusal, "MAX_REFUSED_OPEN", 3)
+    server = await serve(max_connections=1, first_byte_seconds=60, handshake_seconds=60)
+    first = await Socket.open(server)
+    await until(lambda: server.connections == 1)
+    sockets = [await Socket.open(server) for _ in range(6)]
+    for socket in sockets:
+        assert b"too many connections" in await socket.said()
+    assert len(server.refused._open) <= 3
+    await until(lambda: not server.refused._open)  # dropped, though no client has closed
+    for socket in [first, *sockets]:
+        await socket.close()
+
+
+async def test_refused_client_that_goes_on_sending_is_dropped(serve: Serve) -> None:
+    server = await serve(max_connections=1, first_byte_seconds=60, handshake_seconds=60)
+    first = await Socket.open(server)
+    await until(lambda: server.connections == 1)
+    flood = await Socket.open(server)
+    flood.writer.write(b"x" * 4 * refusal.MAX_REFUSED_INPUT_BYTES)
+    began = time.monotonic()
+    await until(lambda: server.counters.refused["connections"] and not server.refused._open)
+    assert time.monotonic() - began < refusal.REFUSAL_SECONDS
+    for socket in (first, flood):
+        await socket.close()
 
 
 async def test_flood_of_refused_connections_is_logged_once(

@@ -188,6 +188,10 @@ DEFAULT_PENDING_LOGINS_PER_ADDRESS: Final = 50
 """Connections from one address that are logging in, unless `ssh.max_pending_per_address` says
 otherwise: half of all, so that one address cannot take every slot."""
 
+DEFAULT_FREE_FAILED_LOGINS: Final = 10
+"""Failed logins of one address without a wait, unless `ssh.free_failed_logins` says otherwise: more
+than a person with the wrong keys makes, and far too few to guess anything."""
+
 REGISTRATION_TIMEOUT_SECONDS: Final = 120.0
 """Seconds a newcomer has to answer: they hold a connection without an account."""
 

@@ -14,6 +14,7 @@ from sshwarma.common.limits import (
     DEFAULT_FILES_MIB,
     DEFAULT_FIND_THRESHOLD,
     DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS,
+    DEFAULT_FREE_FAILED_LOGINS,
     DEFAULT_KEEPALIVE_SECONDS,
     DEFAULT_LINE_BYTES,
     DEFAULT_LINES_PER_WINDOW,
@@ -95,6 +96,12 @@ class SshSettings(SettingsSection):
         DEFAULT_PENDING_LOGINS_PER_ADDRESS,
         gt=0,
         description="Maximum number of connections from one address that are logging in.",
+    )
+    free_failed_logins: int = Field(
+        DEFAULT_FREE_FAILED_LOGINS,
+        gt=0,
+        description="Failed logins of one address before it is shut out; each further one doubles"
+        " the time, up to a minute.",
     )
     limit_loopback: bool = Field(
         True, description="Apply the limits per address to 127.0.0.1 too; off for load tests."

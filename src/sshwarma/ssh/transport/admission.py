@@ -61,7 +61,7 @@ class AdmissionLimits:
     max_auth_requests: int = 40
     """Authentication requests of any kind on one connection; each key may take a query and a
     signature."""
-    max_free_failures: int = 10
+    max_free_failures: int = DEFAULTS.free_failed_logins
     """Failed connections of one address without delay; each further one doubles the delay."""
     failure_half_life_seconds: float = 60.0
     """Half-life of the failure count."""
@@ -122,6 +122,7 @@ class AdmissionLimits:
             max_pending=settings.max_pending,
             max_pending_per_address=settings.max_pending_per_address,
             login_seconds=settings.login_seconds,
+            max_free_failures=settings.free_failed_logins,
             exempt_loopback=not settings.limit_loopback,
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address,

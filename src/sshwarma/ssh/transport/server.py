@@ -28,6 +28,7 @@ from sshwarma.ssh.transport.interfaces import (
     HandlerFactory,
     Peer,
 )
+from sshwarma.ssh.transport.refusal import VERSION, RefusedConnections
 
 KEX_ALGORITHMS = "mlkem768x25519*,curve25519*"
 """Every client that knows our kind of host key, ed25519, knows one of them; finite-field groups
@@ -35,6 +36,14 @@ cost up to 50 times as much (decision 027)."""
 
 MAC_ALGORITHMS = "hmac-sha2-256-etm@openssh.com,hmac-sha2-256"
 """For clients without AES-GCM. Dropbear knows neither GCM, as it is built, nor the first."""
+
+TOO_MANY = "too many connections; try again soon"
+REFUSALS = {
+    "failures": "too many logins from your address have failed; try again in a minute",
+    "connections_per_address": "too many connections from your address; close some",
+    "pending_per_address": "too many connections from your address are logging in; try again soon",
+}
+"""What a refused client is told, by the reason."""
 
 ACCEPT_BACKLOG = 256
 """asyncio accepts up to this many connections in one turn of the loop, so it bounds that turn."""
@@ -60,8 +69,7 @@ class Acceptor(asyncio.Protocol):
             )
         except AdmissionRefused as error:
             server.refuse(error.reason, peername[0])
-            transport.write(b"sshwarma: too many connections; try again soon\r\n")
-            transport.close()
+            server.refused.refuse(transport, REFUSALS.get(error.reason, TOO_MANY))
             return
         client = ClientConnection(server, ticket, *peername[:2])
         server.accept(client)
@@ -81,6 +89,7 @@ class SshServer:
         self.limits = limits
         self.admission = Admission(limits)
         self.counters = AdmissionCounters()
+        self.refused = RefusedConnections()
         self._log = LogThrottle(limits.log_window_seconds)
         self._clients: dict[ClientConnection, None] = {}
         self._empty = asyncio.Event()
@@ -126,6 +135,7 @@ class SshServer:
     async def close(self) -> None:
         """Drop all connections without a message and return when all have ended."""
         self.stop_accepting()
+        self.refused.close()
         for client in list(self._clients):
             client.abort()
         await self._empty.wait()
@@ -232,7 +242,7 @@ async def _make_options(
     options: SSHServerConnectionOptions = await SSHServerConnectionOptions.construct(
         server_host_keys=list(host_keys),
         send_server_host_keys=len(host_keys) > 1,
-        server_version="sshwarma",
+        server_version=VERSION,
         kex_algs=KEX_ALGORITHMS,
         encryption_algs="aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes256-ctr,aes128-ctr",
         mac_algs=MAC_ALGORITHMS,
