@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 
 from sshwarma.common.limits import MAX_SERVER_LOG_LINE_CHARACTERS, MAX_SERVER_LOG_LINES
+from sshwarma.mcp.client.failure_line import choose_failure_line
 
 
 class LogBuffer:
     """Keeps the last lines, each cut to MAX_SERVER_LOG_LINE_CHARACTERS."""
 
     def __init__(self) -> None:
-        self._last_line = ""
+        self._output: deque[str] = deque(maxlen=MAX_SERVER_LOG_LINES)  # of this process
         self._lines: deque[str] = deque(maxlen=MAX_SERVER_LOG_LINES)
         self._partial_line = b""
 
@@ -19,13 +20,15 @@ class LogBuffer:
         return len(self._lines)
 
     def start_section(self) -> None:
-        """Start a new process: forget the previous one's last line."""
-        self._last_line, self._partial_line = "", b""
+        """Start a new process: forget what the previous one wrote on stderr."""
+        self._output.clear()
+        self._partial_line = b""
 
     @property
-    def last_line(self) -> str:
-        """The server's last line on stderr since `start_section`, or an empty string."""
-        return self._partial_line.decode("utf-8", "replace").strip() or self._last_line
+    def failure_line(self) -> str:
+        """The line on stderr since `start_section` that says what failed, or an empty string."""
+        partial = self._partial_line.decode("utf-8", "replace")
+        return choose_failure_line([*self._output, partial])
 
     def feed(self, data: bytes) -> None:
         """Add bytes of the server's stderr, with lines of any length."""
@@ -33,7 +36,7 @@ class LogBuffer:
         for line in lines[-MAX_SERVER_LOG_LINES:]:
             text = line.decode("utf-8", "replace")
             self.append(text)
-            self._last_line = text.strip()[:MAX_SERVER_LOG_LINE_CHARACTERS] or self._last_line
+            self._output.append(text[:MAX_SERVER_LOG_LINE_CHARACTERS])
         self._partial_line = tail[-MAX_SERVER_LOG_LINE_CHARACTERS:]
 
     def append(self, text: str) -> None:

@@ -208,8 +208,8 @@ async def _wait_until_gone(
         exit_task.cancel()
     if reading.done() and not reading.cancelled() and (reason := reading.result()):
         return reason
-    detail = f": {shorten_text(log_buffer.last_line)}" if log_buffer.last_line else ""
-    return f"it {_describe_exit(process.returncode)}{detail}"
+    line = log_buffer.failure_line
+    return f"it {_describe_exit(process.returncode)}{f': {shorten_text(line)}' if line else ''}"
 
 
 def _describe_exit(status: int | None) -> str:
