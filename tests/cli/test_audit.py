@@ -43,7 +43,7 @@ def test_each_look_asks_for_the_wanted_rows_after_the_last_one(
     wanted = {"name": "ann", "verb": "login", "since": 1769817600000}
     assert all(wanted.items() <= args.items() for args in asked)
     assert [args.get("after") for args in asked] == [None, 0, 0, 8, 8]
-    assert capsys.readouterr().out == "2026-01-31T12:00:00Z  ssh  ann  login\n"
+    assert capsys.readouterr().out == "2026-01-31T12:00:00Z  ssh  ann  -  login\n"
 
 
 @pytest.mark.parametrize(("limit", "text"), [

@@ -53,6 +53,17 @@ def test_login_has_address_and_key_in_audit_and_log(server: Server) -> None:
     assert any(one.get("event") == "logout" and one["agent"] == "ann" for one in lines)
 
 
+def test_row_names_the_room_also_of_a_piped_note(server: Server) -> None:
+    pia = server.person("pia")
+    assert pia.run("create studio").status == 0
+    assert pia.run("note", "three\nlines\nmore").status == 0
+    [note] = rows(server, name="pia", verb="note")
+    assert (note["room"], note["request"]) == ("studio", "/note")
+    shown = server.cli("audit", "--agent", "pia", "--verb", "note").stdout.split()
+    assert shown[2:5] == ["pia", "studio", "note"]
+    assert server.cli("audit", "--verb", "login").stdout.split()[3] == "-"
+
+
 def test_unknown_key_leaves_a_row_of_a_failed_login(server: Server) -> None:
     stranger = server.stranger("mallory")
     assert stranger.run("look").status == 255
@@ -69,7 +80,7 @@ def test_command_line_is_named_by_its_user(server: Server) -> None:
     [change] = rows(server, verb="agents")[-1:]
     assert (change["os_user"], change["agent"], change["request"]) == (me, None, "role ann admin")
     shown = server.cli("audit", "--verb", "agents").stdout
-    assert f"cli  ({me})  agents  role ann admin" in " ".join(shown.split(" ")), shown
+    assert f"cli  ({me})  -  agents  role ann admin" in " ".join(shown.split(" ")), shown
     assert getpass.getuser() in shown
 
 

@@ -39,8 +39,10 @@ def draw_audit_rows(found: AuditRows) -> Block:
         return block(line(("dim", "The audit has no such rows.")))
     drawn = []
     for row in found.rows:
-        at, door, who, name, request, origin = row.list_cells()
-        drawn.append((("dim", at), door, ("name", who), ("mark", name), request, ("dim", origin)))
+        at, door, who, room, name, request, origin = row.list_cells()
+        drawn.append(
+            (("dim", at), door, ("name", who), room, ("mark", name), request, ("dim", origin))
+        )
     return block(*draw_columns(drawn))
 
 

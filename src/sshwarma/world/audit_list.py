@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Connection, select
+
 from sshwarma.common.times import format_iso
 from sshwarma.world.audit import AuditEntry, AuditFilter, read_audit
 from sshwarma.world.audit_row import AuditRow
 from sshwarma.world.errors import unknown_name_error
 from sshwarma.world.reader import Hint
+from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
 
@@ -43,11 +46,23 @@ async def list_audit(
             known = [agent.name for agent in world.agents]
             raise unknown_name_error("agent", name, known=known, hint=hint)
     wanted = AuditFilter(ids, verb, since, after, about.removeprefix("@") if about else None)
-    entries = await world.store.read(lambda conn: read_audit(conn, wanted, limit))
-    return [_name_entry(world, entry) for entry in entries]
+
+    def read(conn: Connection) -> tuple[list[AuditEntry], dict[str, str]]:
+        entries = read_audit(conn, wanted, limit)
+        return entries, _read_room_names(conn, entries)
+
+    entries, rooms = await world.store.read(read)
+    return [_name_entry(world, entry, rooms) for entry in entries]
 
 
-def _name_entry(world: World, entry: AuditEntry) -> AuditRow:
+def _read_room_names(conn: Connection, entries: list[AuditEntry]) -> dict[str, str]:
+    """Return the names of the rooms of entries by their ids, deleted rooms included."""
+    ids = {entry.room_id for entry in entries if entry.room_id is not None}
+    found = conn.execute(select(things.c.id, things.c.name).where(things.c.id.in_(ids)))
+    return {row.id: row.name for row in found}
+
+
+def _name_entry(world: World, entry: AuditEntry, rooms: dict[str, str]) -> AuditRow:
     return AuditRow(
         n=entry.n,
         at=format_iso(entry.at),
@@ -59,4 +74,5 @@ def _name_entry(world: World, entry: AuditEntry) -> AuditRow:
         request=entry.request,
         address=entry.origin.address or None,
         fingerprint=entry.origin.fingerprint or None,
+        room=rooms.get(entry.room_id) if entry.room_id else None,
     )

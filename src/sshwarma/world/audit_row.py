@@ -23,6 +23,7 @@ class AuditRow:
         address: of the client, if known.
         fingerprint: of the key that logged in, or was tried last; of a request over HTTP the
             start of the token's id.
+        room: name of the room, also of a deleted one; None without a room.
     """
 
     n: int
@@ -35,13 +36,14 @@ class AuditRow:
     request: str
     address: str | None
     fingerprint: str | None
+    room: str | None = None
 
-    def list_cells(self) -> tuple[str, str, str, str, str, str]:
-        """Return the columns for people: time, door, who, verb, request, origin.
+    def list_cells(self) -> tuple[str, str, str, str, str, str, str]:
+        """Return the columns for people: time, door, who, room, verb, request, origin.
 
         The user of a command stands in parentheses, because an agent may have the same name.
         """
         who = self.agent or (f"({self.os_user})" if self.os_user else "-")
         origin = " ".join(filter(None, (self.address, self.fingerprint)))
         request = self.request.replace("\n", " ")
-        return f"{self.at[:19]}Z", self.door, who, self.verb, request, origin
+        return f"{self.at[:19]}Z", self.door, who, self.room or "-", self.verb, request, origin
