@@ -115,6 +115,42 @@ def test_command_uses_the_only_running_world_and_says_so(
     assert not default_dir.exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["keys", "list"], ["agents", "list"], ["token", "list"], ["audit"], ["invite", "list"]],
+)
+def test_list_says_which_running_world_it_reads(
+    words: list[str],
+    home: Path,
+    default_dir: Path,
+    newborn: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    service = put_world(newborn, home / "srv")
+    name_running(home, service)
+    assert main(words) == 0
+    assert capsys.readouterr().err == f"World: {service}\n"
+    assert main([*words, "--data-dir", str(service)]) == 0
+    assert capsys.readouterr().err == "", "it was named"
+
+
+@pytest.mark.process
+def test_questions_to_the_running_server_say_which_world_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.undo()
+    server = Server(tmp_path / "server")
+    try:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(running_worlds, "find_running_worlds", lambda: [server.data_dir])
+        for words in (["broadcast", "hello"], ["host-key", "show"], ["keys", "list"]):
+            assert main(words) == 0, words
+            assert capsys.readouterr().err == f"World: {server.data_dir}\n", words
+    finally:
+        server.stop()
+
+
 def test_command_names_the_running_worlds_if_it_cannot_choose(
     home: Path, default_dir: Path, newborn: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

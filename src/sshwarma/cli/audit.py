@@ -78,7 +78,9 @@ def audit(
     gc.enable()  # the command has turned it off
     while follow:
         time.sleep(FOLLOW_SECONDS)
-        new = invocation.ask_server("audit_list", **wanted, after=after, limit=MAX_AUDIT_ROWS)
+        new = invocation.ask_server(
+            "audit_list", prints_world=False, **wanted, after=after, limit=MAX_AUDIT_ROWS
+        )
         _print_rows(new, as_json=invocation.as_json)
         after = new[-1]["n"] if new else after
     return EXIT_OK

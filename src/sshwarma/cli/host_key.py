@@ -31,9 +31,10 @@ def show(invocation: Invocation) -> int:
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
     from sshwarma.admin.host_keys import describe_host_keys
 
-    data_dir = invocation.world_settings().data_dir
-    check_data_dir_owner(data_dir)
-    keys = describe_host_keys(data_dir)
+    settings = invocation.world_settings()
+    check_data_dir_owner(settings.data_dir)
+    keys = describe_host_keys(settings.data_dir)
+    invocation.print_unnamed_world(settings)
     return invocation.show(keys, *_list_keys(keys))
 
 

@@ -88,7 +88,9 @@ class Invocation:
         running = find_running_worlds()
         own = [path for path in running if path.stat().st_uid == os.geteuid()]
         if is_default_directory(settings) and len(running) == len(own) == 1:
-            return settings.model_copy(update={"data_dir": running[0]})
+            found = settings.model_copy(update={"data_dir": running[0]})
+            found.model_fields_set.discard("data_dir")  # nobody has named it: commands say it
+            return found
         check_no_world_was_lost(settings.database)
         servers = f"Servers are running with: {', '.join(map(str, running))}."
         if not is_default_directory(settings):  # to give it again would not help
@@ -119,12 +121,13 @@ class Invocation:
         """
         settings = self.world_settings()
         result = _run_operation(settings, operation, args)
-        if is_default_directory(settings):
-            self._print_world(settings)
+        self.print_unnamed_world(settings)
         return result
 
-    def ask_server(self, operation: str, **args: Any) -> Any:
+    def ask_server(self, operation: str, *, prints_world: bool = True, **args: Any) -> Any:
         """Run an operation in the running server only.
+
+        Prints on stderr which world it has, unless the settings name it or `prints_world` is False.
 
         Raises:
             Unavailable: if none is running there.
@@ -134,13 +137,17 @@ class Invocation:
         from sshwarma.admin import control_client
         from sshwarma.world.errors import Unavailable
 
-        data_dir = self.world_settings().data_dir
+        settings = self.world_settings()
         try:
-            return asyncio.run(control_client.send_request(data_dir, operation, args))
+            result = asyncio.run(control_client.send_request(settings.data_dir, operation, args))
         except (FileNotFoundError, ConnectionRefusedError):
             raise Unavailable(
-                f"No server is running on {data_dir}.", hint="Give the --data-dir of one that is."
+                f"No server is running on {settings.data_dir}.",
+                hint="Give the --data-dir of one that is.",
             ) from None
+        if prints_world:
+            self.print_unnamed_world(settings)
+        return result
 
     def change(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes the world; print on stderr which world that is.
@@ -190,6 +197,11 @@ class Invocation:
                 raise
             reason = f"The audit has no row of this command: {describe_failure(error)}"
             print_lines([reason], to_stderr=True)
+
+    def print_unnamed_world(self, settings: Settings) -> None:
+        """Print on stderr the world that a command reads, unless the settings name it."""
+        if is_default_directory(settings):
+            self._print_world(settings)
 
     def _print_world(self, settings: Settings) -> None:
         """Print on stderr the world, and the settings file if it was not named."""
