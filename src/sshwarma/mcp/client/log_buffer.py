@@ -26,7 +26,7 @@ class LogBuffer:
 
     @property
     def failure_line(self) -> str:
-        """The line on stderr since `start_section` that says what failed, or an empty string."""
+        """The line of this process on stderr that says what failed, or ""."""
         partial = self._partial_line.decode("utf-8", "replace")
         return choose_failure_line([*self._output, partial])
 

@@ -48,13 +48,13 @@ def encode_refusal(sentence: str) -> bytes:
 
 
 class RefusedConnections:
-    """The connections that are told why they were refused."""
+    """The connections that read why they were refused."""
 
     def __init__(self) -> None:
         self._open: set[RefusedConnection] = set()
 
     def refuse(self, transport: asyncio.Transport, sentence: str) -> None:
-        """Send the reason and close the connection, at the latest after `REFUSAL_SECONDS`."""
+        """Send the reason; close the connection within `REFUSAL_SECONDS`."""
         transport.write(encode_refusal(sentence))
         if len(self._open) >= MAX_REFUSED_OPEN:
             transport.close()

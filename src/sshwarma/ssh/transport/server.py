@@ -43,7 +43,7 @@ REFUSALS = {
     "connections_per_address": "too many connections from your address; close some",
     "pending_per_address": "too many connections from your address are logging in; try again soon",
 }
-"""What a refused client is told, by the reason."""
+"""What a refused client reads, by the reason."""
 
 ACCEPT_BACKLOG = 256
 """asyncio accepts up to this many connections in one turn of the loop, so it bounds that turn."""
