@@ -191,3 +191,10 @@ def test_help_topics_fit_80_columns(topic: str) -> None:
     text = load_help_topics()[topic]
     assert "`" not in text
     assert [line for line in text.split("\n") if line.startswith(" ") and len(line) > 78] == []
+
+
+@pytest.mark.parametrize("topic", ["skill", "skill new", "skill show"])
+@in_one_loop
+async def test_help_of_skills_says_who_can_read_them(alice: Someone, topic: str) -> None:
+    text = " ".join(" ".join(await help_at(alice, topic, 80)).split())
+    assert re.search(r"everyone on (it|the server) can read", text)

@@ -60,6 +60,8 @@ skill = group(
     A skill that is active in a room is sent to every model that answers there; one that is active
     on an agent is sent to that agent in every room. A change applies from the next answer on.
 
+    Skills belong to the server: everyone on it can read them, also those made in a private room.
+
     /skill add is another spelling of /skill new, /skill delete of /skill remove, and --about of
     --description.
     """,
@@ -88,7 +90,7 @@ async def list_skills(caller: Caller) -> SkillList:
 
 @skill.verb("show", needs=Right.ENTER, examples=("/skill show reviewer", "/skill show 2"))
 async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
-    """Show the instructions of a skill.
+    """Show the instructions of a skill, which everyone on the server can read.
 
     Args:
         name: the skill, by name or number.
@@ -118,7 +120,7 @@ async def show_skill(caller: Caller, name: SkillName) -> SkillDetails:
 async def create_skill(
     caller: Caller, name: Word, text: TextAfterEquals, *, description: SkillDescription = ""
 ) -> Confirmation:
-    """Make a skill.
+    """Make a skill, which everyone on the server can read.
 
     Args:
         name: its name.
