@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from sshwarma.admin.data_dir_lock import LOCK_NAME, lock_data_dir
 from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
 from sshwarma.admin.open_world import open_world
 from sshwarma.settings import Settings
@@ -90,3 +91,12 @@ def test_directory_that_was_prepared_is_taken(tmp_path: Path, name: str) -> None
     (tmp_path / name).write_text("")
     make_data_dir_private(tmp_path)
     assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
+def test_lock_of_an_older_version_is_taken_from_other_users(tmp_path: Path) -> None:
+    make_data_dir_private(tmp_path)
+    lock = tmp_path / LOCK_NAME
+    lock.touch()
+    lock.chmod(0o644)
+    lock_data_dir(tmp_path).close()
+    assert lock.stat().st_mode & 0o777 == 0o600

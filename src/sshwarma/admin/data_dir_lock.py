@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import stat
 from pathlib import Path
 from typing import IO, Final
 
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
 LOCK_NAME: Final = "sshwarma.lock"
+
+OTHERS: Final = 0o077
+"""The bits of a mode for other users: who can read a lock can hold it, too."""
 
 
 class DataDirInUseError(Exception):
@@ -29,4 +34,7 @@ def lock_data_dir(data_dir: Path) -> IO[str]:
     except BlockingIOError:
         file.close()
         raise DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.") from None
+    mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    if mode & OTHERS:  # of a version that did not set its umask
+        os.fchmod(file.fileno(), mode & ~OTHERS)
     return file
