@@ -19,7 +19,7 @@ from sshwarma.admin.open_world import open_world
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
-from sshwarma.admin.start_errors import listening_at, using_data_dir
+from sshwarma.admin.start_errors import listening_at, starting_workers, using_data_dir
 from sshwarma.admin.upgrade import upgrade_at_start
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.admin.work_directory import delete_leftovers
@@ -223,9 +223,10 @@ class App:
         """Build every service; no door listens before all of them exist."""
         settings, stack, world = self.settings, self._parts, self.world
         reloadable = ReloadableSettings.of(settings)
-        lua, scripts, embedder = await asyncio.gather(
-            LuaHost.start(), LuaHost.start(SCRIPT_LIMITS), asyncio.to_thread(choose_embedder)
-        )
+        with starting_workers():
+            lua, scripts, embedder = await asyncio.gather(
+                LuaHost.start(), LuaHost.start(SCRIPT_LIMITS), asyncio.to_thread(choose_embedder)
+            )
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
         self._lua_hosts = {"compose": lua, "script": scripts}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 import shutil
@@ -213,3 +214,32 @@ def test_version_is_an_option_and_a_command(place: Place) -> None:
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, f"sshwarma {sshwarma.__version__}\n")
+
+
+@pytest.mark.parametrize("flag", ["--config=log.toml", "--config log.toml", ""])
+def test_wrong_usage_of_serve_is_a_line_of_the_log_in_json(tmp_path: Path, flag: str) -> None:
+    (tmp_path / "log.toml").write_text('[log]\nformat = "json"\n')
+    variables = {} if flag else {"SSHWARMA_LOG__FORMAT": "json"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "serve", *flag.split(), "--bogus"],
+        capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables},
+    )  # fmt: skip
+    [entry] = [json.loads(line) for line in (done.stdout + done.stderr).splitlines()]
+    assert (done.returncode, entry["event"]) == (2, "the command is wrong")
+    assert "--bogus" in entry["reason"]
+
+
+def test_interpreter_that_may_not_be_executed_is_named(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.touch(mode=0o600)
+    program = f"import sys; sys.executable = {str(interpreter)!r}\n{PROGRAM}"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *SERVE, "--data-dir", str(tmp_path / "data")],
+        capture_output=True, text=True, check=False, timeout=60,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith("sshwarma: The Lua worker cannot start: Permission denied. It is run by")
+    assert f"{interpreter}, which " in told

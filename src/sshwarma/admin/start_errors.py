@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.wrap.errors import LuaWorkerError
 
 
 @contextmanager
@@ -44,4 +48,20 @@ def listening_at(address: str, flag: str) -> Iterator[None]:
             reason = str(error.strerror or error).lower()
         raise OSError(
             f"Cannot listen on {address}: {reason}. Choose another with {flag} HOST:PORT."
+        ) from error
+
+
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """Name the interpreter in the error of worker processes that cannot start.
+
+    Raises:
+        OSError: with a message for the operator.
+    """
+    try:
+        yield
+    except LuaWorkerError as error:
+        raise OSError(
+            f"{error} It is run by {sys.executable}, which {name_user(os.geteuid())} must be able"
+            " to execute. Install sshwarma where that user may, such as in /opt/sshwarma."
         ) from error

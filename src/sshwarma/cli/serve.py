@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
+from typing_extensions import override
 
 from sshwarma.cli.invocation import Invocation, with_invocation
 
 
-@click.command()
+class ServeCommand(click.Command):
+    """A command whose wrong usage is a line of the log, if that is in JSON."""
+
+    @override
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        given = list(args)  # click takes them out of the list
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            from sshwarma.settings import asks_for_json_log
+
+            if not asks_for_json_log(_find_config(given)):
+                raise
+            from sshwarma.cli.server_process import refuse_usage
+
+            raise SystemExit(refuse_usage(error)) from error
+
+
+def _find_config(words: list[str]) -> Path | None:
+    """Return the file of --config in words that could not be parsed."""
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        name, sign, attached = word.partition("=")
+        if name == "--config" and (attached or value):
+            return Path(attached if sign else value)
+    return None
+
+
+@click.command(cls=ServeCommand)
 @click.option("--listen", metavar="HOST:PORT", help="Address of the ssh server.")
 @click.option("--http", metavar="HOST:PORT|off", help="Address of /healthz, /metrics, /api, /mcp.")
 @click.option(

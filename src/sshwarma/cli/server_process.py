@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+import click
 import structlog
 import uvloop
 
@@ -60,6 +61,13 @@ def refuse_settings(error: InvalidSettingsError | OSError) -> int:
     """Log in JSON that the settings are not valid; return the exit status."""
     configure_logging(LogSettings(format="json"))
     log.critical("the settings are not valid", reason=describe_failure(error))
+    return EXIT_USAGE
+
+
+def refuse_usage(error: click.UsageError) -> int:
+    """Log in JSON that the words of the command are wrong; return the exit status."""
+    configure_logging(LogSettings(format="json"))
+    log.critical("the command is wrong", reason=error.format_message())
     return EXIT_USAGE
 
 

@@ -44,7 +44,7 @@ def check_talk(context: SshContext, agent_id: str, typed: str) -> None:
 
 
 class RefusedLines:
-    """Prints why lines were refused: of a paste the first, and then the number of the others.
+    """Prints why lines were refused: of a paste the first, then a number.
 
     `show_block` prints a block on the person's terminal. `lines` are those that wait: the paste
     has not ended before them.
