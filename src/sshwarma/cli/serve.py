@@ -91,7 +91,9 @@ def reload(invocation: Invocation) -> int:
 
     What can change while it runs is in force at once; the rest is listed, and waits for a restart.
     """
-    named = {} if invocation.config is None else {"file": str(invocation.config.resolve())}
+    named: dict[str, Any] = {}
+    if invocation.config is not None:
+        named["file"] = str(invocation.config.resolve())
     report = invocation.ask_server("reload", **named)
     lines = ["Reloaded." if report["changed"] else "Reloaded; nothing changed."]
     lines += [f"  {setting}" for setting in report["changed"]]
