@@ -387,5 +387,6 @@ def test_every_operation_has_a_refusal_test() -> None:
         "registration_show",
         "invite_list",
         "record_command",
+        "info",
     }
     assert {name for name in OPERATIONS if not name.startswith("token")} <= tried

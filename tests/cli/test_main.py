@@ -35,7 +35,7 @@ def test_command_line_has_exactly_these_commands() -> None:
         "keys remove", "agents list", "agents role", "agents rename", "agents remove",
         "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
         "token list", "token revoke", "backup", "restore", "vacuum", "broadcast", "host-key show",
-        "host-key next", "host-key switch", "config show", "doctor", "version",
+        "host-key next", "host-key switch", "config show", "doctor", "version", "info",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sshwarma.admin import agent_operations, invite_operations, key_operations
+from sshwarma.admin import agent_operations, info_operation, invite_operations, key_operations
 from sshwarma.admin.operation_registry import (
     AGENTS_HINT,
     OPERATIONS,
@@ -31,6 +31,7 @@ from sshwarma.world.world import World
 __all__ = [
     "OPERATIONS",
     "agent_operations",
+    "info_operation",
     "invite_operations",
     "key_operations",
     "run_operation",

@@ -1,0 +1,84 @@
+"""The operation info: what a world contains, and what takes how much disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
+
+import sshwarma
+from sshwarma.admin.operation_registry import Json, register_operation
+from sshwarma.admin.scheduled_backups import choose_directory
+from sshwarma.settings import Settings
+from sshwarma.world.free_pages import read_free_pages
+from sshwarma.world.migrate import read_revision
+from sshwarma.world.schema import attachments, audit, rows, things
+from sshwarma.world.world import World
+
+COPIES: Final = ("world-before-*.db", "world-replaced-*.db")
+"""Copies of the database that upgrades and restores keep until somebody deletes them."""
+
+
+@register_operation
+async def info(world: World, settings: Settings | None, /) -> Json:
+    """Counts of the world, and sizes in bytes of what is in its data directory."""
+    facts = await world.store.read(_read_database)
+    counts: dict[str, int] = {}
+    for agent in world.agents:
+        counts[agent.kind] = counts.get(agent.kind, 0) + 1
+    facts["agents"] = counts
+    if settings is not None:
+        facts["data_dir"] = str(settings.data_dir)
+        facts["bytes"] |= await asyncio.to_thread(_read_sizes, settings)
+    return {"version": sshwarma.__version__, **facts}
+
+
+def _read_database(conn: Connection) -> dict[str, Any]:
+    def count(query: Any) -> int:
+        return int(conn.execute(query).scalar_one() or 0)
+
+    free = read_free_pages(conn)
+    living_rooms = (things.c.kind == "room", things.c.deleted_at.is_(None))
+    return {
+        "schema": read_revision(conn),
+        "rooms": count(select(func.count()).select_from(things).where(*living_rooms)),
+        "things": count(
+            select(func.count()).select_from(things).where(things.c.deleted_at.is_(None))
+        ),
+        "rows": count(select(func.count()).select_from(rows)),
+        "audit_rows": count(select(func.count()).select_from(audit)),
+        "attachments": count(select(func.count()).select_from(attachments)),
+        "bytes": {
+            "attachments": count(select(func.sum(attachments.c.size))),
+            "unused": free.count * free.page_bytes,
+        },
+    }
+
+
+def _read_sizes(settings: Settings) -> dict[str, int]:
+    """Return the sizes of files, in bytes; 0 for what does not exist."""
+    data_dir, database = settings.data_dir, settings.database
+    disk = os.statvfs(data_dir)
+    return {
+        "database": _size_of(database),
+        "log": _size_of(database.with_name(f"{database.name}-wal")),
+        "copies": sum(_size_of(file) for name in COPIES for file in data_dir.glob(name)),
+        "backups": _size_of(choose_directory(data_dir, settings.backup)),
+        "models": _size_of(data_dir / "models"),
+        "mcp": _size_of(data_dir / "mcp"),
+        "disk_free": disk.f_bavail * disk.f_frsize,
+    }
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of a file, or of a directory; 0 if it does not exist."""
+    try:
+        if path.is_dir():
+            found = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
+            return sum(file.lstat().st_size for file in found)
+        return path.lstat().st_size
+    except OSError:  # it was deleted meanwhile, or is of another user
+        return 0
