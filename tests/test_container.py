@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -145,3 +146,15 @@ def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def test_compose_file_says_what_the_containerfile_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read as text: no library for YAML is installed."""
+    text = (TOP / "examples" / "compose.yaml").read_text("utf-8")
+    assert f":{FINAL.one('VOLUME')}\n" in text
+    assert re.findall(r'- "(?:[\d.]+:)?\d+:(\d+)"', text) == FINAL.one("EXPOSE").split()
+    assert '"127.0.0.1:2280:' in text, "the http port has no TLS"
+    assert (TOP / "examples" / re.findall(r"context: (\S+)", text)[0] / "Containerfile").is_file()
+    for name, value in re.findall(r"^      (SSHWARMA_\w+): (\S+)$", text, re.MULTILINE):
+        monkeypatch.setenv(name, value)
+    assert load_settings().registration.mode == "invite"

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def commands() -> Iterator[str]:
-    """The commands of the page: of a shell, at the prompt of the program, and within a sentence."""
+    """The commands of the page: of a shell, at a prompt, within a sentence."""
     text = PAGE.read_text(encoding="utf-8")
     yield from INLINE.findall(" ".join(text.split()))
     for language, block in BLOCK.findall(text):
@@ -54,7 +54,7 @@ def commands() -> Iterator[str]:
 
 @dataclass
 class Reader:
-    """Somebody who follows the page, as the owner of the server; dave is the newcomer."""
+    """Somebody who follows the page as the owner, and dave, a newcomer."""
 
     server: Server
     owner: Person
