@@ -65,6 +65,7 @@ def _read_sizes(settings: Settings) -> dict[str, int]:
     return {
         "database": _size_of(database),
         "log": _size_of(database.with_name(f"{database.name}-wal")),
+        "blobs": _size_of(settings.blobs_dir),
         "copies": sum(_size_of(file) for name in COPIES for file in data_dir.glob(name)),
         "backups": _size_of(choose_directory(data_dir, settings.backup)),
         "models": _size_of(data_dir / "models"),
