@@ -222,3 +222,70 @@ async def test_files_of_a_world_that_has_a_server_of_that_name(world: World) -> 
         return things.get_thing(tx.conn, "workspace")
 
     assert await settle(world, work) is None
+
+
+async def test_search_finds_lines_with_those_around_them(bob: Someone) -> None:
+    await invoke(bob.caller, "file put", {"path": "a.py", "content": "import x\r\ndef f():\n  x\n"})
+    await invoke(bob.caller, "file put", {"path": "d/b.py", "content": "def g(): pass\n"})
+    await invoke(bob.caller, "file put", {"path": "c.md", "content": "a def in prose\n"})
+    await invoke(bob.caller, "file put", {"path": "z", "content": "AGRlZg==", "encoded": True})
+    found = await do(bob, r"/file search '^def \\w+' *.py --context 1")
+    assert [(match.path, match.line, match.text) for match in found.matches] == [
+        ("a.py", 2, "def f():"), ("d/b.py", 1, "def g(): pass")
+    ]  # fmt: skip
+    assert (found.matches[0].before, found.matches[0].after) == (("import x",), ("  x",))
+    assert plain(await do(bob, "/file search 'DEF'")).splitlines() == [
+        "0 lines in 3 files, 1 binary file left out."
+    ]
+    listed = plain(await do(bob, "/file search '(?i)DEF' --limit 2"))
+    assert listed.splitlines() == [
+        "a.py:2:def f():", "c.md:1:a def in prose",
+        "2 lines in 2 files. There may be more lines.",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", r"(\\w{900}){900}", "(?=x)", r"(a)\\1", "x" * 2000])
+async def test_pattern_that_is_costly_or_unknown_is_refused(bob: Someone, pattern: str) -> None:
+    await put(bob, a="x")
+    with pytest.raises(Invalid, match="pattern: "):
+        await invoke(bob.caller, "file search", {"pattern": pattern.replace("\\\\", "\\")})
+
+
+async def test_catastrophic_pattern_takes_no_time(bob: Someone) -> None:
+    await invoke(bob.caller, "file put", {"path": "a", "content": "a" * 5_000 + "!\n"})
+    found = await invoke(bob.caller, "file search", {"pattern": "^(a+)+$"})
+    assert (found.matches, found.stopped) == ((), "")
+
+
+async def test_search_ends_in_time(bob: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sshwarma.verbs.file_search.FILE_SEARCH_TIMEOUT_SECONDS", -1.0)
+    await put(bob, a="x")
+    found = await do(bob, "/file search x")
+    assert "not all files were searched" in found.stopped
+
+
+async def test_patch_changes_all_files_or_none(bob: Someone) -> None:
+    await put(bob, **{"app.py": "x = 1", "old.txt": "gone", "keep": "k"})
+    lines = (
+        "*** Begin Patch", "*** Update File: app.py", "*** Move to: src/app.py", "-x = 1", "+x = 2",
+        "*** Add File: new.md", "+# New", "*** Delete File: old.txt", "*** End Patch",
+    )  # fmt: skip
+    broken = "\n".join(line.replace("-x = 1", "-y = 1") for line in lines)
+    with pytest.raises(NotFound, match=r"chunk 1 of app\.py"):
+        await invoke(bob.caller, "file patch", {"patch": broken})
+    assert await paths(bob) == ["app.py", "keep", "old.txt"]
+    made = await invoke(bob.caller, "file patch", {"patch": "\n".join(lines)})
+    assert made.text == "Changed app.py, now src/app.py; added new.md; deleted old.txt."
+    assert await paths(bob) == ["keep", "new.md", "src/app.py"]
+    assert (await do(bob, "/file show src/app.py")).text == "x = 2"
+    newest, *_ = (await do(bob, "/file history")).versions
+    assert newest.changed == 4
+    for patch, why in (
+        ("*** Add File: keep\n+x", "keep already exists"),
+        ("*** Delete File: nope", "Unknown file nope"),
+        ("*** Update File: keep\n*** Move to: new.md", "new.md already exists"),
+    ):
+        with pytest.raises((Conflict, NotFound), match=why):
+            await invoke(
+                bob.caller, "file patch", {"patch": f"*** Begin Patch\n{patch}\n*** End Patch"}
+            )

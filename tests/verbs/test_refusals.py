@@ -24,6 +24,8 @@ REFUSALS = """
 /file mv nothing there
 /file mkdir ../outside
 /file history nothing
+/file search (
+/file patch = nothing
 /file diff nothing
 /file restore nothing
 /run nothing:here

@@ -345,6 +345,8 @@ FILES_OF_SEVERAL_VERBS = {
     "file": {"files"},
     "file_changes": {"file"},
     "file_edit": {"file"},
+    "file_patch": {"file"},
+    "file_search": {"file"},
     "file_versions": {"file"},
     "inventory": {"inv"},
     "join": {"go", "leave"},

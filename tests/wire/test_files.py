@@ -45,6 +45,8 @@ def test_any_bytes_come_back_as_they_went(alice: Person, room: str) -> None:
 
 @covers("file show")
 @covers("file replace")
+@covers("file patch")
+@covers("file search")
 @covers("file mv")
 @covers("file rm")
 @covers("file mkdir")
@@ -56,12 +58,17 @@ def test_versions_are_listed_compared_and_brought_back(alice: Person, room: str)
     alice.run(f"file put src/main.py {at}", b"print('hi')\n")
     alice.does(f"file replace src/main.py hi ho {at}")
     assert "print('ho')" in alice.does(f"file show src/main.py {at}")
+    assert "print('ho')" in alice.does(f"file search ho src {at}")
+    patch = "*** Begin Patch\n*** Add File: a\n+a\n*** End Patch\n"
+    assert alice.run(f"file patch {at}", patch, "-T").out.startswith("Added a.")
+    alice.does(f"file rm a {at}")
     changed = alice.does(f"file diff src/main.py {at}")
     assert "-print('hi')" in changed and "+print('ho')" in changed
     alice.does(f"file mkdir docs {at}", f"file mv src docs {at}", f"file rm docs {at}")
     assert list_files(alice, room) == {}
     versions = alice.json(f"file history {at}")["versions"]
-    assert [version["source"] for version in versions] == [*["edit"] * 4, "user_upload"]
+    assert versions[-1]["source"] == "user_upload"
+    assert {version["source"] for version in versions[:-1]} == {"edit"}
     alice.does(f"file restore {versions[-1]['id'][-6:]} {at}")
     assert alice.run(f"file get src/main.py {at}").raw == b"print('hi')\n"
 
@@ -96,6 +103,20 @@ def test_file_over_the_limit_is_refused_and_leaves_nothing(
     assert "A file may have at most 268,435,456 bytes" in done.err
     assert list_files(ann, "lobby") == {}
     assert [file for file in (server.data_dir / "blobs").rglob("*") if file.is_file()] == []
+
+
+@covers("gc files")
+def test_contents_of_the_last_hour_are_no_garbage(serve: Callable[..., Server]) -> None:
+    server = serve()
+    ann = server.person("ann", role="admin")
+    ann.run("file put a", b"kept", "-T")
+    (server.data_dir / "blobs" / "00").mkdir()
+    (server.data_dir / "blobs" / "00" / ("0" * 64)).write_bytes(b"just uploaded")
+    assert ann.json("gc files --yes") == {"count": 0, "size": 0, "acted": True}
+    os.utime(server.data_dir / "blobs" / "00" / ("0" * 64), (0, 0))
+    assert ann.json("gc files") == {"count": 1, "size": 13, "acted": False}
+    assert ann.json("gc files --yes") == {"count": 1, "size": 13, "acted": True}
+    assert ann.run("file get a", b"", "-T").raw == b"kept"
 
 
 def test_input_of_a_guest_is_not_read(alice: Person, serve: Callable[..., Server]) -> None:

@@ -972,6 +972,24 @@ MAX_LISTED_VERSIONS: Final = 100
 DEFAULT_LISTED_VERSIONS: Final = 20
 """Versions of a room's files that a list has without a number: they fill one screen."""
 
+MAX_SEARCH_PATTERN_SIZE: Final = 1_000
+"""Parts of a pattern that is searched for in files: the time for each line grows with them."""
+
+MAX_SEARCHED_BYTES: Final = 64 * MIB
+"""Bytes of files that one search reads: they are read and compared line by line."""
+
+FILE_SEARCH_TIMEOUT_SECONDS: Final = 5.0
+"""Seconds that one search of files may take: it shares the processor with everybody."""
+
+MAX_FILE_MATCHES: Final = 500
+"""Lines that one search of files may give: a model reads and pays for all of them."""
+
+DEFAULT_FILE_MATCHES: Final = 50
+"""Lines that a search of files gives without a number: they fill one screen."""
+
+MAX_MATCH_CONTEXT_LINES: Final = 10
+"""Lines shown before and after each line that is found: of more, the file itself is read."""
+
 MAX_COMPARED_LINES: Final = 20_000
 """Lines of each side of a comparison: a longer one takes seconds."""
 

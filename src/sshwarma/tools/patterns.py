@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -22,7 +23,10 @@ from sshwarma.common.limits import (
     MAX_PATTERN_CHARACTERS,
     MAX_PATTERNS,
     MAX_PATTERNS_SIZE,
+    MAX_SEARCH_PATTERN_SIZE,
 )
+from sshwarma.common.shorten import shorten_name
+from sshwarma.world.errors import Invalid, empty_error
 
 _UNICODE_CLASS_SIZE: Final = 150  # compiling \w takes 1.4 ms, a letter less than 0.01
 _RANGE_SIZE: Final = 5  # any character, or a set of them
@@ -80,6 +84,34 @@ class PatternMatcher:
             return math.inf
         self._size_left -= int(size)
         return size
+
+
+def compile_search(pattern: str) -> Callable[[str], bool]:
+    """Return a function that says whether a line matches a pattern, in linear time.
+
+    Raises:
+        Invalid: if the pattern is too large, or is no regular expression that the engine knows: it
+            has neither references back nor assertions about what is around.
+    """
+    if not pattern:
+        raise empty_error("pattern")
+    if measure_pattern(pattern) > MAX_SEARCH_PATTERN_SIZE:
+        raise Invalid("pattern: is too large.", hint="Give less of it, or fewer repetitions.")
+    matcher = _compile_pattern(pattern)
+    if matcher is None:
+        raise Invalid(
+            f"pattern: {shorten_name(pattern)!r} is no regular expression that is known here.",
+            hint="Put a backslash before signs such as ( [ { . * + ? that mean themselves.",
+        )
+
+    def matches(line: str) -> bool:
+        try:
+            matcher.validate_python(line)
+        except PydanticError:
+            return False
+        return True
+
+    return matches
 
 
 def measure_pattern(pattern: str) -> float:

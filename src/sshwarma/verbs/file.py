@@ -74,7 +74,7 @@ async def list_files(
         at: the version to list (default: the present one).
     """
     version, tree = await read_files(caller, at)
-    paths = sorted(tree) if path is None else _match(tree, path)
+    paths = sorted(tree) if path is None else match_paths(tree, path)
     run = await caller.world.store.read(
         lambda conn: manifests.read_last_run(conn, version, workspaces_of(caller).get_tree)
     )
@@ -179,10 +179,13 @@ async def read_files(caller: Caller, at: str | None) -> tuple[str | None, Tree]:
     return manifest.id, tree
 
 
-def _match(tree: Tree, typed: str) -> list[str]:
+def match_paths(tree: Tree, typed: str) -> list[str]:
     """Return the paths that a file, a folder or a pattern means, in order.
 
     A pattern without `/` is one of names, wherever they are.
+
+    Raises:
+        NotFound: if a file or folder does not exist.
     """
     if any(sign in typed for sign in "*?["):
         whole = "/" in typed

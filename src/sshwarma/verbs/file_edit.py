@@ -54,7 +54,7 @@ async def replace_in_file(
     name = parse_path(path)
     _, tree = await read_files(caller, None)
     entry = find_entry(tree, name)
-    text = await _read_text(caller, name, entry)
+    text = await read_text(caller, name, entry)
     made = await asyncio.to_thread(replace_part, text, old, new, everywhere=all)
     data = made.text.encode()
     caller.charge_file_volume(len(data))
@@ -102,11 +102,11 @@ async def _read_draft(caller: Caller, tree: Tree, path: str) -> str:
     """Return the text of a file without its last newline; "" of a new one."""
     if path not in tree and path not in list_folders(tree):
         return ""
-    return (await _read_text(caller, path, find_entry(tree, path))).removesuffix("\n")
+    return (await read_text(caller, path, find_entry(tree, path))).removesuffix("\n")
 
 
-async def _read_text(caller: Caller, path: str, entry: Entry) -> str:
-    """Return the text of a file.
+async def read_text(caller: Caller, path: str, entry: Entry) -> str:
+    """Return the text of a file that is to be changed.
 
     Raises:
         Invalid: if it is too large to be edited, or is binary.

@@ -1,0 +1,193 @@
+"""The verb `/file search`: lines of files that match a pattern."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+from sshwarma.common.limits import (
+    DEFAULT_FILE_MATCHES,
+    FILE_SEARCH_TIMEOUT_SECONDS,
+    MAX_FILE_MATCHES,
+    MAX_MATCH_CONTEXT_LINES,
+    MAX_SEARCHED_BYTES,
+)
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.patterns import compile_search
+from sshwarma.verbs.arguments import Arg, Word
+from sshwarma.verbs.file import file, match_paths, read_files, workspaces_of
+from sshwarma.verbs.file_arguments import FilePath
+from sshwarma.verbs.views import format_count, view_for_reader
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.text_diff import decode_file
+from sshwarma.workspaces.tree import Entry
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.reader import Reader
+
+MAX_MATCH_CHARACTERS: Final = 300
+"""Characters of a line that a result shows."""
+
+LINES_PER_CHECK: Final = 1_000
+"""Lines between two looks at the time."""
+
+MatchCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_FILE_MATCHES)]
+ContextLines: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_MATCH_CONTEXT_LINES)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatch:
+    """A line that matches, with the lines around it, which may be none."""
+
+    path: str
+    line: int
+    text: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatches:
+    """Lines of files that match a pattern.
+
+    Attributes:
+        files: how many files were searched.
+        skipped: how many were not, because they are no text.
+        stopped: why the search ended early, as a sentence; "" if it did not.
+    """
+
+    pattern: str
+    matches: tuple[FileMatch, ...]
+    files: int
+    skipped: int
+    stopped: str
+
+
+@view_for_reader(FileMatches)
+def draw_file_matches(result: FileMatches, reader: Reader) -> Block:
+    """Draw the lines below their files; for programs each with its path and number."""
+    lines: list[Line] = []
+    path = ""
+    for match in result.matches:
+        start = match.line - len(match.before)
+        shown = (*match.before, match.text, *match.after)
+        if reader.is_person and match.path != path:
+            lines.append(line(("name", match.path)))
+        path = match.path
+        for number, text in enumerate(shown, start):
+            sign = ":" if number == match.line else "-"
+            if reader.is_person:
+                style = "text" if number == match.line else "dim"
+                lines.append(line(("dim", f"{number:6}{sign} "), (style, text), hang=8))
+            else:
+                lines.append(line(f"{match.path}{sign}{number}{sign}{text}"))
+    found = format_count(len(result.matches), "line")
+    searched = format_count(result.files, "file")
+    skipped = f", {format_count(result.skipped, 'binary file')} left out" if result.skipped else ""
+    lines.append(line(("dim", f"{found} in {searched}{skipped}. {result.stopped}".strip())))
+    return block(*lines)
+
+
+@file.verb(
+    "search",
+    needs=Right.ENTER,
+    tool="search_files",
+    namespace="workspace",
+    examples=("/file search TODO", "/file search 'def \\w+' *.py --context 2"),
+)
+async def search_files(
+    caller: Caller,
+    pattern: Word,
+    path: FilePath | None = None,
+    *,
+    context: ContextLines = 0,
+    limit: MatchCount = DEFAULT_FILE_MATCHES,
+) -> FileMatches:
+    """Find lines of this room's files.
+
+    Args:
+        pattern: a regular expression; (?i) before it ignores case.
+        path: only this file or folder, or a pattern of names such as *.py (default: all files).
+        context: number of lines before and after each (default 0).
+        limit: number of lines to find (default {DEFAULT_FILE_MATCHES}).
+    """
+    matches = compile_search(pattern)
+    _, tree = await read_files(caller, None)
+    names = sorted(tree) if path is None else match_paths(tree, path)
+    entries = {name: tree[name] for name in names if tree[name].is_file}
+    search = _Search(workspaces_of(caller).blobs, matches, context, limit)
+    try:
+        found = await asyncio.to_thread(search.run, entries)
+    finally:
+        search.ended.set()
+    return FileMatches(pattern, tuple(found), search.files, search.skipped, search.stopped)
+
+
+class _Search:
+    """One search, which runs in a thread."""
+
+    def __init__(
+        self, blobs: BlobStore, matches: Callable[[str], bool], context: int, limit: int
+    ) -> None:
+        self._blobs = blobs
+        self._matches = matches
+        self._context = context
+        self._limit = limit
+        self._deadline = time.monotonic() + FILE_SEARCH_TIMEOUT_SECONDS
+        self.ended = threading.Event()
+        self.files = 0
+        self.skipped = 0
+        self.stopped = ""
+
+    def run(self, entries: dict[str, Entry]) -> list[FileMatch]:
+        """Search files in order, until enough is found."""
+        found: list[FileMatch] = []
+        left = MAX_SEARCHED_BYTES
+        for path, entry in entries.items():
+            left -= entry.size
+            if left < 0:
+                self.stopped = "The other files were not searched: they are too large together."
+                break
+            text = decode_file(self._blobs.read(entry.sha256))
+            if text is None:
+                self.skipped += 1
+                continue
+            self.files += 1
+            for match in self._search_text(path, text):
+                found.append(match)
+                if len(found) == self._limit:
+                    self.stopped = "There may be more lines."
+                    return found
+            if self.stopped:
+                break
+        return found
+
+    def _search_text(self, path: str, text: str) -> Iterator[FileMatch]:
+        lines = [one.removesuffix("\r") for one in text.split("\n")]
+        for index, one in enumerate(lines):
+            if index % LINES_PER_CHECK == 0 and self._is_over():
+                return
+            if self._matches(one):
+                before = lines[max(0, index - self._context) : index]
+                after = lines[index + 1 : index + 1 + self._context]
+                cut = [shown[:MAX_MATCH_CHARACTERS] for shown in (*before, one, *after)]
+                yield FileMatch(
+                    path,
+                    index + 1,
+                    cut[len(before)],
+                    tuple(cut[: len(before)]),
+                    tuple(cut[len(before) + 1 :]),
+                )
+
+    def _is_over(self) -> bool:
+        if self.ended.is_set() or time.monotonic() > self._deadline:
+            seconds = f"{FILE_SEARCH_TIMEOUT_SECONDS:g} s"
+            self.stopped = f"It took {seconds}: not all files were searched."
+            return True
+        return False

@@ -1,0 +1,177 @@
+"""Patches of several files in one text, in the form that models of OpenAI write.
+
+A patch stands between `*** Begin Patch` and `*** End Patch` and consists of sections:
+`*** Add File: PATH` with lines that begin with `+`; `*** Delete File: PATH`; and
+`*** Update File: PATH`, which may have `*** Move to: PATH`, with chunks of lines that begin with a
+space, `-` or `+`, each after a line `@@` that may name a line before it. Nothing is done unless all
+of it can be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from sshwarma.common.shorten import shorten_name
+from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.text_edit import replace_part
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+
+BEGIN: Final = "*** Begin Patch"
+END: Final = "*** End Patch"
+END_OF_FILE: Final = "*** End of File"
+_SECTION: Final = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+)")
+_MOVE: Final = re.compile(r"\*\*\* Move to: (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines to replace; `anchor` is a line before them, or ""."""
+
+    anchor: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Section:
+    """What a patch does to one file: `Add`, `Delete` or `Update`.
+
+    Attributes:
+        moved_to: the new path of an updated file; "" if it stays.
+        lines: the lines of a new file.
+    """
+
+    action: str
+    path: str
+    moved_to: str = ""
+    lines: list[str] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+def parse_patch(text: str) -> list[Section]:
+    """Return the sections of a patch.
+
+    Raises:
+        Invalid: with the number of the line that does not fit.
+    """
+    lines = text.strip("\n").split("\n")
+    if lines and lines[0].strip().startswith("```"):  # a fence around it means nothing
+        lines = lines[1:-1] if lines[-1].strip() == "```" else lines[1:]
+    if not lines or lines[0].strip() != BEGIN:
+        raise Invalid(f"patch: must begin with {BEGIN!r}.")
+    if lines[-1].strip() != END:
+        raise Invalid(f"patch: must end with {END!r}.")
+    sections: list[Section] = []
+    numbered = enumerate(lines[1:-1], 2)
+    for number, line in numbered:
+        if found := _SECTION.fullmatch(line.rstrip()):
+            sections.append(Section(found[1], parse_path(found[2].strip(), f"line {number}")))
+        elif line.strip() or sections:
+            if not sections:
+                raise _line_error(number, line, "a section such as '*** Update File: PATH'")
+            _take_line(sections[-1], number, line)
+    if not sections:
+        raise Invalid("patch: changes no file.")
+    paths = [path for one in sections for path in (one.path, one.moved_to) if path]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise Invalid(f"patch: has {shorten_name(twice)} twice. Put its chunks into one section.")
+    for section in sections:
+        section.chunks = [chunk for chunk in section.chunks if chunk.old or chunk.new]
+        if section.action == "Update" and not section.chunks and not section.moved_to:
+            raise Invalid(f"patch: the section of {shorten_name(section.path)} changes nothing.")
+    return sections
+
+
+def _take_line(section: Section, number: int, line: str) -> None:
+    """Add a line to its section."""
+    if section.action == "Add":
+        if not line.startswith("+"):
+            raise _line_error(number, line, "a line of the new file, which begins with +")
+        section.lines.append(line[1:])
+    elif section.action == "Delete":
+        if line.strip():
+            raise _line_error(number, line, "the next section: a deletion has no lines")
+    elif (moved := _MOVE.fullmatch(line.rstrip())) and not section.chunks:
+        section.moved_to = parse_path(moved[1].strip(), f"line {number}")
+    elif line.startswith("@@"):
+        section.chunks.append(Chunk(line[2:].strip().removesuffix("@@").strip(), (), ()))
+    elif line.strip() != END_OF_FILE:
+        _take_chunk_line(section, number, line)
+
+
+def _take_chunk_line(section: Section, number: int, line: str) -> None:
+    if not section.chunks:
+        section.chunks.append(Chunk("", (), ()))
+    chunk = section.chunks[-1]
+    sign, text = (line[0], line[1:]) if line else (" ", "")
+    if sign not in " -+":
+        raise _line_error(number, line, "a line that begins with a space, - or +")
+    old = chunk.old if sign == "+" else (*chunk.old, text)
+    new = chunk.new if sign == "-" else (*chunk.new, text)
+    section.chunks[-1] = Chunk(chunk.anchor, old, new)
+
+
+def apply_chunks(text: str, section: Section) -> str:
+    """Return the text of a file with the chunks of its section.
+
+    Raises:
+        NotFound, Conflict: if a chunk does not fit at one place, with its number.
+    """
+    for number, chunk in enumerate(section.chunks, 1):
+        try:
+            text = _apply_chunk(text, chunk)
+        except (NotFound, Conflict) as error:
+            where = f"chunk {number} of {shorten_name(section.path)}"
+            raise type(error)(f"{where}: {error.message}", hint=error.hints) from error
+    return text
+
+
+def _apply_chunk(text: str, chunk: Chunk) -> str:
+    start = 0
+    if chunk.anchor:
+        start = _find_anchor(text, chunk.anchor)
+    head, tail = text[:start], text[start:]
+    if not chunk.old:
+        if not chunk.anchor:  # nothing says where: at the end
+            separator = "" if not text or text.endswith("\n") else "\n"
+            return f"{text}{separator}{_join(chunk.new)}"
+        return f"{head}{_join(chunk.new)}{tail}"
+    if chunk.old == chunk.new:
+        return text
+    old, new = _join(chunk.old), _join(chunk.new)
+    if old not in tail and not tail.endswith("\n"):  # a last line without an end
+        old, new = old.removesuffix("\n"), new.removesuffix("\n")
+    return head + replace_part(tail, old, new).text
+
+
+def _find_anchor(text: str, anchor: str) -> int:
+    """Return where the line after an anchor begins.
+
+    Raises:
+        NotFound: if no line is the anchor.
+        Conflict: if several are.
+    """
+    places = [end for line, end in _line_ends(text) if line.strip() == anchor]
+    if not places:
+        raise NotFound(f"no line is {shorten_name(anchor)!r}.")
+    if len(places) > 1:
+        raise Conflict(f"{len(places)} lines are {shorten_name(anchor)!r}.")
+    return places[0]
+
+
+def _line_ends(text: str) -> Iterator[tuple[str, int]]:
+    end = 0
+    for line in text.splitlines(keepends=True):
+        end += len(line)
+        yield line, end
+
+
+def _join(lines: tuple[str, ...]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line_error(number: int, line: str, expected: str) -> Invalid:
+    return Invalid(f"patch: line {number} is {shorten_name(line)!r}, and must be {expected}.")

@@ -1,0 +1,94 @@
+"""Patches of several files."""
+
+from __future__ import annotations
+
+import pytest
+
+from sshwarma.workspaces.patch import apply_chunks, parse_patch
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+
+PATCH = """*** Begin Patch
+*** Add File: docs/new.md
++# New
++
++text
+*** Update File: app.py
+*** Move to: src/app.py
+@@ def f():
+-    return 1
++    return 2
+@@
+ last
++line
+*** Delete File: old.txt
+*** End Patch"""
+
+
+def update(text: str, *lines: str) -> str:
+    patch = "\n".join(["*** Begin Patch", "*** Update File: a", *lines, "*** End Patch"])
+    (section,) = parse_patch(patch)
+    return apply_chunks(text, section)
+
+
+@pytest.mark.parametrize("wrap", ["{}", "\n{}\n\n", "```\n{}\n```", "```patch\n{}\n```"])
+def test_sections_are_read(wrap: str) -> None:
+    new, changed, deleted = parse_patch(wrap.format(PATCH))
+    assert (new.action, new.path, new.lines) == ("Add", "docs/new.md", ["# New", "", "text"])
+    assert (changed.path, changed.moved_to) == ("app.py", "src/app.py")
+    assert [chunk.anchor for chunk in changed.chunks] == ["def f():", ""]
+    assert (deleted.action, deleted.path) == ("Delete", "old.txt")
+
+
+def test_chunks_are_applied_after_their_anchors() -> None:
+    text = "def e():\n    return 1\n\ndef f():\n    return 1\n\nlast\n"
+    (_, section, _) = parse_patch(PATCH)
+    assert apply_chunks(text, section) == (
+        "def e():\n    return 1\n\ndef f():\n    return 2\n\nlast\nline\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "result"),
+    [
+        ("a\nb\n", ["-a", "+x"], "x\nb\n"),
+        ("a\nb", ["@@", " a", "-b", "+c"], "a\nc"),
+        ("a\n", ["@@", "+end"], "a\nend\n"),
+        ("a", ["@@", "+end"], "a\nend\n"),
+        ("a\nb\n", ["@@ a", "+between"], "a\nbetween\nb\n"),
+        ("a  \nb\n", ["-a", "+x", " b"], "x\nb\n"),
+        ("a\nb\n", ["@@", "-a", "-b", "*** End of File"], ""),
+        ("", ["@@", "+first"], "first\n"),
+        ("a\r\nb\r\n", ["-a", "+x"], "x\r\nb\r\n"),
+    ],
+)
+def test_chunk_is_applied(text: str, lines: list[str], result: str) -> None:
+    assert update(text, *lines) == result
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("", "must begin with"),
+        ("*** Begin Patch\n*** Add File: a\n+x", "must end with"),
+        ("*** Begin Patch\n*** End Patch", "changes no file"),
+        ("*** Begin Patch\nhello\n*** End Patch", "line 2 is 'hello'"),
+        ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "line 3 is 'x', and must be"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n?x\n*** End Patch", "begins with a space"),
+        ("*** Begin Patch\n*** Update File: a\n*** End Patch", "changes nothing"),
+        ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "a deletion has no lines"),
+        ("*** Begin Patch\n*** Add File: ../a\n+x\n*** End Patch", "line 2: '../a' must not leave"),
+        ("*** Begin Patch\n*** Delete File: a\n*** Add File: a\n+x\n*** End Patch", "a twice"),
+    ],
+)  # fmt: skip
+def test_patch_is_refused_with_the_line(patch: str, why: str) -> None:
+    with pytest.raises(Invalid, match=why.replace("(", r"\(")):
+        parse_patch(patch)
+
+
+def test_chunk_that_does_not_fit_is_named() -> None:
+    with pytest.raises(NotFound, match="chunk 2 of a: old is not in the file"):
+        update("a\nb\n", "@@", "-a", "+x", "@@", "-zzzzzzz")
+    with pytest.raises(Conflict, match="chunk 1 of a: old is there 2 times"):
+        update("a\na\n", "@@", "-a")
+    with pytest.raises(NotFound, match="chunk 1 of a: no line is 'def f'"):
+        update("a\n", "@@ def f", "-a")
