@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.file_views import FileChange, FileData, FileEdit, FileText
 from sshwarma.verbs.views import draw_result
@@ -88,7 +89,7 @@ async def test_part_is_replaced_and_shown(bob: Someone) -> None:
     await invoke(bob.caller, "file put", {"path": "a.py", "content": "x = 1\ny = 2\n"})
     made = await do(bob, "/file replace a.py 'x = 1' 'x = 3'")
     assert isinstance(made, FileEdit)
-    assert (made.offset, made.text.splitlines()[0]) == (1, "x = 3")
+    assert (made.offset, made.text) == (1, "x = 3\ny = 2")
     assert (await do(bob, "/file show a.py")).text == "x = 3\ny = 2"
     with pytest.raises(NotFound, match="old is not in the file"):
         await do(bob, "/file replace a.py qqqqqqqqqqq z")
@@ -289,3 +290,17 @@ async def test_patch_changes_all_files_or_none(bob: Someone) -> None:
             await invoke(
                 bob.caller, "file patch", {"patch": f"*** Begin Patch\n{patch}\n*** End Patch"}
             )
+
+
+async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
+    await put(bob, **{"src/deep/a.py": "x", "src/b.py": "y", "plan.md": "z"})
+    for typed, words in (
+        ("/file show ", ["plan.md", "src/"]),
+        ("/file show src/", ["src/b.py", "src/deep/"]),
+        ("/file show src/deep/", ["src/deep/a.py"]),
+    ):
+        offered = await complete(bob.caller, typed, len(typed))
+        assert [candidate.text for candidate in offered] == words
+        assert [candidate.space for candidate in offered] == [
+            not word.endswith("/") for word in words
+        ]

@@ -36,7 +36,7 @@ async def complete(caller: Caller, text: str, cursor: int) -> Sequence[Candidate
             [(f"@{word}", note) for word, note in options if word in names], fragment
         )
     return [
-        Candidate(word, word, note, start, space=not word.endswith("="))
+        Candidate(word, word, note, start, space=not word.endswith(("=", "/")))
         for word, note in matching[:MAX_COMPLETIONS]
     ]
 

@@ -92,7 +92,7 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
 
 
 def _describe_edit(path: str, version: str, made: Replacement) -> FileEdit:
-    lines = made.text.split("\n")
+    lines = made.text.removesuffix("\n").split("\n")
     start = max(0, made.line - 1 - NEAR_LINES)
     end = made.line - 1 + made.lines + NEAR_LINES
     return FileEdit(path, version, made.count, made.how, start + 1, "\n".join(lines[start:end]))
