@@ -126,7 +126,9 @@ def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        ready = json.loads(process.stdout.readline())  # as its log, which is JSON
+        first = process.stdout.readline()
+        assert first, process.stderr.read() if process.stderr else ""
+        ready = json.loads(first)  # as its log, which is JSON
         assert ready["ssh"].startswith("0.0.0.0:")
         checked = subprocess.run(
             as_stranger(*health[1:], interpreter=f"{program}/bin/python"), env=environ, check=False

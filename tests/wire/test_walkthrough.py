@@ -69,7 +69,7 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
         "Available to equip:",
     ]
     available = everything[everything.index("Available to equip:") + 1 :]
-    assert all(re.fullmatch(r"  ○ sshwarma:\w+ +\[sshwarma\]", row) for row in available)
+    assert all(re.fullmatch(r"  ○ (sshwarma|workspace):\w+ +\[\1\]", row) for row in available)
     assert any(row.startswith("  ○ sshwarma:history ") for row in available)
 
     assert answer(screen, "/equip room sshwarma:history") == [
