@@ -5,7 +5,7 @@
 benchmarks/finding has forty namespaces with about five hundred tools, and thirty-six MCP servers.
 Weights were chosen with the queries of tune.txt, tune_more.txt, held_out.txt and servers.toml, by
 cross-validation; those of held_out_2.txt, held_out_3.txt and held_out_servers.txt were only
-measured. pairs.txt is for training (`benchmarks.train_finding`).
+measured. pairs.txt and pairs_2.txt are for training (`benchmarks.train_finding`).
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-PAIRS: Final = Path(__file__).parent / "finding" / "pairs.txt"
+PAIRS: Final = tuple(
+    Path(__file__).parent / "finding" / name for name in ("pairs.txt", "pairs_2.txt")
+)
 
 Pair = tuple[str, str]
 """A sentence, and a text that describes what does it."""
@@ -24,19 +27,46 @@ _PARTS: Final = re.compile(
 """Packages that are parts of others, or libraries."""
 
 
-def read_own(file: Path = PAIRS) -> Pairs:
-    """Read the pairs of this repository: sentences with a namespace and with a tool."""
-    pairs: Pairs = {}
-    name, description, tools = "", "", [""]
-    for line in file.read_text().splitlines():
+@dataclass(frozen=True)
+class TrainingNamespace:
+    """A namespace that was made up for training, with its sentences.
+
+    `tools` are texts as the search reads them. A sentence has the place of the tool that it means.
+    """
+
+    name: str
+    description: str
+    tools: list[str] = field(default_factory=list)
+    sentences: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text that stands for the namespace itself."""
+        return f"{self.name}. {self.description}"
+
+
+def read_namespaces(files: Sequence[Path] = PAIRS) -> list[TrainingNamespace]:
+    """Read the namespaces of this repository that were made up for training."""
+    spaces: list[TrainingNamespace] = []
+    for line in (line for file in files for line in file.read_text().splitlines()):
         if line.startswith("## "):
             name, _, description = line[3:].partition(": ")
+            spaces.append(TrainingNamespace(name, description))
         elif line.startswith("> "):
-            tools = [tool.strip() for tool in line[2:].split(";")]
+            spaces[-1].tools.extend(tool.strip().replace("_", " ") for tool in line[2:].split(";"))
         elif line and not line.startswith("#"):
             query, _, number = line.partition(" | ")
-            own = pairs.setdefault(name, [])
-            own += [(query, tools[int(number) - 1]), (query, f"{name}. {description}")]
+            spaces[-1].sentences.append((query, int(number) - 1))
+    return spaces
+
+
+def read_own() -> Pairs:
+    """Read the pairs of this repository: sentences with a namespace and with a tool."""
+    pairs: Pairs = {}
+    for space in read_namespaces():
+        own = pairs.setdefault(space.name, [])
+        for query, tool in space.sentences:
+            own += [(query, space.tools[tool]), (query, space.text)]
     return pairs
 
 
