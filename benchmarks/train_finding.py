@@ -6,8 +6,8 @@ The file is apt's list of descriptions of Debian's packages, `Translation-en` of
 (`/usr/lib/apt/apt-helper cat-file`).
 
 Word vectors begin as the sentence model's, and learn two things at once: cosines of texts as the
-model has them, and to find the text of a pair among those of 127 others. The adapter learns the
-second alone, with few steps, from five beginnings; their average is kept.
+model has them, and to find the text of a pair among those of 127 others. `train_adapter` learns the
+adapter from the sentences of this repository alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.training_pairs import Pairs, list_texts, read_own, read_packages
+from benchmarks.train_adapter import train_adapter
+from benchmarks.training_pairs import (
+    Pairs,
+    list_texts,
+    read_namespaces,
+    read_own,
+    read_packages,
+)
 from sshwarma.tools.embedding import ADAPTER_FILE, ADAPTER_STEP, MiniLM
 from sshwarma.tools.stemming import extract_words, split_camel_case
 from sshwarma.tools.word_averages import MEANING_DIMENSIONS, MEANINGS_FILE
@@ -26,10 +33,7 @@ from sshwarma.tools.word_vectors import find_number, list_signed_words, measure_
 TARGET: Final = Path(__file__).parent.parent / "embedded" / "words"
 
 TRAINED_DIMENSIONS: Final = 128
-ADAPTER_RANK: Final = 64
-ADAPTER_SEEDS: Final = 5
 WORD_MIX: Final = {"own": 0.7, "debian": 0.3}
-ADAPTER_MIX: Final = {"own": 0.85, "debian": 0.15}
 PACKAGES: Final = 4_000
 
 
@@ -61,7 +65,7 @@ def train_words(sources: dict[str, Pairs], texts: list[str], vectors: Any, steps
 
     chance = random.Random(1)
     words = list_signed_words()
-    start = numpy.array(MiniLM().embed_unadapted(words))
+    start = numpy.array([text.vector for text in MiniLM().embed_unadapted(words)])
     start -= start.mean(axis=0)
     start = start @ numpy.linalg.svd(start[::3], full_matrices=False)[2][:TRAINED_DIMENSIONS].T
     start /= numpy.linalg.norm(start, axis=1, keepdims=True)
@@ -117,34 +121,6 @@ def write_words(table: Any) -> None:
     (TARGET / MEANINGS_FILE).write_bytes(rows.tobytes())
 
 
-def train_adapter(sources: dict[str, Pairs], texts: list[str], vectors: Any, steps: int) -> Any:
-    """Return what to add to the vector of a text, and to that of a query."""
-    import torch  # type: ignore[import-not-found,unused-ignore]
-
-    places = {text: number for number, text in enumerate(texts)}
-    total = torch.zeros(2, 384, 384)
-    for seed in range(ADAPTER_SEEDS):
-        torch.manual_seed(seed)
-        chance = random.Random(seed)
-        down = torch.nn.Parameter(torch.randn(2, 384, ADAPTER_RANK) / 20)
-        up = torch.nn.Parameter(torch.zeros(2, ADAPTER_RANK, 384))
-        optimizer = torch.optim.Adam([down, up])
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = 1e-3 * (1 - step / steps)
-            batch = choose_batch(sources, ADAPTER_MIX, 96, chance)
-            bent = []
-            for side in (0, 1):  # a pair has its query first, the file the texts
-                own = vectors[[places[pair[1 - side]] for pair in batch]]
-                own = own + own @ down[side] @ up[side]
-                bent.append(torch.nn.functional.normalize(own, dim=-1))
-            loss = contrast(bent[1], bent[0], batch, 20.0)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        total += (down @ up).detach() / ADAPTER_SEEDS
-    return total.numpy()
-
-
 def main() -> None:
     import numpy  # type: ignore[import-not-found,unused-ignore]
     import torch  # type: ignore[import-not-found,unused-ignore]
@@ -152,19 +128,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--debian", type=Path, required=True)
     parser.add_argument("--word-steps", type=int, default=600)
-    parser.add_argument("--adapter-steps", type=int, default=90)
+    parser.add_argument("--adapter-steps", type=int, default=240)
     given = parser.parse_args()
     sources = {"own": read_own(), "debian": read_packages(given.debian)}
     packages = sorted(sources["debian"].items())
     sources["debian"] = dict(random.Random(5).sample(packages, min(len(packages), PACKAGES)))
     texts = list_texts(sources)
     print({name: sum(map(len, pairs.values())) for name, pairs in sources.items()}, len(texts))
-    torch.manual_seed(1)
-    torch.set_num_threads(2)
-    vectors = torch.tensor(MiniLM().embed_unadapted(texts))
-    adapter = train_adapter(sources, texts, vectors, given.adapter_steps)
+    torch.set_num_threads(1)
+    adapter = train_adapter(read_namespaces(), given.adapter_steps)
     adapter = numpy.clip(numpy.round(adapter / ADAPTER_STEP), -127, 127).astype(numpy.int8)
     (TARGET / ADAPTER_FILE).write_bytes(adapter.tobytes())
+    vectors = torch.tensor([text.vector for text in MiniLM().embed_unadapted(texts)])
     write_words(train_words(sources, texts, vectors, given.word_steps))
 
 

@@ -34,7 +34,8 @@ def make_rotation(size: int) -> list[list[float]]:
 def main() -> None:
     import numpy  # type: ignore[import-not-found,unused-ignore]
 
-    vectors = numpy.array(MiniLM().embed_unadapted(list_signed_words()))
+    embedded = MiniLM().embed_unadapted(list_signed_words())
+    vectors = numpy.array([text.vector for text in embedded])
     turned = (vectors - vectors.mean(axis=0)) @ numpy.array(make_rotation(SIGNATURE_BITS)).T
     TARGET.write_bytes(numpy.packbits(turned > 0.0, axis=1).tobytes())
     print(f"{len(vectors):,} words, {TARGET.stat().st_size:,} bytes")

@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import pytest
 
 from sshwarma.tools import piece_similarity
-from sshwarma.tools.embedding import UNKNOWN_PIECE, EmbeddedText, MiniLM
+from sshwarma.tools.embedding import (
+    ADAPTER_FILE,
+    ADAPTER_STEP,
+    UNKNOWN_PIECE,
+    EmbeddedText,
+    MiniLM,
+)
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.piece_similarity import (
     STOP_WORD_WEIGHT,
@@ -21,6 +27,7 @@ from sshwarma.tools.piece_similarity import (
     PieceSimilarity,
 )
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.tools.word_vectors import read_table
 
 needs_numpy = pytest.mark.skipif(
     importlib.util.find_spec("numpy") is None, reason="the extra is not installed"
@@ -284,3 +291,25 @@ def test_sentence_model_gives_a_vector_for_each_piece() -> None:
     [empty] = model.embed_with_pieces([""])
     assert (empty.pieces, empty.piece_vectors.shape) == ([], (0, model.dimensions))
     assert len(model.split("word " * 1_000)) == 254
+
+
+@pytest.mark.skipif(not MiniLM.is_installed(), reason="the extra is not installed")
+@pytest.mark.parametrize("part", ["whole", "pieces"])
+@pytest.mark.parametrize("side", ["text", "query"])
+def test_vectors_are_bent_by_the_matrix_of_their_side(part: str, side: str) -> None:
+    numpy = importlib.import_module("numpy")
+    model, text = MiniLM(), "Send an email, quickly."
+    [plain] = model.embed_unadapted([text])
+    bent = model.embed_query_with_pieces(text)
+    if side == "text":
+        [bent] = model.embed_with_pieces([text])
+    rows = numpy.frombuffer(read_table(ADAPTER_FILE), dtype=numpy.int8).reshape(4, 384, 384)
+    matrix = rows[2 * (part == "pieces") + (side == "query")] * ADAPTER_STEP
+    before, after = (
+        numpy.array([one.vector] if part == "whole" else one.piece_vectors) for one in (plain, bent)
+    )
+    wanted = before + before @ matrix
+    cosines = (wanted * after).sum(axis=1) / numpy.linalg.norm(wanted, axis=1)
+    assert cosines / numpy.linalg.norm(after, axis=1) == pytest.approx(1.0, abs=1e-5)
+    unbent = (before * after).sum(axis=1) / numpy.linalg.norm(before, axis=1)
+    assert max(unbent / numpy.linalg.norm(after, axis=1)) < 0.999

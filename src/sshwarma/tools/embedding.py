@@ -38,10 +38,14 @@ UNKNOWN_PIECE: Final = "[UNK]"
 """Stands for a word of signs that the model does not know, such as an emoji."""
 
 ADAPTER_FILE: Final = "adapter.bin"
-"""Two matrices of 384 x 384 bytes that bend vectors of texts and of queries towards each other."""
+"""Four matrices of 384 x 384 bytes that bend vectors of texts and of queries towards each other:
+one for each side, first of whole texts, then of pieces."""
 
 TEXT_SIDE: Final = 0
 QUERY_SIDE: Final = 1
+
+WHOLE_TEXTS: Final = 0
+PIECES: Final = 1
 
 ADAPTER_STEP: Final = 1.0 / 512
 """What a byte of the adapter is worth."""
@@ -131,9 +135,9 @@ class MiniLM(PieceVectorizer):
     def embed_query_with_pieces(self, text: str) -> EmbeddedText:
         return self._embed([text], QUERY_SIDE)[0]
 
-    def embed_unadapted(self, texts: Sequence[str]) -> list[list[float]]:
+    def embed_unadapted(self, texts: Sequence[str]) -> list[EmbeddedText]:
         """Return the vectors of the model as it was published, for training."""
-        return [text.vector for text in self._embed(texts, None)]
+        return self._embed(texts, None)
 
     @override
     def split(self, text: str) -> list[str]:
@@ -158,7 +162,8 @@ class MiniLM(PieceVectorizer):
         return_freed_memory()
         numpy = importlib.import_module("numpy")
         rows = numpy.frombuffer(read_table(ADAPTER_FILE), dtype=numpy.int8)
-        self._adapter = rows.reshape(2, self.dimensions, self.dimensions) * ADAPTER_STEP
+        shape = (2, 2, self.dimensions, self.dimensions)
+        self._adapter = rows.reshape(shape) * numpy.float32(ADAPTER_STEP)
 
     def _embed_one(self, text: str, side: int | None) -> EmbeddedText:
         numpy = importlib.import_module("numpy")
@@ -175,13 +180,18 @@ class MiniLM(PieceVectorizer):
                 "token_type_ids": numpy.zeros_like(row),
             },
         )
-        mean = states[0].mean(axis=0)
+        mean, of_pieces = states[0].mean(axis=0), states[0][1:-1]
         if side is not None:
-            mean = mean + mean @ self._adapter[side]
+            # `einsum` computes in this thread alone. A product of matrices has threads that wait
+            # for each other if the processors are busy: 0.15 ms became up to 60.
+            mean = mean + numpy.einsum("d,de->e", mean, self._adapter[WHOLE_TEXTS, side])
+            of_pieces = of_pieces + numpy.einsum(
+                "pd,de->pe", of_pieces, self._adapter[PIECES, side]
+            )
         values: list[float] = mean.tolist()
         norm = math.sqrt(sum(value * value for value in values))
         vector = [value / norm for value in values] if norm else values
-        return EmbeddedText(vector, pieces, states[0][1:-1])
+        return EmbeddedText(vector, pieces, of_pieces)
 
 
 def split_into_pieces(text: str, known: dict[str, int]) -> list[str]:

@@ -69,7 +69,7 @@ class PieceFrequencies:
 
         It grows with the inverse of the share of namespaces that have the piece.
         """
-        if not _is_compared(piece):
+        if not is_compared(piece):
             return 0.0
         weight = math.log((self.namespaces + 1.0) / (self.having.get(piece, 0) + 0.5))
         return weight * (STOP_WORD_WEIGHT if piece in STOP_WORDS else 1.0)
@@ -123,7 +123,7 @@ class PieceSimilarity(Vectorizer):
         for texts in namespaces:
             pieces = [self._model.split(text) for text in texts]
             having.update({piece for own in pieces for piece in own})
-            size += sum(1 + sum(map(_is_compared, own)) for own in pieces)
+            size += sum(1 + sum(map(is_compared, own)) for own in pieces)
         return PieceFrequencies(having, len(namespaces), size)
 
     def compare(
@@ -171,14 +171,15 @@ class PieceSimilarity(Vectorizer):
         return embedded
 
 
-def _is_compared(piece: str) -> bool:
+def is_compared(piece: str) -> bool:
+    """Return whether a piece is one of a word, not punctuation or unknown signs."""
     return piece != UNKNOWN_PIECE and any(sign.isalnum() for sign in piece)
 
 
 def _make_rows(text: EmbeddedText) -> Any:
     """Return the directions of the vectors of a text's pieces, as bytes."""
     numpy = importlib.import_module("numpy")
-    chosen = [number for number, piece in enumerate(text.pieces) if _is_compared(piece)]
+    chosen = [number for number, piece in enumerate(text.pieces) if is_compared(piece)]
     vectors = text.piece_vectors[chosen]
     largest = numpy.abs(vectors).max(axis=1, keepdims=True, initial=1e-9)
     return numpy.round(vectors * (BYTE_RANGE / largest)).astype(numpy.int8)

@@ -67,13 +67,13 @@ AVERAGES_NAMESPACE_SHARE: Final = 0.2
 BEST_TOOLS: Final = 2
 """Number of tools whose similarities count, on average."""
 
-WORD_WEIGHT: Final = 0.03
+WORD_WEIGHT: Final = 0.02
 """Cosine that a score by words of 1 is worth, with a sentence model."""
 
 WORD_WEIGHT_ALONE: Final = 0.1
 """Cosine of word averages that a score by words of 1 is worth, without a sentence model."""
 
-AVERAGES_WEIGHT: Final = 0.1
+AVERAGES_WEIGHT: Final = 0.07
 """Weight of the cosine of word averages, beside that of a sentence model."""
 
 PIECES_WEIGHT: Final = 1.0
