@@ -3,11 +3,12 @@ r"""Learn `meanings.bin` and `adapter.bin`; needs torch and the extra.
     python -m benchmarks.train_finding --debian FILE
 
 The file is apt's list of descriptions of Debian's packages, `Translation-en` of bookworm, unpacked
-(`/usr/lib/apt/apt-helper cat-file`).
+(`/usr/lib/apt/apt-helper cat-file`). Without it, the adapter alone is learned.
 
 Word vectors begin as the sentence model's, and learn two things at once: cosines of texts as the
 model has them, and to find the text of a pair among those of 127 others. `train_adapter` learns the
-adapter from the sentences of this repository alone.
+adapter from the sentences of this repository alone. Word vectors do not learn from those of
+`pairs_2.txt`: with them, they find fewer of the MCP servers.
 """
 
 from __future__ import annotations
@@ -126,19 +127,21 @@ def main() -> None:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--debian", type=Path, required=True)
+    parser.add_argument("--debian", type=Path)
     parser.add_argument("--word-steps", type=int, default=600)
     parser.add_argument("--adapter-steps", type=int, default=240)
     given = parser.parse_args()
+    torch.set_num_threads(1)
+    adapter = train_adapter(read_namespaces(), given.adapter_steps)
+    adapter = numpy.clip(numpy.round(adapter / ADAPTER_STEP), -127, 127).astype(numpy.int8)
+    (TARGET / ADAPTER_FILE).write_bytes(adapter.tobytes())
+    if given.debian is None:
+        return
     sources = {"own": read_own(), "debian": read_packages(given.debian)}
     packages = sorted(sources["debian"].items())
     sources["debian"] = dict(random.Random(5).sample(packages, min(len(packages), PACKAGES)))
     texts = list_texts(sources)
     print({name: sum(map(len, pairs.values())) for name, pairs in sources.items()}, len(texts))
-    torch.set_num_threads(1)
-    adapter = train_adapter(read_namespaces(), given.adapter_steps)
-    adapter = numpy.clip(numpy.round(adapter / ADAPTER_STEP), -127, 127).astype(numpy.int8)
-    (TARGET / ADAPTER_FILE).write_bytes(adapter.tobytes())
     vectors = torch.tensor([text.vector for text in MiniLM().embed_unadapted(texts)])
     write_words(train_words(sources, texts, vectors, given.word_steps))
 

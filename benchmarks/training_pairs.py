@@ -60,10 +60,10 @@ def read_namespaces(files: Sequence[Path] = PAIRS) -> list[TrainingNamespace]:
     return spaces
 
 
-def read_own() -> Pairs:
-    """Read the pairs of this repository: sentences with a namespace and with a tool."""
+def read_own(files: Sequence[Path] = PAIRS[:1]) -> Pairs:
+    """Read pairs of this repository: sentences with a namespace and with a tool."""
     pairs: Pairs = {}
-    for space in read_namespaces():
+    for space in read_namespaces(files):
         own = pairs.setdefault(space.name, [])
         for query, tool in space.sentences:
             own += [(query, space.tools[tool]), (query, space.text)]
