@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.driver import Person, Server
 from support.driver.covers import covers
 
@@ -103,6 +105,26 @@ def test_file_over_the_limit_is_refused_and_leaves_nothing(
     assert "A file may have at most 268,435,456 bytes" in done.err
     assert list_files(ann, "lobby") == {}
     assert [file for file in (server.data_dir / "blobs").rglob("*") if file.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "piped", "refusal"),
+    [
+        ("file put my notes.txt", b"data", "'notes.txt' is neither a path nor a text."),
+        ("file put a.txt word", b"", "quote a path with blanks twice"),
+        ("file put a --encoded", b"aGk=", "encoded: must not be given with piped input"),
+    ],
+)
+def test_content_that_is_given_twice_is_refused(
+    alice: Person, room: str, command: str, piped: bytes, refusal: str
+) -> None:
+    done = alice.run(f"{command} --room {room}", piped, "-T")
+    assert (done.status, list_files(alice, room)) == (2, {})
+    assert refusal in done.err
+    assert alice.run(f"file put 'my notes.txt' --room {room}", b"x", "-T").status == 0
+    alice.does(f"file put b --room {room} = hello")
+    assert alice.run(f"file get b --room {room}").raw == b"hello\n"
+    assert set(list_files(alice, room)) == {"my notes.txt", "b"}
 
 
 @covers("gc files")

@@ -60,8 +60,9 @@ async def put_file(
     name = parse_path(path)
     workspaces = workspaces_of(caller)
     if caller.upload is not None:
-        if content is not None:
-            raise Invalid("content: must not be given with piped input.")
+        if content is not None or encoded:
+            given = "encoded" if content is None else "content"
+            raise Invalid(f"{given}: must not be given with piped input, which is stored as it is.")
         caller.charge_file_volume(caller.upload.size)
         entry = await workspaces.finish_upload(caller.upload)
     elif content is None:

@@ -37,7 +37,7 @@ from sshwarma.ssh.door.context import (
 from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
 from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.login_audit import origin_of
-from sshwarma.ssh.door.piped_file import PipedFile
+from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.render import DisplayOptions, render_block
@@ -159,6 +159,8 @@ class ExecHandler(TaskHandler):
                 if await self._is_registration(caller, line):
                     return await self._confirm_registered(caller, line)
                 line = await self._as_line(caller, line)
+                if not self._channel.has_pty:
+                    check_given_text(f" {line}", *self._find_verb(line))
                 if self._file is not None:
                     blobs = self._context.services.workspaces.blobs
                     caller = replace(caller, upload=await self._file.receive(caller, blobs))
@@ -219,10 +221,7 @@ class ExecHandler(TaskHandler):
         verb, verb_words = self._find_verb(command)
         if verb is None or not verb.takes_bytes or self._channel.has_pty:
             return None
-        words = [
-            word for word in remove_door_flags(f" {command}").split() if not word.startswith("--")
-        ]
-        has_text = len(words) - verb_words >= len(verb.positional)
+        has_text = bool(find_given_text(f" {command}", verb, verb_words))
         return None if has_text else PipedFile(verb, self._channel)
 
     @staticmethod
@@ -303,7 +302,7 @@ class ExecHandler(TaskHandler):
             typed_verb = find_typed(line)
             if typed_verb is not None:
                 verb, start = typed_verb
-                if verb.text is None:
+                if verb.text is None or verb.takes_bytes:
                     return None
                 needs_text = verb.text.required and len(line[start:].split()) < len(verb.positional)
             elif find_entry(word) is not None:

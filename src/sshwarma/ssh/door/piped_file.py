@@ -5,13 +5,36 @@ from __future__ import annotations
 import asyncio
 
 from sshwarma.common.limits import MAX_FILE_BYTES
+from sshwarma.common.shorten import shorten_name
+from sshwarma.ssh.door.exec_flags import find_text_start
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.verbs.dispatch import check_may_pipe
 from sshwarma.verbs.verb import Verb
 from sshwarma.workspaces.blobs import BlobStore, Upload
 from sshwarma.workspaces.workspace import check_file_size
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Invalid, WorldError
+
+
+def find_given_text(command: str, verb: Verb, verb_words: int) -> str:
+    """Return what a command has after its words and flags, such as `= TEXT`."""
+    return command[find_text_start(command, verb, verb_words) :].strip()
+
+
+def check_given_text(command: str, verb: Verb | None, verb_words: int) -> None:
+    """Refuse words without `=` for a verb that takes bytes: they may be of a path.
+
+    Raises:
+        Invalid: saying how a path with blanks, or a text, is given.
+    """
+    if verb is None or not verb.takes_bytes:
+        return
+    text = find_given_text(command, verb, verb_words)
+    if text and not text.startswith("="):
+        raise Invalid(
+            f"{shorten_name(text)!r} is neither a path nor a text.",
+            hint="A text comes after =; quote a path with blanks twice: \"'my notes.txt'\".",
+        )
 
 
 class PipedFile:
