@@ -49,7 +49,7 @@ MAX_BATCH_TEXTS: Final = 4
 """Texts embedded in one go. Other searches can embed between two, and a server that ends waits for
 this many: a long text takes 0.1 s of CPU."""
 
-MAX_CANDIDATES: Final = 30
+MAX_CANDIDATES: Final = 40
 """Maximum number of namespaces compared tool by tool, and piece by piece."""
 
 CANDIDATE_WORD_WEIGHT: Final = 0.04
