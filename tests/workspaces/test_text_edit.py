@@ -63,7 +63,7 @@ def test_refusals_say_what_to_do() -> None:
         replace_part(CODE, "", "x")
     with pytest.raises(Invalid, match="the same"):
         replace_part(CODE, "x = 1", "x = 1")
-    with pytest.raises(NotFound, match="done already"):
+    with pytest.raises(NotFound, match="new is, at line 7: it may be done already"):
         replace_part(CODE, "z = 1", "y = 2")
     with pytest.raises(NotFound, match=r"nearest lines are:(.|\n)*2\t    x = 1"):
         replace_part(CODE, "    x = 12", "")

@@ -69,7 +69,8 @@ def test_path_is_accepted(path: str) -> None:
         ("~/x", "relative"), ("../x", "leave"), ("a/../../x", "leave"), ("a/..", "leave"),
         ("a//b", "empty folder"), ("a/./b", "empty folder"), ("a\\b", "not \\\\"),
         ("a\x00b", "U\\+0000"), ("a\x1b[31m", "U\\+001B"), ("a\u202eb", "U\\+202E"),
-        ("a\ue000", "U\\+E000"), ("x" * 256, "256 bytes"), ("a/" * 32 + "b", "32 folders"),
+        ("a\ue000", "U\\+E000"), ("a\u2028", "U\\+2028"), ("\u3164", "U\\+3164"),
+        ("x" * 256, "256 bytes"), ("a/" * 32 + "b", "32 names"),
         ("/".join(["x" * 200] * 6), "1024 bytes"),
     ],
 )  # fmt: skip

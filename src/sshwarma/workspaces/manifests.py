@@ -43,6 +43,9 @@ FULL_EVERY: Final = 50
 SHORT_ID_CHARACTERS: Final = 6
 """Characters of a manifest's short id: its last ones, which are random."""
 
+MIN_ID_CHARACTERS: Final = 4
+"""Characters of the end of an id that name a manifest: one or two would do so by chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -97,13 +100,21 @@ def find_manifest(conn: Connection, room_id: str, name: str) -> Manifest:
     Raises:
         NotFound: if no manifest matches, or several do.
     """
+    if 0 < len(name) < MIN_ID_CHARACTERS:
+        raise NotFound(
+            f"{name} is too short: give at least {MIN_ID_CHARACTERS} characters of an id's end.",
+            hint=next_call("{} lists them.", "file history"),
+        )
     query = select(manifests).where(
         manifests.c.room_id == room_id, manifests.c.id.endswith(name.lower(), autoescape=True)
     )
     rows = conn.execute(query.limit(2)).mappings().all() if name else []
     if not rows:
         raise unknown_name_error(
-            "version", name, where="of the files here", hint=next_call("{}", "file history")
+            "version",
+            name,
+            where="of the files here",
+            hint=next_call("{} lists them.", "file history"),
         )
     if len(rows) > 1:
         raise NotFound(

@@ -14,8 +14,12 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid, empty_error
 
-_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
-"""Control, format (which reorder text), private, surrogate and unassigned characters."""
+_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+"""Control, format (which reorder text), private, surrogate and unassigned characters, and ends of
+lines and paragraphs."""
+
+_INVISIBLE_LETTERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters that look like a blank."""
 
 
 def parse_path(typed: str, argument: str = "path") -> str:
@@ -48,7 +52,7 @@ def find_path_problem(path: str) -> str:
         return "must have / between folders, not \\"
     parts = path.split("/")
     if len(parts) > MAX_PATH_DEPTH:
-        return f"must have at most {MAX_PATH_DEPTH} folders (got {len(parts)})"
+        return f"must have at most {MAX_PATH_DEPTH} names (got {len(parts)})"
     for part in parts:
         if part in ("", "."):
             return "must have no empty folder name"
@@ -57,7 +61,8 @@ def find_path_problem(path: str) -> str:
         if (size := len(part.encode("utf-8", "surrogatepass"))) > MAX_PATH_PART_BYTES:
             return f"has a name of {size} bytes: at most {MAX_PATH_PART_BYTES} are allowed"
         for character in part:
-            if unicodedata.category(character) in _UNSAFE_CATEGORIES:
+            is_unsafe = unicodedata.category(character) in _UNSAFE_CATEGORIES
+            if is_unsafe or character in _INVISIBLE_LETTERS:
                 return f"must not contain U+{ord(character):04X}"
     if len(path.encode()) > MAX_PATH_BYTES:
         return f"must have at most {MAX_PATH_BYTES} bytes"

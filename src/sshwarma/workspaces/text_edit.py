@@ -184,7 +184,7 @@ def _ambiguous_error(numbers: Sequence[int]) -> Conflict:
 def _missing_error(text: str, old: str, new: str) -> NotFound:
     if new and new in text:
         line = text.count("\n", 0, text.index(new)) + 1
-        return NotFound(f"old is not in the file, but new is: at line {line}. It is done already.")
+        return NotFound(f"old is not in the file. new is, at line {line}: it may be done already.")
     wanted = next((line for line in old.split("\n") if line.strip()), "")
     lines = text.split("\n")
     near = difflib.get_close_matches(wanted, lines, 1, MIN_LIKENESS) if wanted else []
