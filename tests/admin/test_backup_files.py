@@ -23,7 +23,7 @@ from sshwarma.admin.doctor import run_checks
 from sshwarma.admin.restore import restore_backup
 from sshwarma.settings import Settings
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.migrate import DamagedDatabaseError
 from sshwarma.world.world import World
@@ -81,6 +81,7 @@ async def test_no_backup_without_every_file(
     assert not (tmp_path / "b.tar.gz").exists()
 
 
+@pytest.mark.process  # doctor runs the programs of the settings
 async def test_database_whose_hash_is_a_path_makes_no_backup(
     world: World, blobs: BlobStore, tmp_path: Path
 ) -> None:
@@ -90,8 +91,17 @@ async def test_database_whose_hash_is_a_path_makes_no_backup(
         world,
         lambda tx: tx.conn.exec_driver_sql("UPDATE manifest_entries SET sha256 = '../../secret'"),
     )
-    with pytest.raises((DamagedDatabaseError, sqlite3.DatabaseError), match="an invalid hash"):
+    with pytest.raises(DamagedDatabaseError, match="an invalid hash"):
         write_backup(world.store.path, tmp_path / "b.tar.gz")
+    with closing(sqlite3.connect(world.store.path)) as live:
+        live.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    with pytest.raises(InvalidBackupError, match="an invalid hash"):
+        restore_backup(tmp_path / "copy.db", tmp_path / "new")
+    with pytest.raises(DamagedBlob):
+        blobs.read("../../secret")
+    settings = Settings(data_dir=world.store.path.parent)
+    found = next(one for one in run_checks(settings, None) if one.name == "files")
+    assert not found.ok and "an invalid hash" in found.detail
 
 
 async def test_copy_of_a_database_names_the_files_it_lacks(

@@ -84,10 +84,6 @@ UNREADABLE = {
         ),
         "the MCP servers cannot be read",
     ),
-    "time of the audit": (
-        ("INSERT INTO audit (at, door, verb, what) VALUES (8e15, 'x', 'x', 'x')", ()),
-        "the audit cannot be read",
-    ),
 }
 
 

@@ -81,6 +81,20 @@ def test_damage_is_found_when_a_blob_is_read(blobs: BlobStore, change: str | Non
     assert blobs.find_damaged([sha256]) == [sha256]
 
 
+@pytest.mark.parametrize("change", ["other content", None])
+def test_damaged_blob_is_replaced_when_it_is_stored_again(
+    blobs: BlobStore, change: str | None
+) -> None:
+    sha256 = blobs.store(b"content")
+    if change is None:
+        blobs.path_of(sha256).unlink()
+    else:
+        blobs.path_of(sha256).write_text(change)
+    assert blobs.store(b"content") == sha256
+    assert blobs.read(sha256) == b"content"
+    assert len(list_files(blobs)) == 1
+
+
 def test_sweep_deletes_what_is_old_and_not_used(blobs: BlobStore) -> None:
     used, unused, new = blobs.store(b"used"), blobs.store(b"unused"), blobs.store(b"new")
     make_old(blobs, used)

@@ -74,9 +74,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)
-        blobs = list_blobs(copy)
-        manifest = _describe_copy(database, copy, work, check)
-        manifest |= {"blobs": len(blobs), "blob_bytes": sum(blobs.values())}
+        manifest, blobs = _describe_copy(database, copy, work, check)
         archive = work / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -97,14 +95,17 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
 
 def _describe_copy(
     database: Path, copy: Path, work: Path, check: Callable[[], None]
-) -> dict[str, Any]:
-    """Check the copy of a database as a restore does; return its manifest.
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Check the copy of a database as a restore does.
+
+    Returns its manifest, and the sizes of the contents of files by their hash.
 
     Raises:
         DamagedDatabaseError: if no restore would accept it.
     """
     try:
         schema = check_copy(copy, work, check)
+        blobs = list_blobs(copy)
         with contextlib.closing(sqlite3.connect(copy)) as opened:
             things = opened.execute("SELECT count(*) FROM things").fetchone()[0]
             rows = opened.execute("SELECT count(*) FROM rows").fetchone()[0]
@@ -118,4 +119,6 @@ def _describe_copy(
         "rows": rows,
         "bytes": copy.stat().st_size,
         "sha256": hash_file(copy),
-    }
+        "blobs": len(blobs),
+        "blob_bytes": sum(blobs.values()),
+    }, blobs

@@ -197,8 +197,12 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_files(settings: Settings) -> Iterator[CheckResult]:
     """Check that the contents of the rooms' files are there, if there are any."""
-    names = list_blobs(settings.database)
-    missing = count_missing_blobs(settings.database, settings.data_dir)
+    try:
+        names = list_blobs(settings.database)
+        missing = count_missing_blobs(settings.database, settings.data_dir)
+    except sqlite3.DatabaseError as error:
+        yield CheckResult("files", False, str(error), _restore_command(settings))
+        return
     if missing:
         remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
         yield CheckResult("files", False, f"{missing} of {len(names)} contents missing", remedy)

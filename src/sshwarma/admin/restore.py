@@ -78,7 +78,7 @@ def restore_backup(
         blobs = work / BLOBS_DIRECTORY
         manifest = _unpack(source, name, copy, blobs)
         manifest["schema"] = _check_database(name, copy, work)
-        manifest["missing_blobs"] = count_missing_blobs(copy, work, data_dir)
+        manifest["missing_blobs"] = _count_missing(name, copy, work, data_dir)
         adopt_blobs(blobs, data_dir)
         store_on_disk(copy)
         kept = replace_database(copy, target, work)
@@ -117,6 +117,20 @@ def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     except DamagedDatabaseError as error:
         raise InvalidBackupError(f"{name} is damaged: {error.__cause__}.") from error
     return {"bytes": copy.stat().st_size}
+
+
+def _count_missing(name: str, copy: Path, *directories: Path) -> int:
+    """Return how many contents of files are in none of the directories.
+
+    Raises:
+        InvalidBackupError: if the database names one by something else than a hash.
+    """
+    try:
+        return count_missing_blobs(copy, *directories)
+    except sqlite3.DatabaseError as error:
+        raise InvalidBackupError(
+            f"The database in {name} cannot be used: {error}. Nothing was changed."
+        ) from error
 
 
 def _check_database(name: str, copy: Path, work: Path) -> str:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from sshwarma.common.durations import parse_duration
 
+MIN_SECONDS: Final = -62_135_596_800.0
+MAX_SECONDS: Final = 253_402_300_799.0
+"""The beginning of year 1 and the end of year 9999, in seconds since 1970."""
+
 
 def format_iso(at_ms: int) -> str:
-    """Return a time in milliseconds since 1970 as ISO 8601, in UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    """Return a time in milliseconds since 1970 as ISO 8601, in UTC.
+
+    A time that has no year of four digits is the nearest one that has.
+    """
+    seconds = min(max(at_ms / 1000, MIN_SECONDS), MAX_SECONDS)
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def parse_since(text: str, now_ms: int) -> int:

@@ -217,7 +217,7 @@ def _cut_lines(
     path: str, version: str, entry: Entry, text: str, offset: int, limit: int
 ) -> FileText:
     """Return lines of a text, up to the bytes that one reading may have."""
-    lines = text.split("\n")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":
         lines.pop()
     if offset > max(len(lines), 1):

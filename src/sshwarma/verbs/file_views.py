@@ -77,7 +77,7 @@ def draw_file_list(result: FileList, reader: Reader) -> Block:
         lines += [line(item.path, ("dim", f"  {_describe_item(item)}")) for item in result.files]
     if rest := count_rest(result.matched - len(result.files), "file"):
         lines.append(line(("dim", f"  {rest}; name a folder or a pattern")))
-    if result.files and not result.matched:
+    if not result.matched:
         lines.append(line("  Nothing matches."))
     lines += [
         line(("code-removed", "  - "), ("dim", f"{path}  removed by the last run"))

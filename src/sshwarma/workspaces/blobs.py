@@ -11,6 +11,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import secrets
 import threading
 import time
@@ -28,6 +29,7 @@ MIN_GARBAGE_SECONDS: Final = HOUR_SECONDS
 
 log = structlog.get_logger(__name__)
 
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY: Final = "tmp"
 _READ_BYTES: Final = 256 * KIB
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -47,7 +49,13 @@ class BlobStore:
         self._locks = [threading.Lock() for _ in range(256)]
 
     def path_of(self, sha256: str) -> Path:
-        """Return where the blob of a hash is."""
+        """Return where the blob of a hash is.
+
+        Raises:
+            DamagedBlob: if it is no hash, but perhaps a path.
+        """
+        if not _SHA256.fullmatch(sha256):
+            raise _damaged_error(sha256, "has an invalid hash")
         return self.directory / sha256[:2] / sha256
 
     def store(self, data: bytes) -> str:
@@ -156,7 +164,7 @@ class BlobStore:
         """Give a complete file the name of its hash, or drop it for the present blob."""
         target = self.path_of(sha256)
         with self._lock_of(sha256):
-            if target.exists():
+            if self._is_whole(sha256):  # one that is damaged is replaced
                 os.utime(target)  # a sweep that runs now keeps it
                 file.unlink()
                 return

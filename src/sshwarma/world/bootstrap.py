@@ -144,6 +144,10 @@ def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:
     specs = [spec for spec in tools if spec.parent_id not in taken]
     well_known = ("world", *CONTAINERS, HOME_ID, LOBBY_ID, *(spec.id for spec in specs))
     things_by_id = things.get_things(tx.conn, well_known)
+    for name in ("world", *CONTAINERS, HOME_ID, LOBBY_ID):
+        if name in things_by_id and things_by_id[name].deleted_at is not None:
+            # Only an edited database has it so: without the lobby nobody could do anything.
+            things_by_id[name] = things.restore_thing(tx, things_by_id[name])
     is_new = "world" not in things_by_id
     if is_new:
         tx.conn.execute(

@@ -87,5 +87,5 @@ class RefusedLines:
         more, self._more, self._pause = self._more, 0, None
         if more:
             were = "was" if more == 1 else "were"
-            refused = ("error", f"{format_count(more, 'more line')} {were} not taken.")
+            refused = ("error", f"At least {format_count(more, 'more line')} {were} not taken.")
             self._show_block(block(line(refused, ("dim", " Send them later, in smaller parts."))))
