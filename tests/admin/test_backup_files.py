@@ -18,7 +18,6 @@ import pytest
 
 from sshwarma.admin.backup import write_backup
 from sshwarma.admin.backup_archive import InvalidBackupError
-from sshwarma.admin.backup_files import list_blobs
 from sshwarma.admin.doctor import run_checks
 from sshwarma.admin.restore import restore_backup
 from sshwarma.settings import Settings
@@ -60,7 +59,7 @@ async def test_files_come_back_elsewhere(world: World, blobs: BlobStore, tmp_pat
     restored = restore_backup(tmp_path / "b.tar.gz", tmp_path / "new")
     assert restored["missing_blobs"] == 0
     assert stored(tmp_path / "new") == set(CONTENTS)
-    assert list_blobs(tmp_path / "new" / "world.db").keys() == {
+    assert manifests.read_sizes_in_file(tmp_path / "new" / "world.db").keys() == {
         hashlib.sha256(content).hexdigest() for content in CONTENTS
     }
     modes = {file.stat().st_mode & 0o077 for file in (tmp_path / "new" / "blobs").rglob("*")}

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import sshwarma
-from sshwarma.admin.backup_files import add_blobs, list_blobs
+from sshwarma.admin.backup_files import add_blobs
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import copy_database, hash_file, no_check
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
 from sshwarma.settings import DATABASE_NAME
+from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 from sshwarma.world.schema_check import ForeignSchemaError
 
@@ -105,7 +106,7 @@ def _describe_copy(
     """
     try:
         schema = check_copy(copy, work, check)
-        blobs = list_blobs(copy)
+        blobs = read_sizes_in_file(copy)
         with contextlib.closing(sqlite3.connect(copy)) as opened:
             things = opened.execute("SELECT count(*) FROM things").fetchone()[0]
             rows = opened.execute("SELECT count(*) FROM rows").fetchone()[0]

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.admin.backup import MANIFEST_NAME
-from sshwarma.admin.backup_files import BLOB_PREFIX, SHA256
+from sshwarma.admin.backup_files import BLOB_PREFIX
 from sshwarma.admin.database_copy import check_room
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import DATABASE_NAME
+from sshwarma.workspaces.blobs import SHA256
 
 MAX_MANIFEST_BYTES: Final = 64 * KIB
 MAX_HEADER_BYTES: Final = 64 * KIB

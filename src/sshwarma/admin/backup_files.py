@@ -1,13 +1,10 @@
-"""The files of rooms in a backup: which a database names, and their way back."""
+"""The files of rooms in a backup: their way into it, and back."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import re
-import sqlite3
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -17,28 +14,6 @@ from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
 BLOB_PREFIX: Final = f"{BLOBS_DIRECTORY}/"
 """Beginning of the name of a content in a backup; the rest is its hash."""
-
-SHA256: Final = re.compile(r"[0-9a-f]{64}")
-
-
-def list_blobs(database: Path) -> dict[str, int]:
-    """Return the sizes of the contents that a database names, by their hash.
-
-    A database from before there were files names none.
-
-    Raises:
-        sqlite3.DatabaseError: if it is damaged, or names something that is no hash.
-    """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
-        table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
-        if opened.execute(table).fetchone() is None:
-            return {}
-        query = "SELECT DISTINCT sha256, size FROM manifest_entries WHERE sha256 <> ''"
-        found = opened.execute(query).fetchall()
-    if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
-        raise sqlite3.DatabaseError("a file has an invalid hash")
-    return {name: int(size) for name, size in found}
 
 
 def measure_blobs(data_dir: Path) -> int:
@@ -109,8 +84,8 @@ def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
     blobs.sync()
 
 
-def count_missing_blobs(database: Path, *directories: Path) -> int:
-    """Return how many contents that a database names are in none of some directories.
+def count_missing_blobs(hashes: Iterable[str], *directories: Path) -> int:
+    """Return how many contents are in none of some directories.
 
     They are data directories, or those of unpacked backups.
     """
@@ -120,5 +95,5 @@ def count_missing_blobs(database: Path, *directories: Path) -> int:
             or (directory / BLOBS_DIRECTORY / sha256).is_file()
             for directory in directories
         )
-        for sha256 in list_blobs(database)
+        for sha256 in hashes
     )

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
-from sshwarma.admin.backup_files import count_missing_blobs, list_blobs
+from sshwarma.admin.backup_files import count_missing_blobs
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
@@ -25,6 +25,7 @@ from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
+from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.agents import Agent, read_agents
 from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.migrate import known_revisions, newest_revision
@@ -198,12 +199,11 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
 def _check_files(settings: Settings) -> Iterator[CheckResult]:
     """Check that the contents of the rooms' files are there, if there are any."""
     try:
-        names = list_blobs(settings.database)
-        missing = count_missing_blobs(settings.database, settings.data_dir)
+        names = read_sizes_in_file(settings.database)
     except sqlite3.DatabaseError as error:
         yield CheckResult("files", False, str(error), _restore_command(settings))
         return
-    if missing:
+    if missing := count_missing_blobs(names, settings.data_dir):
         remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
         yield CheckResult("files", False, f"{missing} of {len(names)} contents missing", remedy)
     elif names:

@@ -27,6 +27,7 @@ from sshwarma.admin.replaced_world import delete_second_names, is_same_file, rep
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.settings import BLOBS_DIRECTORY, DATABASE_NAME
+from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
@@ -126,7 +127,7 @@ def _count_missing(name: str, copy: Path, *directories: Path) -> int:
         InvalidBackupError: if the database names one by something else than a hash.
     """
     try:
-        return count_missing_blobs(copy, *directories)
+        return count_missing_blobs(read_sizes_in_file(copy), *directories)
     except sqlite3.DatabaseError as error:
         raise InvalidBackupError(
             f"The database in {name} cannot be used: {error}. Nothing was changed."

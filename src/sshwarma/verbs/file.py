@@ -29,17 +29,19 @@ from sshwarma.workspaces import manifests
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.tree import (
+    Changes,
     Entry,
     Tree,
     find_below,
 )
 from sshwarma.workspaces.workspace import (
     Workspaces,
+    check_file_size,
     find_entry,
 )
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, too_long_error
+from sshwarma.world.errors import Conflict, Invalid, too_long_error
 
 file = group(
     "file",
@@ -164,6 +166,29 @@ async def get_file(
 def workspaces_of(caller: Caller) -> Workspaces:
     """Return the files of all rooms."""
     return services_of(caller).workspaces
+
+
+async def store_content(caller: Caller, data: bytes) -> Entry:
+    """Store the content of a file; count it for the caller.
+
+    Raises:
+        Invalid: if it is too large for a file.
+        RateLimited: if the caller has stored too much in the last hour.
+    """
+    check_file_size(len(data))
+    caller.charge_file_volume(len(data))
+    return await workspaces_of(caller).store(data)
+
+
+def require_unchanged(present: Tree, entries: Changes) -> None:
+    """Raise if somebody changed a file since it was read.
+
+    Raises:
+        Conflict: naming the first.
+    """
+    for path, entry in entries.items():
+        if present.get(path) != entry:
+            raise Conflict(f"{path} was changed in the meantime.", hint="Read it again.")
 
 
 async def read_files(caller: Caller, at: str | None) -> tuple[str | None, Tree]:

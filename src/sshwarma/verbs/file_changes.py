@@ -8,7 +8,7 @@ import binascii
 from sshwarma.common.limits import MAX_LISTED_FILES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, TextAfterEquals, Word
-from sshwarma.verbs.file import file, workspaces_of
+from sshwarma.verbs.file import file, store_content, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileChange, format_size
 from sshwarma.verbs.rights import FILES_RIGHT
@@ -17,7 +17,6 @@ from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree
 from sshwarma.workspaces.workspace import (
     Changed,
-    check_file_size,
     make_folder,
     move_path,
     remove_paths,
@@ -68,10 +67,7 @@ async def put_file(
     elif content is None:
         raise empty_error("content", hint="From a shell: ssh HOST file put PATH < FILE")
     else:
-        data = _content_of(caller, content, encoded=encoded)
-        check_file_size(len(data))
-        caller.charge_file_volume(len(data))
-        entry = await workspaces.store(data)
+        entry = await store_content(caller, _content_of(caller, content, encoded=encoded))
     version, tree = await workspaces.read_tree(caller.room_id)
     if version is not None and _is_same(tree.get(name), entry):
         return FileChange(f"{name} has this content already.", version, (), 0)

@@ -8,7 +8,7 @@ from sshwarma.common.limits import MAX_EDITED_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, Word
 from sshwarma.verbs.bags import EditDraft, make_edit_draft
-from sshwarma.verbs.file import file, read_files, workspaces_of
+from sshwarma.verbs.file import file, read_files, require_unchanged, store_content, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileEdit
 from sshwarma.verbs.rights import FILES_RIGHT
@@ -20,7 +20,7 @@ from sshwarma.workspaces.tree import Changes, Entry, Tree, list_folders
 from sshwarma.workspaces.workspace import find_entry
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, too_long_error
+from sshwarma.world.errors import Invalid, too_long_error
 
 
 @file.verb(
@@ -56,13 +56,10 @@ async def replace_in_file(
     entry = find_entry(tree, name)
     text = await read_text(caller, name, entry)
     made = await asyncio.to_thread(replace_part, text, old, new, everywhere=all)
-    data = made.text.encode()
-    caller.charge_file_volume(len(data))
-    stored = await workspaces_of(caller).store(data)
+    stored = await store_content(caller, made.text.encode())
 
     def edit(present: Tree) -> Changes:
-        if present.get(name) != entry:
-            raise Conflict(f"{name} was changed in the meantime.", hint="Read it again.")
+        require_unchanged(present, {name: entry})
         return {name: Entry(stored.sha256, entry.mode, stored.size)}
 
     changed = await workspaces_of(caller).change(

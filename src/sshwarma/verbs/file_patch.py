@@ -7,14 +7,14 @@ import asyncio
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.verbs.arguments import TextAfterEquals
-from sshwarma.verbs.file import file, read_files, workspaces_of
+from sshwarma.verbs.file import file, read_files, require_unchanged, store_content, workspaces_of
 from sshwarma.verbs.file_changes import report_change
 from sshwarma.verbs.file_edit import read_text
 from sshwarma.verbs.file_views import FileChange
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.workspaces.patch import Section, apply_chunks, parse_patch
 from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree, list_folders
-from sshwarma.workspaces.workspace import check_file_size, find_entry
+from sshwarma.workspaces.workspace import find_entry
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict
@@ -51,9 +51,7 @@ async def patch_files(caller: Caller, patch: TextAfterEquals) -> FileChange:
     touched = {path: tree.get(path) for path in changes}
 
     def edit(present: Tree) -> Changes:
-        for path, entry in touched.items():
-            if present.get(path) != entry:
-                raise Conflict(f"{path} was changed in the meantime.", hint="Read it again.")
+        require_unchanged(present, touched)
         return changes
 
     paths = [section.path for section in sections]
@@ -89,10 +87,7 @@ async def _make_changes(caller: Caller, tree: Tree, section: Section) -> dict[st
         entry = find_entry(tree, section.path)
         old = await read_text(caller, section.path, entry)
         text, mode = await asyncio.to_thread(apply_chunks, old, section), entry.mode
-    data = text.encode()
-    check_file_size(len(data))
-    caller.charge_file_volume(len(data))
-    stored = await workspaces_of(caller).store(data)
+    stored = await store_content(caller, text.encode())
     made: dict[str, Entry | None] = {target: Entry(stored.sha256, mode, stored.size)}
     if section.moved_to:
         made[section.path] = None

@@ -29,7 +29,9 @@ MIN_GARBAGE_SECONDS: Final = HOUR_SECONDS
 
 log = structlog.get_logger(__name__)
 
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
+"""A hash as blobs are named; anything else may be a path."""
+
 _TEMPORARY: Final = "tmp"
 _READ_BYTES: Final = 256 * KIB
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -54,7 +56,7 @@ class BlobStore:
         Raises:
             DamagedBlob: if it is no hash, but perhaps a path.
         """
-        if not _SHA256.fullmatch(sha256):
+        if not SHA256.fullmatch(sha256):
             raise _damaged_error(sha256, "has an invalid hash")
         return self.directory / sha256[:2] / sha256
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from sshwarma.common.limits import MAX_LISTED_VERSIONS
 from sshwarma.common.times import format_iso
+from sshwarma.workspaces.blobs import SHA256
 from sshwarma.workspaces.tree import Changes, Entry, Tree, apply_changes, compare_trees
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
@@ -261,19 +262,24 @@ def read_used_hashes(conn: Connection) -> set[str]:
     return {sha256 for (sha256,) in conn.execute(query) if sha256}
 
 
-def read_hashes_of_copy(database: Path) -> set[str]:
-    """Return the hashes that the copy of a world names; older copies name none.
+def read_sizes_in_file(database: Path) -> dict[str, int]:
+    """Return the sizes of the contents that a database file names, by their hash.
+
+    A database from before there were files names none.
 
     Raises:
-        sqlite3.DatabaseError: if it is damaged.
+        sqlite3.DatabaseError: if it is damaged, or names something that is no hash.
     """
     uri = f"{database.absolute().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
         table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
         if opened.execute(table).fetchone() is None:
-            return set()
-        query = "SELECT DISTINCT sha256 FROM manifest_entries WHERE sha256 <> ''"
-        return {str(sha256) for (sha256,) in opened.execute(query)}
+            return {}
+        query = "SELECT DISTINCT sha256, size FROM manifest_entries WHERE sha256 <> ''"
+        found = opened.execute(query).fetchall()
+    if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
+        raise sqlite3.DatabaseError("a file has an invalid hash")
+    return {name: int(size) for name, size in found}
 
 
 def _walk_up(conn: Connection, manifest_id: str | None) -> Iterator[Manifest]:

@@ -95,14 +95,14 @@ def merge_trees(base: Tree, ours: Tree, theirs: Tree) -> Merge:
             changes[path] = entry
         else:
             conflicts.append(path)
-    while clashes := find_clashes(ours, changes):
+    while clashes := _find_clashes(ours, changes):
         conflicts += clashes
         for path in clashes:
             del changes[path]
     return Merge(changes, tuple(sorted(conflicts)))
 
 
-def find_clashes(ours: Tree, changes: Changes) -> list[str]:
+def _find_clashes(ours: Tree, changes: Changes) -> list[str]:
     """Return the new paths that would make a file of a folder or be below a file."""
     result = apply_changes(ours, changes)
     folders = {folder for path in result for folder in _folders_of(path)}

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, select
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import Manifest
-from sshwarma.workspaces.tree import Entry, apply_changes, compare_trees, find_clashes
+from sshwarma.workspaces.tree import Entry, Tree, apply_changes, compare_trees, merge_trees
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.schema import manifests as manifests_table
@@ -46,15 +46,6 @@ class FilesMoved:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class _TurnChange:
-    """A path before and after a turn."""
-
-    path: str
-    before: Entry | None
-    after: Entry | None
-
-
 def move_files(
     tx: Change,
     workspaces: Workspaces,
@@ -78,20 +69,24 @@ def move_files(
     result = dict(tree)
     kept: set[str] = set()
     candidates: list[str | None] = []
+
+    def merge(base: Tree, other: Tree) -> None:
+        nonlocal result
+        merged = merge_trees(base, result, other)
+        result = apply_changes(result, merged.changes)
+        kept.update(merged.conflicts)
+
     for turn in reversed(removed):
         versions = _read_versions(tx.conn, turn)
-        for change in _read_changes(tx.conn, workspaces, versions):
-            _put(result, kept, change.path, change.after, change.before)
+        before, after = _read_sides(tx.conn, workspaces, versions)
+        merge(after, before)
         candidates += [version.parent_id for version in versions[:1]]
     for turn in added:
         versions = _read_versions(tx.conn, turn)
-        for change in _read_changes(tx.conn, workspaces, versions):
-            _put(result, kept, change.path, change.before, change.after)
+        before, after = _read_sides(tx.conn, workspaces, versions)
+        merge(before, after)
         candidates += [version.id for version in versions[-1:]]
     changes = compare_trees(tree, result)
-    while clashes := find_clashes(tree, changes):
-        kept.update(clashes)
-        changes = {path: entry for path, entry in changes.items() if path not in clashes}
     result = apply_changes(tree, complete_changes(tree, changes))
     changes = compare_trees(tree, result)
     if not changes:
@@ -102,34 +97,15 @@ def move_files(
             tx.publish_on_commit(FilesChanged(room_id, candidate, tuple(changes)))
             break
     else:
-        turn = (*removed, *added)[-1]
         workspaces.change_in(
             tx,
             room_id,
             lambda _: changes,
             source="branch",
-            source_ref=turn.id,
+            source_ref=(*removed, *added)[-1].id,
             author_id=author_id,
         )
     return FilesMoved(tuple(changes), tuple(sorted(kept)))
-
-
-def _put(
-    result: dict[str, Entry],
-    kept: set[str],
-    path: str,
-    expected: Entry | None,
-    entry: Entry | None,
-) -> None:
-    """Put an entry at a path that is as expected; else keep what is there."""
-    if (present := result.get(path)) == entry:
-        return
-    if present != expected:
-        kept.add(path)
-    elif entry is None:
-        del result[path]
-    else:
-        result[path] = entry
 
 
 def _read_versions(conn: Connection, turn: Turn) -> list[Manifest]:
@@ -143,14 +119,15 @@ def _read_versions(conn: Connection, turn: Turn) -> list[Manifest]:
     return [manifest for manifest in found if manifest is not None]
 
 
-def _read_changes(
+def _read_sides(
     conn: Connection, workspaces: Workspaces, versions: Sequence[Manifest]
-) -> list[_TurnChange]:
-    """Return what versions changed: each path before the first and after the last."""
-    changes: dict[str, _TurnChange] = {}
+) -> tuple[Tree, Tree]:
+    """Return the entries that versions changed: before the first, after the last."""
+    before: dict[str, Entry | None] = {}
+    after: dict[str, Entry | None] = {}
     for version in versions:
-        before = workspaces.get_tree(conn, version.parent_id)
+        tree = workspaces.get_tree(conn, version.parent_id)
         for path, entry in manifests.read_changed_paths(conn, version).items():
-            first = changes[path].before if path in changes else before.get(path)
-            changes[path] = _TurnChange(path, first, entry)
-    return list(changes.values())
+            before.setdefault(path, tree.get(path))
+            after[path] = entry
+    return apply_changes({}, before), apply_changes({}, after)

@@ -176,7 +176,7 @@ class Workspaces:
         used = await self._world.store.read(manifests.read_used_hashes)
         copies = sorted(self.blobs.directory.parent.glob("world-*.db"))
         for copy in copies:
-            used |= await asyncio.to_thread(manifests.read_hashes_of_copy, copy)
+            used |= (await asyncio.to_thread(manifests.read_sizes_in_file, copy)).keys()
         return used
 
     async def change(
