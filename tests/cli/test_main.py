@@ -221,3 +221,19 @@ def test_version_imports_neither_the_server_nor_the_settings() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[1] == "[]"
+
+
+@pytest.mark.process
+def test_commands_find_their_world_without_the_parts_of_a_server(tmp_path: Path) -> None:
+    (tmp_path / "world.db").touch()
+    script = (
+        "import sys; from pathlib import Path; from sshwarma.cli.invocation import Invocation;"
+        f"path = Path({str(tmp_path)!r});"
+        "print(Invocation(None, path, False).world_settings().data_dir == path);"
+        "print(sorted({'asyncssh', 'sqlalchemy', 'sshwarma.app', 'sshwarma.verbs'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n[]\n"

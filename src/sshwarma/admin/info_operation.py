@@ -10,8 +10,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, select
 
 import sshwarma
+from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.operation_registry import Json, register_operation
-from sshwarma.admin.scheduled_backups import choose_directory
 from sshwarma.settings import Settings
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.migrate import read_revision

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from sshwarma.admin.backup_names import BACKUPS_DIRECTORY, parse_backup_name
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
-from sshwarma.admin.scheduled_backups import BACKUPS_DIRECTORY, parse_backup_name
 
 _COPY_NAME: Final = re.compile(r"world-(?:before|replaced)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
 """Of a copy that an upgrade or a restore kept: its schema or time, and its number."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,19 +9,13 @@ from typing import Final
 
 from sshwarma.admin.backup import write_backup
 from sshwarma.admin.backup_files import measure_blobs
+from sshwarma.admin.backup_names import make_backup_name, parse_backup_name
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.units import MIB
-from sshwarma.settings import BackupSettings
-
-BACKUPS_DIRECTORY: Final = "backups"
-"""In the data directory, unless a setting names another."""
 
 RESERVED_BYTES: Final = 200 * MIB
 """Bytes of the disk that a backup leaves free, so that it does not stop the changes of people."""
-
-_NAME: Final = re.compile(r"world-([0-9a-z]+)-(\d{4}-\d{2}-\d{2}-\d{6})(?:-(\d+))?\.tar\.gz")
-_TIME_FORMAT: Final = "%Y-%m-%d-%H%M%S"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +31,6 @@ class ScheduledBackup:
     path: Path
     size: int
     deleted: tuple[str, ...]
-
-
-def choose_directory(data_dir: Path, settings: BackupSettings) -> Path:
-    """Return the directory of the backups that the server makes."""
-    return settings.directory or data_dir / BACKUPS_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +87,7 @@ class BackupDirectory:
         # The copy and its archive, which is smaller, stand side by side for a moment.
         needed = 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES
         check_room(self.path, "A backup", needed)
-        moment = time.strftime(_TIME_FORMAT, time.gmtime(now))
-        path = choose_free_name(self.path / f"world-{self.world_id}-{moment}.tar.gz")
+        path = choose_free_name(self.path / make_backup_name(self.world_id, now))
         write_backup(database, path, check)
         others = [other for other in self.list_backups(now) if other != path]
         deleted = others[: max(0, len(others) + 1 - keep)]
@@ -114,15 +99,3 @@ class BackupDirectory:
         """Return the time of a backup of this world, and its number in that second."""
         found = parse_backup_name(path)
         return found[1:] if found is not None and found[0] == self.world_id else None
-
-
-def parse_backup_name(path: Path) -> tuple[str, float, int] | None:
-    """Return the world of a backup, its time, and its number in that second."""
-    found = _NAME.fullmatch(path.name)
-    if found is None:
-        return None
-    try:
-        moment = calendar.timegm(time.strptime(found[2], _TIME_FORMAT))
-    except ValueError:  # no such day
-        return None
-    return found[1], float(moment), int(found[3] or 1)

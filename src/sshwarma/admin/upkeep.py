@@ -13,8 +13,9 @@ from typing import Final
 
 import structlog
 
+from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
-from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup, choose_directory
+from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.os_errors import describe_os_error
