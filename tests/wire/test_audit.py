@@ -225,6 +225,20 @@ def test_what_was_done_to_an_agent_is_found_by_its_name(server: Server) -> None:
     assert json.loads(read.out)["rows"] == rows(server, about="lena")
 
 
+def test_what_was_done_to_an_agent_is_found_under_its_earlier_names(server: Server) -> None:
+    server.person("tove")
+    server.operate("agents_role", name="tove", role="admin")
+    server.operate("agents_rename", name="tove", new_name="una")
+    server.operate("agents_rename", name="una", new_name="vera")
+    server.person("tove")  # another, who has the name now
+    about = [row["request"].split(" --")[0] for row in rows(server, about="vera")]
+    assert about == ["add tove", "role tove admin", "rename tove una", "rename una vera"]
+    about = [row["request"].split(" --")[0] for row in rows(server, about="una")]
+    assert about == ["add tove", "role tove admin", "rename tove una", "rename una vera"]
+    about = [row["request"].split(" --")[0] for row in rows(server, about="tove")]
+    assert about == ["add tove", "role tove admin", "rename tove una", "add tove"]
+
+
 @covers("audit")
 def test_owner_reads_the_audit_in_the_world_and_nobody_else(server: Server) -> None:
     shown = server.owner.run("audit --agent bob")

@@ -39,7 +39,8 @@ class Since(click.ParamType[int, str | int]):
 @click.option(
     "--about",
     metavar="WORD",
-    help="Only rows whose request has this word: what was done to the agent, or room, of a name.",
+    help="Only rows whose request has this word: what was done to the agent, or room, of a name,"
+    " also while the agent had another name.",
 )
 @click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
 @click.option(

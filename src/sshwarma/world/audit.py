@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
 from sshwarma.world.doors import Door
 from sshwarma.world.schema import audit
@@ -18,6 +18,9 @@ MAX_REQUEST_CHARACTERS = 1000
 """Characters of a request that its audit row keeps; the last of a longer one is CUT_MARK."""
 
 CUT_MARK: Final = "…"
+
+MAX_EARLIER_NAMES: Final = 20
+"""Earlier names of an agent that a search of the audit follows."""
 
 LOGIN: Final = "login"
 FAILED_LOGIN: Final = "login failed"
@@ -88,7 +91,8 @@ class AuditFilter:
         verb: with this verb.
         since: at or after this time, in milliseconds since 1970.
         after: with a greater number.
-        about: with this word in the request, such as the name of an agent.
+        about: with this word in the request, such as the name of an agent; until an agent got
+            that name, with the names that it had before.
     """
 
     agent_ids: tuple[str, ...] | None = None
@@ -163,16 +167,52 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
     return tx.conn.execute(delete(audit).where(audit.c.n.in_(oldest))).rowcount
 
 
+def _list_names(conn: Connection, name: str) -> list[tuple[str, int | None]]:
+    """Return a name, and earlier ones of its agent with the rows that ended them.
+
+    Only the command line gives agents other names; what has such a name later is another agent.
+    """
+    names: list[tuple[str, int | None]] = [(name, None)]
+    while len(names) <= MAX_EARLIER_NAMES:
+        current, ended_at = names[-1]
+        query = select(audit.c.n, audit.c.what).order_by(audit.c.n.desc()).limit(1)
+        query = query.where(
+            audit.c.door == "cli",
+            audit.c.verb == "agents",
+            func.lower(audit.c.what).op("GLOB")(f"rename * {_quote_glob(current)}"),
+        )
+        if ended_at is not None:
+            query = query.where(audit.c.n < ended_at)
+        if (row := conn.execute(query).first()) is None:
+            break
+        names.append((row.what.split()[-2].removeprefix("@"), row.n))
+    return names
+
+
+def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
+    """Return the condition that a request has a name, or an earlier one of its agent."""
+    return or_(
+        *(
+            _has_word(word) if ended_at is None else and_(_has_word(word), audit.c.n <= ended_at)
+            for word, ended_at in _list_names(conn, name)
+        )
+    )
+
+
+def _quote_glob(word: str) -> str:
+    """Return a pattern of GLOB that matches one word, in small letters."""
+    word = word[:MAX_REQUEST_CHARACTERS]  # SQLite refuses patterns of 50,000 bytes
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in word).lower()
+
+
 def _has_word(word: str) -> ColumnElement[bool]:
     """Return the condition that a request has a word: no part of a longer name.
 
     Letters of either case are the same.
     """
-    word = word[:MAX_REQUEST_CHARACTERS]  # SQLite refuses patterns of 50,000 bytes
-    literal = "".join(f"[{character}]" if character in "*?[" else character for character in word)
     end = "[^a-z0-9_-]"
     padded = func.lower(" " + audit.c.what + " ")
-    return padded.op("GLOB")(f"*{end}{literal.lower()}{end}*")
+    return padded.op("GLOB")(f"*{end}{_quote_glob(word)}{end}*")
 
 
 def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
@@ -187,7 +227,7 @@ def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditE
     if wanted.after is not None:
         query = query.where(audit.c.n > wanted.after)
     if wanted.about is not None:
-        query = query.where(_has_word(wanted.about))
+        query = query.where(_is_about(conn, wanted.about))
     return [
         AuditEntry(
             row.n, row.at, row.agent_id, row.room_id, row.door, row.verb, row.what,
