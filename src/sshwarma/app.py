@@ -152,8 +152,8 @@ class App:
                 kept = reload.keep_fixed(self.settings, new)
                 report.broken.extend(await asyncio.to_thread(reload.find_broken, kept, os.environ))
                 report.unrecorded = await reload.record_reload(self.world)
-                self.settings = kept
-                report.problems.extend(await reload.apply_settings(self.services, kept))
+                old, self.settings = self.settings, kept
+                self.settings = await reload.apply_settings(self.services, old, kept, report)
                 self._set_client_metadata(self.http)
                 self.upkeep.wake()
             except WorldError as error:

@@ -93,10 +93,16 @@ async def test_error_of_one_part_is_reported_and_the_others_are_in_force() -> No
             adopted.append(servers)
             return ["mcp.files: skipped"]
 
-    new = settings(motd="new", mcp=[FILES])
+    old = settings()
+    new = settings(motd="new", mcp=[FILES], models=[QWEN])
     services: Any = SimpleNamespace(settings=ReloadableSettings(), roster=Models(), hub=Servers())
-    assert await apply_settings(services, new) == [
+    report = compare_settings(old, new)
+    assert report.changed == ['motd: "" -> new', "models.qwen: added", "mcp.files: added"]
+    in_force = await apply_settings(services, old, new, report)
+    assert report.problems == [
         "models: not all are in force, so reload again: The disk is full.",
         "mcp.files: skipped",
     ]
+    assert report.changed == ['motd: "" -> new', "mcp.files: added"]
+    assert compare_settings(in_force, new).changed == ["models.qwen: added"], "the next reload"
     assert (services.settings.motd, adopted) == ("new", [new.mcp])

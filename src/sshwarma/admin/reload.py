@@ -110,25 +110,30 @@ async def record_reload(world: World) -> str:
     return ""
 
 
-async def apply_settings(services: Services, settings: Settings) -> list[str]:
-    """Put settings into force.
+async def apply_settings(
+    services: Services, old: Settings, new: Settings, report: ReloadReport
+) -> Settings:
+    """Put settings into force; note in a report what was skipped.
 
     Returns:
-        Why models and MCP servers were skipped.
+        The new settings, with the old tables where not all could be put into force: the next reload
+        puts them into force, and says so.
     """
-    configure_logging(settings.log)
-    services.settings.adopt(settings)
-    problems: list[str] = []
+    configure_logging(new.log)
+    services.settings.adopt(new)
+    in_force = new
     parts: dict[str, Callable[[], Awaitable[list[str]]]] = {
-        "models": lambda: services.roster.adopt(settings.models),
-        "mcp": lambda: services.hub.adopt(settings.mcp),
+        "models": lambda: services.roster.adopt(new.models),
+        "mcp": lambda: services.hub.adopt(new.mcp),
     }
     for table, adopt in parts.items():
         try:
-            problems += await adopt()
+            report.problems += await adopt()
         except (WorldError, OSError) as error:  # such as a full disk
-            problems.append(f"{table}: not all are in force, so reload again: {error}")
-    return problems
+            report.problems.append(f"{table}: not all are in force, so reload again: {error}")
+            report.changed = [name for name in report.changed if not name.startswith(f"{table}.")]
+            in_force = in_force.model_copy(update={table: getattr(old, table)})
+    return in_force
 
 
 def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:
