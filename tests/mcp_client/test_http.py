@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
-import json
 import os
 import random
 import signal
@@ -13,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx2
@@ -22,12 +19,12 @@ import pytest
 from sshwarma.mcp.client.address import BlockedAddress, check_url, refusal_reason, resolve_allowed
 from sshwarma.world.errors import Invalid, Unavailable
 from support.driver.installed import NODE, PROGRAMS, from_npm
+from support.handmade_mcp_server import Web
 from support.http_server import serving
 from support.hub import QUICK, Hubbed
 from support.people import do, refused
 
 MODERN = str(PROGRAMS / "modern.py")
-DEEP_SCHEMA: Any = {"type": "object", "x": json.loads('{"x":' * 200 + "1" + "}" * 200)}
 
 
 @pytest.mark.parametrize(
@@ -99,97 +96,6 @@ async def test_host_with_one_blocked_address_is_refused() -> None:
 def test_invalid_url_is_refused(url: str, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         check_url(url)
-
-
-class Web(ThreadingHTTPServer):
-    """An MCP server by hand, of the older protocol, whose path says how it answers."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str, dict[str, str]]] = []
-        self.pings = 0
-        super().__init__(("127.0.0.1", 0), WebHandler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class WebHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Web
-
-    def do_GET(self) -> None:
-        self.server.seen.append(("GET", self.path, dict(self.headers)))
-        self._send(405, b"")
-
-    do_DELETE = do_GET  # noqa: N815 - the name is the interface's
-
-    def do_POST(self) -> None:
-        self.server.seen.append(("POST", self.path, dict(self.headers)))
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        match self.path:
-            case "/bad-gateway":
-                return self._send(502, b"<html>\x1b[31mBad gateway</html>", "text/html")
-            case "/locked":
-                return self._send(401, b"")
-            case "/away":
-                return self._send(307, b"", location="http://localhost:9/mcp")
-            case "/zipped":
-                body = gzip.compress(json.dumps(self._answer(asked)).encode())
-                return self._send(200, body, encoding="gzip")
-        if "id" not in asked:
-            return self._send(202, b"")
-        if asked["method"] == "tools/call" and self.path == "/huge":
-            return self._huge()
-        if asked["method"] == "tools/call" and self.path == "/cut":
-            self._head(200, "text/event-stream", 1_000)
-            self.wfile.write(b"event: message\r\ndata: {")
-            self.close_connection = True
-            return None
-        body = json.dumps(self._answer(asked)).encode()
-        if self.path == "/deep-events":
-            return self._send(200, b"data: " + body + b"\r\n\r\n", "text/event-stream")
-        return self._send(200, body)
-
-    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        results: dict[str, Any] = {
-            "initialize": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
-                           "serverInfo": {"name": "web", "version": "1"}},
-            "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
-            "tools/call": {"content": [{"type": "text", "text": "hello"}]},
-            "ping": {},
-        }  # fmt: skip
-        if self.path.startswith("/deep"):
-            results["tools/list"]["tools"].insert(0, {"name": "pit", "inputSchema": DEEP_SCHEMA})
-            results["tools/call"]["structuredContent"] = DEEP_SCHEMA
-        answer = {"jsonrpc": "2.0", "id": asked.get("id")}
-        if asked["method"] == "ping" and self.path == "/no-ping":
-            self.server.pings += 1
-        elif asked["method"] in results:
-            return answer | {"result": results[asked["method"]]}
-        return answer | {"error": {"code": -32601, "message": "no such method"}}
-
-    def _huge(self) -> None:
-        self._head(200, "application/json", 50_000_000)
-        with contextlib.suppress(OSError):
-            for _ in range(50):
-                self.wfile.write(b"x" * 1_000_000)
-
-    def _send(self, status: int, body: bytes, kind: str = "application/json", **more: str) -> None:
-        self._head(status, kind, len(body), **more)
-        self.wfile.write(body)
-
-    def _head(
-        self, status: int, kind: str, length: int, *, encoding: str = "", location: str = ""
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(length))
-        if encoding:
-            self.send_header("Content-Encoding", encoding)
-        if location:
-            self.send_header("Location", location)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing: what was asked is in `seen`."""
 
 
 @pytest.fixture
@@ -285,9 +191,10 @@ async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed, web: 
     assert hubbed.state("web") == "up"
 
 
-@pytest.mark.parametrize("path", ["deep", "deep-events"])
+@pytest.mark.parametrize("path", ["deep", "deep-events", "deep-sse"])
 async def test_tool_that_is_too_deep_is_left_out_alone(hubbed: Hubbed, web: Web, path: str) -> None:
-    await hubbed.add("web", url=f"{web.url}/{path}", allow_private=True)
+    url = f"{web.url}/{path}"
+    await hubbed.add("web", url=url, allow_private=True, sse=path == "deep-sse")
     shown = await do(hubbed.owner, "/mcp show web")
     assert dict(shown.refused) == {"pit": "its input schema has over 32 levels"}
     text = (await hubbed.call("web:echo")).text

@@ -32,6 +32,7 @@ DIGESTS = {
     "mcp.client.auth.oauth2:OAuthClientProvider._perform_authorization": "d6a2adc24ba4",
     "mcp.client.auth.oauth2:OAuthClientProvider._select_authorization_server": "a89c89c7b22d",
     "mcp.client.auth.extensions.client_credentials:ClientCredentialsOAuthProvider": "c1d004303787",
+    "mcp.client.sse:sse_client": "4c0885fb877a",
     "mcp.client.streamable_http:StreamableHTTPTransport._handle_json_response": "f3f20fd8062a",
     "mcp.client.streamable_http:StreamableHTTPTransport._handle_sse_event": "64e4568971d1",
     "mcp.server.session:ServerSession.__init__": "6d8e4a7dae65",

@@ -7,11 +7,12 @@ upgrade, read the change first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import mcp_types as types
-from mcp.client import streamable_http
+from mcp.client import sse, streamable_http
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.session import ClientSession
@@ -44,11 +45,12 @@ def accept_tool_listing(session: ClientSession, tools: Sequence[types.Tool]) -> 
 
 
 def read_http_messages_with(reader: Any) -> None:
-    """Have the HTTP transport of clients parse messages with `reader`.
+    """Have the HTTP transports of clients parse messages with `reader`.
 
-    Its own adapter fails over one deep schema of a whole listing.
+    Their own adapter fails over one deep schema of a whole listing.
     """
     vars(streamable_http)["jsonrpc_message_adapter"] = reader
+    vars(sse)["types"] = SimpleNamespace(jsonrpc_message_adapter=reader)
 
 
 # OAuth providers
