@@ -209,6 +209,9 @@ def test_damaged_world_keeps_its_log_when_a_restore_is_killed(
             assert kept
         if live.exists() and live.read_bytes() != old[0]:
             assert not live.with_name("world.db-wal").exists()
+        restore_backup(made, directory, force=True)
+        for log in directory.glob("world-replaced-*.db-wal"):
+            assert log.with_name(log.name.removesuffix("-wal")).exists(), "no log stays alone"
         step += 1
     assert step > 6
     with closing(sqlite3.connect(live)) as opened:

@@ -34,6 +34,9 @@ def lock_data_dir(data_dir: Path) -> IO[str]:
     except BlockingIOError:
         file.close()
         raise DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.") from None
+    if not os.fstat(file.fileno()).st_nlink:  # a refused restore has just deleted what it made
+        file.close()
+        raise DataDirInUseError(f"Another sshwarma was using {data_dir}. Try again.")
     mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     if mode & OTHERS:  # of a version that did not set its umask
         os.fchmod(file.fileno(), mode & ~OTHERS)

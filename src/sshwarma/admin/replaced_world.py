@@ -9,6 +9,7 @@ leaves the old world with its log or the new one.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import shutil
 import sqlite3
@@ -75,12 +76,23 @@ def replace_database(copy: Path, database: Path, work: Path) -> Kept:
 def delete_second_names(database: Path) -> None:
     """Delete the names that a killed restore gave a database, which has kept its own.
 
-    Opened by two names, a database has two logs, and is damaged.
+    Opened by two names, a database has two logs, and is damaged. Of a log and its copy, the one
+    without a database is deleted, too.
     """
     for other in database.parent.glob("world-replaced-*.db"):
         if is_same_file(other, database):
             other.unlink()
             log.warning("a restore was killed, and has replaced nothing", world=str(database))
+    for own in _list_logs(database):
+        suffix = own.name.removeprefix(database.name)
+        for kept in database.parent.glob(f"world-replaced-*.db{suffix}"):
+            if filecmp.cmp(own, kept, shallow=False):
+                has_database = kept.with_name(kept.name.removesuffix(suffix)).exists()
+                if database.exists() and not has_database:
+                    kept.unlink()
+                elif has_database and not database.exists():
+                    own.unlink()
+                    break
 
 
 def is_same_file(one: Path, other: Path) -> bool:

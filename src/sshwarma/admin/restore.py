@@ -6,9 +6,12 @@ database, and that this program can use its schema.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sshwarma.admin import data_dir_lock, data_dir_modes
 from sshwarma.admin.backup_archive import (
@@ -35,15 +38,14 @@ from sshwarma.world.schema_check import (
 
 
 def restore_backup(
-    source: Path, data_dir: Path, *, force: bool = False, name: str = ""
+    source: Path | IO[bytes], data_dir: Path, *, force: bool = False
 ) -> dict[str, Any]:
     """Restore a database into a data directory that no server uses.
 
     Args:
-        source: a backup, or a copy of a database that an upgrade made.
+        source: a backup, or a copy of a database that an upgrade made; or standard input.
         data_dir: created if missing.
         force: replace a world that is there; it is kept beside, renamed.
-        name: what errors call the source, if not by its path.
 
     Returns:
         The manifest of the backup; of a copy, its schema. `missing_blobs` is how many contents of
@@ -59,22 +61,21 @@ def restore_backup(
         ForeignDataDirError: if the directory belongs to another user.
     """
     check_data_dir_owner(data_dir)
-    source.open("rb").close()
-    if is_same_file(source, source.with_name(DATABASE_NAME)) and source.name != DATABASE_NAME:
-        raise InvalidBackupError(
-            f"{source} is the world {source.with_name(DATABASE_NAME)} by another name, which a"
-            " restore that was killed has left. Delete that name. Nothing was changed."
-        )
-    target, name = data_dir / DATABASE_NAME, name or str(source)
+    if isinstance(source, Path):
+        _check_source(source)
+    target = data_dir / DATABASE_NAME
+    new = [path for path in (data_dir, *data_dir.parents) if not path.exists()]
     data_dir_modes.make_data_dir_private(data_dir)
     with (
         data_dir_lock.lock_data_dir(data_dir),
+        _delete_after_failure(new),
         make_work_directory(data_dir) as work,
     ):
         delete_second_names(target)
         _refuse_link(target)
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
+        name, source = _name_source(source, work)
         copy = work / DATABASE_NAME
         blobs = work / BLOBS_DIRECTORY
         manifest = _unpack(source, name, copy, blobs)
@@ -86,6 +87,44 @@ def restore_backup(
         manifest["replaced"] = str(kept.database) if kept.database is not None else None
         manifest["replaced_logs"] = [str(path) for path in kept.logs]
     return manifest
+
+
+def _check_source(source: Path) -> None:
+    """Check that a file can be read, and is not a world by the name of a copy.
+
+    Raises:
+        OSError: if it cannot be opened.
+        InvalidBackupError: if it is such a world.
+    """
+    source.open("rb").close()
+    if is_same_file(source, source.with_name(DATABASE_NAME)) and source.name != DATABASE_NAME:
+        raise InvalidBackupError(
+            f"{source} is the world {source.with_name(DATABASE_NAME)} by another name, which a"
+            " restore that was killed has left. Delete that name. Nothing was changed."
+        )
+
+
+def _name_source(source: Path | IO[bytes], work: Path) -> tuple[str, Path]:
+    """Return what errors call a source, and its file, which a stream is read into."""
+    if isinstance(source, Path):
+        return str(source), source
+    path = work / "backup"
+    with path.open("xb") as file:
+        shutil.copyfileobj(source, file)
+    return "standard input", path
+
+
+@contextlib.contextmanager
+def _delete_after_failure(new: list[Path]) -> Iterator[None]:
+    """Delete new directories if a restore fails: the locked one, and those above."""
+    try:
+        yield
+    except BaseException:
+        if new and [path.name for path in new[0].iterdir()] == [data_dir_lock.LOCK_NAME]:
+            (new[0] / data_dir_lock.LOCK_NAME).unlink()
+            for directory in new:
+                directory.rmdir()
+        raise
 
 
 def _refuse_link(target: Path) -> None:

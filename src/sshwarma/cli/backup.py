@@ -64,20 +64,6 @@ def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
     return f"Wrote {file}: the world in {settings.data_dir}, {size}{files}"
 
 
-def _restore_from_stdin(data_dir: Path, *, force: bool) -> dict[str, Any]:
-    """Restore from standard input, by a file on the disk of the world."""
-    from sshwarma.admin.data_dir_modes import make_data_dir_private
-    from sshwarma.admin.restore import restore_backup
-    from sshwarma.admin.work_directory import make_work_directory
-
-    make_data_dir_private(data_dir)
-    with make_work_directory(data_dir) as work:
-        source = work / "backup"
-        with source.open("xb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        return restore_backup(source, data_dir, force=force, name="standard input")
-
-
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace an existing world.")
@@ -95,10 +81,8 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     exit_on_signals()
     settings = invocation.settings()
     refuse_second_world(settings)
-    if str(file) == STANDARD_STREAM:
-        manifest = _restore_from_stdin(settings.data_dir, force=force)
-    else:
-        manifest = restore_backup(file, settings.data_dir, force=force)
+    source = sys.stdin.buffer if str(file) == STANDARD_STREAM else file
+    manifest = restore_backup(source, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     is_newest = manifest["schema"] == newest_revision()
     if is_newest:

@@ -275,5 +275,5 @@ def _room_without_bag(conn: Connection, thing: Thing) -> Room:
     try:
         return parse_room(thing, members)
     except UnreadableError as error:
-        log.error("a room cannot be read, and is private", room=thing.name, reason=str(error))
+        log.error("an unreadable room is treated as private", room=thing.name, reason=str(error))
         return Room(thing.id, thing.name, mode="private", members=members)
