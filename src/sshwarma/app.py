@@ -347,7 +347,11 @@ class App:
         metrics.add(ToolMetricsCollector(services, self._lua_hosts))
         metrics.add(
             WorldMetricsCollector(
-                world, self.ssh, services.search, lambda: http.connections if http else 0
+                world,
+                self.ssh,
+                services.search,
+                lambda: http.connections if http else 0,
+                lambda: self.ssh_context.sftp_clients,
             )
         )
 

@@ -1,7 +1,7 @@
 """The parts of asyncssh that our subclasses lean on have not changed.
 
 The subclasses are in _asyncssh.py, which alone uses private names, and in cipher.py, channel.py,
-connection.py, guard.py, client_connection.py and session.py.
+connection.py, guard.py, client_connection.py, session.py and sftp.py.
 
 If this fails after an upgrade: read the change in each part named, adapt our override of it if it
 must be, run benchmarks/transport.py, then put the new digest here. Do not skip the reading: these
@@ -19,9 +19,10 @@ from functools import reduce
 from types import ModuleType
 
 import pytest
-from asyncssh import channel, connection, crypto, encryption, packet
+from asyncssh import channel, connection, crypto, encryption, packet, sftp
 from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
+from asyncssh.sftp import SFTPServerHandler
 
 from sshwarma.ssh.transport import _asyncssh
 from sshwarma.ssh.transport.channel import LeanChannel
@@ -69,6 +70,20 @@ DIGESTS = {
     "channel.SSHServerChannel._process_pty_req_request": "60cb230a9c49",
     "encryption.GCMEncryption": "d255f9e6b1fa",
     "crypto.cipher.GCMCipher": "e389d2b5bed8",
+    "sftp.SFTPHandler.__init__": "f4067a8a90ad",
+    "sftp.SFTPHandler.send_packet": "0c22ab5cc5f2",
+    "sftp.SFTPHandler.recv_packet": "d811faaea31c",
+    "sftp.SFTPHandler.recv_packets": "f1c5fb1ba31b",
+    "sftp.SFTPServerHandler.__init__": "c6d824a26f61",
+    "sftp.SFTPServerHandler._cleanup": "620706aba475",
+    "sftp.SFTPServerHandler._get_next_handle": "0ca44c9cb2fe",
+    "sftp.SFTPServerHandler._process_packet": "4e7c6b60e5c9",
+    "sftp.SFTPServerHandler._process_open": "de593bd0384f",
+    "sftp.SFTPServerHandler._process_close": "51ec1a5405ff",
+    "sftp.SFTPServerHandler._process_opendir": "edbe8f8a7990",
+    "sftp.SFTPServerHandler._process_readdir": "c062f26f6487",
+    "sftp.SFTPServerHandler._process_limits": "62a6a3cb0ec8",
+    "sftp.SFTPServerHandler.run": "3da2d6cb349e",
 }
 
 
@@ -105,6 +120,17 @@ def test_asyncssh_has_no_new_packet_handlers() -> None:
     }
 
 
+def test_asyncssh_has_no_new_requests_of_sftp() -> None:
+    """A new one may reach the files of the machine: read it before it is offered."""
+    extended = {name for name in SFTPServerHandler._packet_handlers if isinstance(name, bytes)}
+    assert extended == {
+        *(b"copy-data", b"fstatvfs@openssh.com", b"fsync@openssh.com", b"hardlink@openssh.com"),
+        *(b"limits@openssh.com", b"lsetstat@openssh.com", b"posix-rename@openssh.com"),
+        *(b"ranges@asyncssh.com", b"statvfs@openssh.com"),
+    }
+    assert len(SFTPServerHandler._packet_handlers) == len(extended) + 21
+
+
 def _attributes(*modules: ModuleType) -> set[str]:
     """The private names that these modules give to what `self` is, or is made of."""
     sources = "".join(map(inspect.getsource, modules))
@@ -112,13 +138,13 @@ def _attributes(*modules: ModuleType) -> set[str]:
 
 
 def test_private_names_we_use_exist_in_asyncssh() -> None:
-    theirs = _attributes(channel, connection, packet, crypto.cipher, encryption)
+    theirs = _attributes(channel, connection, packet, crypto.cipher, encryption, sftp)
     tree = ast.parse(inspect.getsource(_asyncssh))
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     private = {name for name in used if re.match(r"_[a-z]", name)}
     ours = {
         *("_heard", "_may_seal", "_may_seal_auth_reply", "_replies", "_send_sealed"),
-        *("_head", "_max_buffered_bytes"),
+        *("_head", "_max_buffered_bytes", "_check_handles"),
     }
     assert private - theirs == ours
 

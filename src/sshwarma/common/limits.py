@@ -1011,6 +1011,28 @@ MAX_PATH_PART_BYTES: Final = 255
 MAX_PATH_DEPTH: Final = 32
 """Names in a path: folders deeper than this cannot be removed by every tool."""
 
+MAX_SCRATCH_MEMORY_BYTES: Final = MIB
+"""Bytes of a file that is being written which are held in memory; a larger one goes to a temporary
+file."""
+
+MAX_SFTP_HANDLES: Final = 16
+"""Files and folders that one client of sftp has open at once: each may have a temporary file."""
+
+MAX_SFTP_TRANSFER_BYTES: Final = 255 * KIB
+"""Bytes that one request over sftp reads or writes: as many as OpenSSH's server offers."""
+
+SFTP_BURST_SECONDS: Final = 1.0
+"""Seconds after the last change over sftp after which the changes become a version: long enough
+between two files of a copy, short enough to see them in the room."""
+
+MAX_SFTP_BURST_SECONDS: Final = 60.0
+"""Seconds after the first change over sftp after which the changes become a version, even if more
+come: a crash loses no more."""
+
+SFTP_TEXT_SECONDS: Final = 3.0
+"""Seconds that a log or another text read over sftp stays as it was made: its size is asked for
+before it is read."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200

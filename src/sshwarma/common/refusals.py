@@ -27,6 +27,7 @@ RefusedBy: TypeAlias = Literal[
     "reports",
     "scripts",
     "searches",
+    "sftp_handles",
     "ssh_channels",
     "files",
     "text",

@@ -102,12 +102,36 @@ def draw_exported_room(room: ExportedRoom) -> Block:
     lines += [line("## Log"), line()]
     if room.older is not None:
         lines += [line(f"Older rows: ssh HOST export room --before {room.older}"), line()]
-    for row in room.rows:
+    return block(*lines, *_draw_rows(room.rows))
+
+
+def _draw_rows(shown: tuple[ExportedRow, ...]) -> Iterator[Line]:
+    for row in shown:
         kind = "" if row.kind == "chat" else f" [{_describe_kind(row)}]"
         first, *rest = row.text.split("\n")
-        lines.append(line(f"- {_format_time(row.at)} **{row.who}**{kind}: {first}"))
-        lines += [line(f"  {part}") for part in rest]
-    return block(*lines)
+        yield line(f"- {_format_time(row.at)} **{row.who}**{kind}: {first}")
+        yield from (line(f"  {part}") for part in rest)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedJournal:
+    """The journal of a room as a document, the oldest entry first.
+
+    `older`: whether there are older entries, which did not fit.
+    """
+
+    name: str
+    rows: tuple[ExportedRow, ...]
+    older: bool
+
+
+@view(ExportedJournal)
+def draw_exported_journal(journal: ExportedJournal) -> Block:
+    """Draw a journal as Markdown."""
+    lines = [line(f"# Journal of {journal.name}"), line()]
+    if journal.older:
+        lines += [line("Older entries did not fit into this document."), line()]
+    return block(*lines, *_draw_rows(journal.rows))
 
 
 def _describe_kind(row: ExportedRow) -> str:
@@ -212,6 +236,34 @@ async def export_room(
         ),
         older=found[0].seq if found and found[0].seq > 1 else None,
     )
+
+
+async def export_journal(caller: Caller) -> ExportedJournal:
+    """Return the journal of the caller's room, as long as a log may be."""
+    room = await caller.room()
+    found = await caller.world.store.read(
+        lambda conn: rows.read_tail(
+            conn,
+            room.id,
+            MAX_EXPORT_ROWS,
+            prefix="journal.",
+            max_characters=MAX_EXPORT_CHARACTERS,
+        )
+    )
+    entries = tuple(
+        ExportedRow(
+            row.seq,
+            row.created_at,
+            row.kind.removeprefix("journal."),
+            caller.world.agents.name_of(row.author_id),
+            row.content,
+        )
+        for row in found
+    )
+    is_cut = len(found) == MAX_EXPORT_ROWS or (
+        sum(len(row.content) for row in found) >= MAX_EXPORT_CHARACTERS
+    )
+    return ExportedJournal(room.name, entries, is_cut)
 
 
 def _read_document(

@@ -108,7 +108,8 @@ class MetricsPage:
 class WorldMetricsCollector(Collector):
     """Prometheus collector of the world, its store, its doors and the search.
 
-    `http_connections` returns the number of open HTTP connections.
+    `http_connections` returns the number of open HTTP connections, `sftp_clients` that of clients
+    of sftp, which are connected by ssh.
     """
 
     def __init__(
@@ -117,11 +118,13 @@ class WorldMetricsCollector(Collector):
         ssh: MeasuredDoor,
         search: NamespaceSearch,
         http_connections: Callable[[], int],
+        sftp_clients: Callable[[], int],
     ) -> None:
         self._world = world
         self._ssh = ssh
         self._search = search
         self._http_connections = http_connections
+        self._sftp_clients = sftp_clients
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -146,6 +149,9 @@ class WorldMetricsCollector(Collector):
             "Open connections, authenticated or not.",
             "door",
             {"ssh": ssh.connections, "http": self._http_connections()},
+        )
+        yield GaugeMetricFamily(
+            "sshwarma_sftp_clients", "Clients of sftp, of scp and sshfs too.", self._sftp_clients()
         )
         yield CounterMetricFamily(
             "sshwarma_accepted", "Connections of ssh accepted.", ssh.counters.accepted

@@ -15,7 +15,9 @@ import re
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +51,9 @@ class BlobStore:
         self.directory = directory
         # Of one blob, either its use is renewed or it is swept: never both at once.
         self._locks = [threading.Lock() for _ in range(256)]
+        self._temporaries: set[Path] = set()  # of uploads in progress, which no sweep deletes
+        self.held: Counter[str] = Counter()
+        """Blobs that no row names yet, and that must be kept."""
 
     def path_of(self, sha256: str) -> Path:
         """Return where the blob of a hash is.
@@ -71,11 +76,39 @@ class BlobStore:
 
     def begin_upload(self) -> Upload:
         """Return a writer of a content that arrives in parts."""
+        return Upload(self, *self.open_temporary())
+
+    def open_temporary(self) -> tuple[Path, FileIO]:
+        """Make a file for a content on its way; return its path and the open file.
+
+        It is kept until it is adopted or dropped.
+        """
         folder = self.directory / _TEMPORARY
-        with reporting_errors():
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            return Upload(self, folder / secrets.token_hex(16))
+        path = folder / secrets.token_hex(16)
+        self._temporaries.add(path)
+        try:
+            with reporting_errors():
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                return path, FileIO(path, "x+")
+        except Unavailable:
+            self._temporaries.discard(path)
+            raise
+
+    def hold(self, sha256: str) -> None:
+        """Keep a blob that no row names yet; `release` ends it, once for each."""
+        self.held[sha256] += 1
+
+    def release(self, sha256: str) -> None:
+        """Take back a `hold`."""
+        self.held[sha256] -= 1
+        if self.held[sha256] <= 0:
+            del self.held[sha256]
+
+    def drop_temporary(self, path: Path) -> None:
+        """Delete a file of `open_temporary`, unless it was adopted."""
+        path.unlink(missing_ok=True)
+        self._temporaries.discard(path)
 
     def read(self, sha256: str) -> bytes:
         """Return the content of a blob.
@@ -153,7 +186,7 @@ class BlobStore:
                     freed += size
         for leftover in self.directory.glob(f"{_TEMPORARY}/*"):
             with contextlib.suppress(FileNotFoundError):
-                if leftover.stat().st_mtime <= oldest:
+                if leftover not in self._temporaries and leftover.stat().st_mtime <= oldest:
                     leftover.unlink()
         return freed
 
@@ -169,9 +202,10 @@ class BlobStore:
             if self._is_whole(sha256):  # one that is damaged is replaced
                 os.utime(target)  # a sweep that runs now keeps it
                 file.unlink()
-                return
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            file.rename(target)
+            else:
+                target.parent.mkdir(mode=0o700, exist_ok=True)
+                file.rename(target)
+        self._temporaries.discard(file)
 
     def _lock_of(self, sha256: str) -> threading.Lock:
         return self._locks[int(sha256[:2], 16)]
@@ -180,10 +214,10 @@ class BlobStore:
 class Upload:
     """A content that arrives in parts; `close` drops it unless it was finished."""
 
-    def __init__(self, blobs: BlobStore, file: Path) -> None:
+    def __init__(self, blobs: BlobStore, path: Path, file: FileIO) -> None:
         self._blobs = blobs
-        self._path = file
-        self._file = file.open("xb", buffering=0)
+        self._path = path
+        self._file = file
         self._digest = hashlib.sha256()
         self.size = 0
         """Bytes written so far."""
@@ -208,7 +242,7 @@ class Upload:
     def close(self) -> None:
         """Drop the content, unless it is stored."""
         self._file.close()
-        self._path.unlink(missing_ok=True)
+        self._blobs.drop_temporary(self._path)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +20,7 @@ from sqlalchemy import (
     RowMapping,
     Select,
     bindparam,
+    func,
     insert,
     literal_column,
     select,
@@ -197,6 +199,39 @@ def read_tree(conn: Connection, manifest_id: str | None) -> dict[str, Entry]:
         else:
             tree[row.path] = Entry(row.sha256, row.mode, row.size)
     return tree
+
+
+def read_change_times(conn: Connection, room_id: str, tree: Tree) -> dict[str, int]:
+    """Return when the paths of a tree got what is there, in seconds since 1970.
+
+    A version that stores all entries does not say which it changed: of those, the first one with
+    the same entry counts.
+    """
+    of_room = manifests.join(manifest_entries, manifest_entries.c.manifest_id == manifests.c.id)
+    path, created = manifest_entries.c.path, manifests.c.created_at
+    changed = (
+        select(path, func.max(created))
+        .select_from(of_room)
+        .where(manifests.c.room_id == room_id, manifests.c.is_full == 0)
+        .group_by(path)
+    )
+    times = {name: _seconds_of(at) for name, at in conn.execute(changed) if name in tree}
+    sha256, mode = manifest_entries.c.sha256, manifest_entries.c.mode
+    stored = (
+        select(path, sha256, mode, func.min(created))
+        .select_from(of_room)
+        .where(manifests.c.room_id == room_id, manifests.c.is_full == 1)
+        .group_by(path, sha256, mode)
+    )
+    for name, content, of_mode, at in conn.execute(stored):
+        entry = tree.get(name)
+        if entry is not None and (entry.sha256, entry.mode) == (content, of_mode):
+            times[name] = max(times.get(name, 0), _seconds_of(at))
+    return times
+
+
+def _seconds_of(created_at: str) -> int:
+    return int(datetime.fromisoformat(created_at).timestamp())
 
 
 def list_manifests(

@@ -103,10 +103,13 @@ def merge_trees(base: Tree, ours: Tree, theirs: Tree) -> Merge:
 
 
 def _find_clashes(ours: Tree, changes: Changes) -> list[str]:
-    """Return the new paths that would make a file of a folder or be below a file."""
+    """Return the new paths that would make a file of a folder or be below a file.
+
+    An empty folder is no file: it loses its entry when something is put in it.
+    """
     result = apply_changes(ours, changes)
     folders = {folder for path in result for folder in _folders_of(path)}
-    files = {path for path in result if path in folders}
+    files = {path for path, entry in result.items() if path in folders and not entry.is_folder}
     return [
         path
         for path, entry in changes.items()

@@ -75,6 +75,12 @@ class Workspaces:
         """Return the id of the present version of a room's files, and its entries."""
         return await self._world.store.read(lambda conn: self.get_active(conn, room_id))
 
+    async def read_change_times(self, room_id: str, tree: Tree) -> dict[str, int]:
+        """Return when the paths of a room's tree changed last, in seconds since 1970."""
+        return await self._world.store.read(
+            lambda conn: manifests.read_change_times(conn, room_id, tree)
+        )
+
     async def read_version(self, room_id: str, version: str) -> tuple[Manifest, Tree]:
         """Return a version of a room's files, by its id or the end of it.
 
@@ -172,8 +178,9 @@ class Workspaces:
         return await asyncio.to_thread(self.blobs.sweep, used)
 
     async def _read_used(self) -> set[str]:
-        """Return the hashes that this world and the copies of worlds beside it name."""
-        used = await self._world.store.read(manifests.read_used_hashes)
+        """Return the hashes that are held, or that a world here or a copy names."""
+        used = set(self.blobs.held)  # first: one is released when a version names it
+        used |= await self._world.store.read(manifests.read_used_hashes)
         copies = sorted(self.blobs.directory.parent.glob("world-*.db"))
         for copy in copies:
             used |= (await asyncio.to_thread(manifests.read_sizes_in_file, copy)).keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-Door: TypeAlias = Literal["ssh", "exec", "mcp", "web", "model", "lua"]
+Door: TypeAlias = Literal["ssh", "exec", "sftp", "mcp", "web", "model", "lua"]
 
-PEOPLE_DOORS: Final = frozenset({"ssh", "exec"})
-"""The doors at which people type commands."""
+PEOPLE_DOORS: Final = frozenset({"ssh", "exec", "sftp"})
+"""The doors of people, whose refusals name lines to type."""

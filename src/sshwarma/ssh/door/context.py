@@ -47,6 +47,7 @@ class SshContext:
     Attributes:
         channels: line services by name, which `ssh host NAME` runs instead of a verb.
         on_stop: callbacks that end open channels when the server stops; each takes the reason.
+        sftp_clients: the number of clients of sftp.
     """
 
     world: World
@@ -61,6 +62,7 @@ class SshContext:
     channels: dict[str, LineService] = field(default_factory=dict)
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
     on_stop: set[Callable[[str], None]] = field(default_factory=set)
+    sftp_clients: int = 0
     _unsaved_input: list[tuple[str, str]] = field(default_factory=list)
     _typed_timer: asyncio.TimerHandle | None = None
     _store_task: asyncio.Task[Any] | None = None

@@ -17,6 +17,7 @@ from sshwarma.ssh.door.login import RegisteredUser, UnregisteredUser
 from sshwarma.ssh.door.offer import serve_offer
 from sshwarma.ssh.door.registration import RegistrationExecHandler, RegistrationShellHandler
 from sshwarma.ssh.door.service_handler import ServiceHandler
+from sshwarma.ssh.door.sftp import SFTP, SftpHandler, explain_copy_program
 from sshwarma.ssh.door.shell import ShellHandler
 from sshwarma.ssh.transport.interfaces import (
     Channel,
@@ -100,6 +101,8 @@ class SessionRouter(HandlerFactory):
                 )
             case RegisteredUser(agent_id):
                 self._check_access(agent_id, link)
+                if reason := explain_copy_program(command):
+                    raise Rejected(f"{reason} (ssh HOST help sftp has more).")
                 keeps_going = _parse_batch(command)
                 if keeps_going is not None:
                     return LineShellHandler(
@@ -114,9 +117,14 @@ class SessionRouter(HandlerFactory):
     @override
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         service, identity = self._service(name), self._identify(link)
-        if service is None or not isinstance(identity, RegisteredUser):
+        if not isinstance(identity, RegisteredUser):
             return None
         agent_id = identity.agent_id
+        if name == SFTP:
+            self._check_access(agent_id, link)
+            return SftpHandler(self._context, agent_id, link, channel)
+        if service is None:
+            return None
         self._check_access(agent_id, link)
         return ServiceHandler(self._context, agent_id, link, channel, service, waits=True)
 

@@ -1,9 +1,10 @@
 """The private names of asyncssh: the one file that may use them.
 
 `AsyncsshConnection` and `AsyncsshChannel` use private names where asyncssh has no public ones, and
-give connection.py, guard.py and channel.py public methods and hooks. They are subclasses; the
-installed package is never patched. tests/ssh_transport/test_asyncssh_shape.py holds the source
-that this was written against, and fails when a release changes it.
+give connection.py, guard.py and channel.py public methods and hooks; `AsyncsshSftpHandler` does so
+for sftp.py. They are subclasses; the installed package is never patched.
+tests/ssh_transport/test_asyncssh_shape.py holds the source that this was written against, and fails
+when a release changes it.
 
 The send path of a packet is here as a whole, with direct attribute access: a line in a room of 200
 is 200 packets, and each pays for a property or hook on that path (benchmarks/transport.py).
@@ -18,7 +19,7 @@ Longer than 400 lines, because no other file may use these names.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 import asyncssh
@@ -27,6 +28,8 @@ from asyncssh.channel import SSHServerChannel
 from asyncssh.connection import SSHServerConnection, SSHServerConnectionOptions
 from asyncssh.constants import (
     DISC_BY_APPLICATION,
+    FXP_OPEN,
+    FXP_OPENDIR,
     MSG_CHANNEL_DATA,
     MSG_CHANNEL_FAILURE,
     MSG_CHANNEL_OPEN,
@@ -41,6 +44,7 @@ from asyncssh.constants import (
 )
 from asyncssh.encryption import Encryption, GCMEncryption
 from asyncssh.packet import SSHPacket, SSHPacketLogger
+from asyncssh.sftp import SFTPLimits, SFTPName, SFTPServerHandler
 
 from sshwarma.ssh.transport.cipher import CachedGCM
 
@@ -55,6 +59,10 @@ _PADDING = tuple(bytes(size) for size in range(32))
 _PADDING_SIZE = tuple(bytes((size,)) for size in range(32))
 
 _DATA = bytes((MSG_CHANNEL_DATA,))
+
+LEFT_OUT_OF_SFTP = (b"copy-data", b"ranges@asyncssh.com", b"hardlink@openssh.com")
+"""Extensions that are not offered: the first takes short reads for the end of a file, the second
+needs a real file, and there are no links."""
 
 
 def cached(encryption: Encryption | None) -> Encryption | None:
@@ -354,6 +362,10 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         """Bytes buffered for the peer."""
         return self._send_buf_len
 
+    def widen_window(self, window: int) -> None:
+        """Let the client send that many bytes ahead from its next grant of room on."""
+        self._init_recv_window = window
+
     # Hooks
 
     def accepts_env(self, name: bytes, value: bytes) -> bool:
@@ -440,3 +452,75 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         **SSHServerChannel._packet_handlers,
         MSG_CHANNEL_REQUEST: _answer_request,
     }
+
+
+class AsyncsshSftpHandler(SFTPServerHandler):
+    """The requests of one client of sftp, version 3, with few handles.
+
+    The end of the input closes no handle: what a client did not close itself was cut off.
+    """
+
+    _extensions = [  # noqa: RUF012 - a table, declared so by asyncssh
+        named for named in SFTPServerHandler._extensions if named[0] not in LEFT_OUT_OF_SFTP
+    ]
+
+    def __init__(self, server: asyncssh.SFTPServer, stream: Any) -> None:
+        """Use one object as reader and writer."""
+        super().__init__(server, stream, stream, 3)
+
+    # Hooks
+
+    def limits_of_client(self) -> tuple[int, int, int]:
+        """Return the greatest packet, transfer and number of handles."""
+        raise NotImplementedError
+
+    def on_too_many_handles(self) -> asyncssh.SFTPError:
+        """Return the refusal of a request to open one more file or folder."""
+        raise NotImplementedError
+
+    # Requests
+
+    def _check_handles(self) -> None:
+        if len(self._file_handles) + len(self._dir_handles) >= self.limits_of_client()[2]:
+            raise self.on_too_many_handles()
+
+    async def _process_open(self, packet: SSHPacket) -> bytes:
+        self._check_handles()
+        return await super()._process_open(packet)
+
+    async def _process_opendir(self, packet: SSHPacket) -> bytes:
+        """Read the folder at once, so that it is shown as it is when it is opened."""
+        self._check_handles()
+        handle = await super()._process_opendir(packet)
+        opened = self._dir_handles.pop(handle)
+        self._dir_handles[handle] = _iterate([name async for name in opened])
+        return handle
+
+    async def _process_limits(self, packet: SSHPacket) -> SFTPLimits:
+        packet.check_end()
+        packet_bytes, transfer_bytes, handles = self.limits_of_client()
+        return SFTPLimits(packet_bytes, transfer_bytes, transfer_bytes, handles)
+
+    async def _cleanup(self, exc: Exception | None) -> None:
+        """Close nothing: the owner of the files ends them."""
+
+    def log_sent_packet(self, *_args: object, **_kwargs: object) -> None:
+        """Log nothing, as the channel does."""
+
+    log_received_packet = log_sent_packet
+
+    _packet_handlers: dict[Any, Any] = {  # noqa: RUF012 - a table, declared so by asyncssh
+        **{
+            kind: handler
+            for kind, handler in SFTPServerHandler._packet_handlers.items()
+            if kind not in LEFT_OUT_OF_SFTP
+        },
+        FXP_OPEN: _process_open,
+        FXP_OPENDIR: _process_opendir,
+        b"limits@openssh.com": _process_limits,
+    }
+
+
+async def _iterate(names: Sequence[SFTPName]) -> AsyncIterator[SFTPName]:
+    for name in names:
+        yield name

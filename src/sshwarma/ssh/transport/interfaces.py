@@ -6,6 +6,7 @@ terminal shows. Everything here is called on the event loop, from one thread.
     Authenticator   admits keys and maps them to identities       implemented by the world
     HandlerFactory  makes handlers of shells, commands, subsystems implemented by the world
     ChannelHandler  runs in one channel                           implemented by the world
+    SftpFiles       the files that a client of sftp sees          implemented by the world
     ClientLink      one authenticated connection                  passed to the world
     Channel         the output of a handler                       passed to the world
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 class Rejected(Exception):
@@ -218,3 +219,131 @@ class HandlerFactory(Protocol):
         After a refusal the connection stays open. Unlike the other two this is called before the
         client gets its reply: write nothing yet.
         """
+
+
+class SftpRefused(Exception):
+    """A refusal of one request over sftp, raised by `SftpFiles`.
+
+    Attributes:
+        kind: the answer that the client gets; OpenSSH shows it and no other words.
+        reason: a sentence, for clients that show it.
+    """
+
+    def __init__(
+        self, kind: Literal["missing", "denied", "failure", "unsupported"], reason: str
+    ) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class SftpAttributes:
+    """What is known of a file or folder.
+
+    Attributes:
+        mode: kind and permissions, as `st_mode` has them.
+        size: in bytes.
+        modified_at: in seconds since 1970.
+    """
+
+    mode: int
+    size: int = 0
+    modified_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SftpChanges:
+    """Attributes that a client sets; None is left as it is. Times are not kept.
+
+    `permissions` are those of `st_mode`; `owner` is the number of a user and of a group.
+    """
+
+    size: int | None = None
+    permissions: int | None = None
+    owner: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SftpOpenMode:
+    """How a file is opened, as the flags of open(2) say it."""
+
+    reads: bool = False
+    writes: bool = False
+    appends: bool = False
+    creates: bool = False
+    truncates: bool = False
+    exclusive: bool = False
+    permissions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SftpSpace:
+    """How much room there is, in bytes and in files."""
+
+    total_bytes: int
+    free_bytes: int
+    total_files: int
+    free_files: int
+
+
+class SftpFile(Protocol):
+    """An open file. Every method may raise `SftpRefused`."""
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Return what is at an offset: fewer bytes at the end, none behind it."""
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Put bytes at an offset."""
+
+    async def stat(self) -> SftpAttributes:
+        """Return its attributes."""
+
+    async def set_attributes(self, changes: SftpChanges) -> None:
+        """Set some of its attributes."""
+
+    async def sync(self) -> None:
+        """Wait until what was written is on the disk."""
+
+    async def space(self) -> SftpSpace:
+        """Return the room where it is."""
+
+    async def close(self) -> None:
+        """Keep what was written: the client closed it. The end of a connection does not."""
+
+
+class SftpFiles(Protocol):
+    """The files of one client of sftp. Every method may raise `SftpRefused`.
+
+    Paths are as the client sent them. Requests come one after another.
+    """
+
+    def resolve(self, path: bytes) -> bytes:
+        """Return a path from the root, without `.` and `..`."""
+
+    async def open(self, path: bytes, mode: SftpOpenMode) -> SftpFile:
+        """Open a file."""
+
+    async def stat(self, path: bytes) -> SftpAttributes:
+        """Return the attributes of a file or folder."""
+
+    async def list_folder(self, path: bytes) -> Mapping[bytes, SftpAttributes]:
+        """Return what is in a folder, by name, in the order to show."""
+
+    async def set_attributes(self, path: bytes, changes: SftpChanges) -> None:
+        """Set some attributes of a file or folder."""
+
+    async def make_folder(self, path: bytes) -> None:
+        """Make a folder."""
+
+    async def remove_folder(self, path: bytes) -> None:
+        """Remove an empty folder."""
+
+    async def remove(self, path: bytes) -> None:
+        """Remove a file."""
+
+    async def rename(self, old: bytes, new: bytes, *, replaces: bool) -> None:
+        """Give a file or folder another path; with `replaces`, in place of a file there."""
+
+    async def space(self, path: bytes) -> SftpSpace:
+        """Return the room where a path is."""

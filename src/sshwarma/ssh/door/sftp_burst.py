@@ -1,0 +1,186 @@
+"""Bursts: changes of one client to the files of a room, which become one version.
+
+They gather until nothing has changed for SFTP_BURST_SECONDS, or the client has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import structlog
+
+from sshwarma.common.limits import MAX_SFTP_BURST_SECONDS, SFTP_BURST_SECONDS
+from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.verbs.views import format_count
+from sshwarma.workspaces.keep_both import KeptBoth, PathChange, merge_keeping_both
+from sshwarma.workspaces.paths import list_parents
+from sshwarma.workspaces.tree import Changes, Entry, Tree
+from sshwarma.workspaces.workspace import Workspaces, complete_changes
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, WorldError
+
+log = structlog.get_logger(__name__)
+
+MAX_NAMED_FILES: Final = 5
+"""Files that a notice about a burst names; it counts the others."""
+
+
+class _NothingChanges(Conflict):
+    """The changes of a burst are in the present version already."""
+
+
+class Burst:
+    """Changes that wait to become a version, and those that are becoming one."""
+
+    def __init__(self, workspaces: Workspaces, on_due: Callable[[], None]) -> None:
+        """Gather changes; `on_due` is called when no more came for a while."""
+        self._workspaces = workspaces
+        self._on_due = on_due
+        self._timer: asyncio.TimerHandle | None = None
+        self._began_at = 0.0
+        self._waiting: dict[str, PathChange] = {}
+        self._committing: dict[str, PathChange] = {}
+        self._held: list[str] = []
+        self._committing_held: list[str] = []
+        self.changed_at: dict[str, int] = {}
+        """When each path changed, in seconds since 1970."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def find(self, path: str) -> PathChange | None:
+        """Return the change of a path that is in no version yet."""
+        return self._waiting.get(path) or self._committing.get(path)
+
+    @property
+    def entries(self) -> dict[str, Entry | None]:
+        """What is at the paths that have changed."""
+        changes = {**self._committing, **self._waiting}
+        return {path: change.entry for path, change in changes.items()}
+
+    def add(self, path: str, base: Entry | None, entry: Entry | None) -> None:
+        """Add a change; `base` is what the version had at the path when the change began."""
+        earlier = self._waiting.get(path)
+        if not self._waiting:
+            self._began_at = time.monotonic()
+        self._waiting[path] = PathChange(base if earlier is None else earlier.base, entry)
+        self.changed_at[path] = int(time.time())
+        if entry is not None and entry.sha256:
+            self._workspaces.blobs.hold(entry.sha256)
+            self._held.append(entry.sha256)
+        self.touch()
+
+    def touch(self) -> None:
+        """Wait again: the client is still at it."""
+        if not self._waiting:
+            return
+        self.stop()
+        left = self._began_at + MAX_SFTP_BURST_SECONDS - time.monotonic()
+        seconds = max(0.0, min(SFTP_BURST_SECONDS, left))
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_due)
+
+    def stop(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def commit(
+        self, find_caller: Callable[[], Awaitable[Caller]], tell: Callable[[str], None]
+    ) -> None:
+        """Make a version of what has gathered; one at a time.
+
+        Where others have changed a file meanwhile, both contents are kept.
+
+        Args:
+            find_caller: returns who may change the files now.
+            tell: tells the person what was refused, or kept under another name.
+        """
+        self.stop()
+        if not self._waiting:
+            return
+        self._committing, self._waiting = self._waiting, {}
+        self._committing_held, self._held = self._held, []
+        try:
+            await self._make_version(find_caller, tell)
+        finally:
+            self._finish()
+
+    async def _make_version(
+        self, find_caller: Callable[[], Awaitable[Caller]], tell: Callable[[str], None]
+    ) -> None:
+        made = self._committing
+        described = describe_burst({path: change.entry for path, change in made.items()})
+        merged = KeptBoth({}, {})
+
+        def notice(changes: Changes) -> str:
+            conflicts = describe_conflicts(merged.kept)
+            return f"{describe_burst(changes)}{f' ({conflicts})' if conflicts else ''}"
+
+        try:
+            caller = await find_caller()
+
+            def edit(tree: Tree) -> Changes:
+                nonlocal merged
+                merged = merge_keeping_both(tree, made, caller.agent.name)
+                completed = complete_changes(tree, merged.changes)
+                if all(tree.get(path) == entry for path, entry in completed.items()):
+                    raise _NothingChanges("Nothing changes.")
+                return merged.changes
+
+            await asyncio.to_thread(self._workspaces.blobs.sync)
+            await self._workspaces.change(
+                caller.with_verb("sftp", described), edit, notice, source="user_upload"
+            )
+        except _NothingChanges:
+            pass
+        except WorldError as error:
+            log.warning("a burst of sftp was refused", reason=str(error), burst=described)
+            tell(f"Not kept: you {described}. {error}")
+            return
+        if merged.kept:
+            tell(f"Files {describe_conflicts(merged.kept)}.")
+
+    def _finish(self) -> None:
+        """Forget what was committed: it is in a version, or was refused."""
+        self._committing = {}
+        self.changed_at = {path: self.changed_at[path] for path in self._waiting}
+        for sha256 in self._committing_held:
+            self._workspaces.blobs.release(sha256)
+        self._committing_held = []
+
+
+def describe_burst(changes: Changes) -> str:
+    """Return what a burst did, as a notice says it: "changed 2 files by sftp: a, b"."""
+    made = [path for path, entry in changes.items() if entry is not None and not entry.is_folder]
+    used = {above for path in made for above in list_parents(path)}  # no empty folders any more
+    removed = [path for path, entry in changes.items() if entry is None and path not in used]
+    folders = [f"{path}/" for path, entry in changes.items() if entry is not None]
+    if made:
+        text = f"changed {_name_files(made)}"
+        return f"{text}; removed {_name_files(removed, by='')}" if removed else text
+    return f"removed {_name_files(removed)}" if removed else f"made {_name_files(folders)}"
+
+
+def _name_files(paths: list[str], by: str = " by sftp") -> str:
+    names = [shorten_name(path) for path in sorted(paths)]
+    if len(names) == 1:
+        return f"{names[0]}{by}"
+    return f"{format_count(len(names), 'file')}{by}: {join_with_rest(names, MAX_NAMED_FILES)}"
+
+
+def describe_conflicts(kept: Mapping[str, str]) -> str:
+    """Return what became of files that others changed meanwhile; "" without any."""
+    sentences = []
+    others = [(path, name) for path, name in kept.items() if name]
+    stayed = [path for path, name in kept.items() if not name]
+    if others:
+        pairs = [f"{shorten_name(name)} beside {shorten_name(path)}" for path, name in others]
+        sentences.append(f"changed by others meanwhile, both kept: {join_with_rest(pairs, 3)}")
+    if stayed:
+        names = join_with_rest([shorten_name(path) for path in stayed], 3)
+        sentences.append(f"changed by others meanwhile, so not removed: {names}")
+    return "; ".join(sentences)

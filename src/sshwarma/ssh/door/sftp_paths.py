@@ -1,0 +1,82 @@
+"""Paths of the sftp door: logical names, never those of files on the disk.
+
+/rooms/NAME/log.md         the log, as /export room writes it
+/rooms/NAME/journal.md     the journal
+/rooms/NAME/things/*.md    what lies in the room, as /examine shows it
+/rooms/NAME/workspace/     the files of the room, which can be changed
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from sshwarma.common.shorten import shorten_name
+from sshwarma.workspaces.paths import find_path_problem
+from sshwarma.world.errors import Invalid, NotFound
+
+PlaceKind: TypeAlias = Literal["top", "rooms", "room", "text", "things", "thing", "workspace"]
+
+TEXTS: Final = ("log.md", "journal.md")
+THINGS: Final = "things"
+WORKSPACE: Final = "workspace"
+THING_SUFFIX: Final = ".md"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path names.
+
+    Attributes:
+        room: the name of the room; "" above the rooms.
+        name: of a text its name, of a thing its name, in a workspace the path; "" is the top of it.
+    """
+
+    kind: PlaceKind
+    room: str = ""
+    name: str = ""
+
+
+def resolve_path(path: bytes) -> str:
+    """Return a path from the root, without `.`, `..` and repeated slashes.
+
+    `..` at the root stays there: there is nothing above it.
+
+    Raises:
+        Invalid: if it is not UTF-8.
+    """
+    try:
+        text = path.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(f"A path must be UTF-8 (byte {error.start} is not).") from error
+    return posixpath.normpath(f"/{text.lstrip('/')}")
+
+
+def parse_place(path: bytes) -> Place:
+    """Return what a path names, whether or not it exists.
+
+    Raises:
+        Invalid: if no file of a workspace can have the path.
+        NotFound: if nothing can be there.
+    """
+    full = resolve_path(path)
+    match full.strip("/").split("/"):
+        case [""]:
+            return Place("top")
+        case ["rooms"]:
+            return Place("rooms")
+        case ["rooms", room]:
+            return Place("room", room)
+        case ["rooms", room, name] if name in TEXTS:
+            return Place("text", room, name)
+        case ["rooms", room, name] if name == THINGS:
+            return Place("things", room)
+        case ["rooms", room, folder, name] if folder == THINGS and name.endswith(THING_SUFFIX):
+            return Place("thing", room, name.removesuffix(THING_SUFFIX))
+        case ["rooms", room, folder, *parts] if folder == WORKSPACE:
+            name = "/".join(parts)
+            if name and (problem := find_path_problem(name)):
+                raise Invalid(f"The path {shorten_name(name)!r} {problem}.")
+            return Place("workspace", room, name)
+    raise NotFound(f"Nothing is at {shorten_name(full)!r}.")
