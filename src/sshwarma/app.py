@@ -67,8 +67,7 @@ from sshwarma.web.service_metrics import (
     ModelMetricsCollector,
     ToolMetricsCollector,
 )
-from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.room_states import RoomStateWatcher
@@ -230,8 +229,7 @@ class App:
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
         self._lua_hosts = {"compose": lua, "script": scripts}
-        blobs = BlobStore(settings.blobs_dir)
-        await asyncio.to_thread(blobs.delete_uploads)
+        runs = await WorkspaceRuns.open(world, settings)
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
         verb_tools = VerbToolProvider()
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
@@ -269,7 +267,8 @@ class App:
             hub=hub,
             search=NamespaceSearch(embedder, reloadable),
             settings=reloadable,
-            workspaces=Workspaces(world, blobs),
+            workspaces=runs.workspaces,
+            runs=runs,
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)

@@ -15,6 +15,7 @@ from sshwarma.mcp.client.link import LinkLost, ServerLink
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.sandbox.host import SandboxHost
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
@@ -22,11 +23,13 @@ from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaError, LuaHost
+from support.sandboxes import ACCOUNTS
 
 _services: dict[World, Services] = {}
 
@@ -83,6 +86,7 @@ def make_services(world: World, **parts: Any) -> Services:
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
     composer = parts.get("composer") or ContextComposer(lua)
     settings = ReloadableSettings()
+    workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
@@ -93,7 +97,10 @@ def make_services(world: World, **parts: Any) -> Services:
         "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
         "settings": settings,
-        "workspaces": Workspaces(world, BlobStore(TEST_FILES / "blobs")),
+        "workspaces": workspaces,
+        "runs": WorkspaceRuns(
+            workspaces, SandboxHost(ACCOUNTS, TEST_FILES), TEST_FILES / "workspaces"
+        ),
     }
     return Services(**idle | parts)
 

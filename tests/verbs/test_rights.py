@@ -26,6 +26,7 @@ NEEDS = {
     "/put note = x": ("build right in lobby", "Ask alice."),
     "/drop room note": ("build right in lobby", "Ask alice."),
     "/equip room sshwarma:put": ("build right in lobby", "Ask alice."),
+    "/shell make": ("create right on this server", "Ask alice"),
     "/file put a = x": ("create right on this server", "Ask alice"),
     "/file replace a x y": ("create right on this server", "Ask alice"),
     "/file edit a": ("create right on this server", "Ask alice"),

@@ -20,6 +20,7 @@ from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
@@ -94,6 +95,7 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from _check_host_key(settings)
     yield from _check_backups(settings)
     yield from check_network(settings, has_file=has_file)
+    yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)
 
 

@@ -1289,3 +1289,52 @@ setting: longer values are left out."""
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
 is reported."""
+
+# Approvals
+
+APPROVAL_TIMEOUT_SECONDS: Final = 300.0
+"""Seconds in which somebody must allow a call that waits for an approval: long enough to see the
+question and to read the arguments. Then it is denied."""
+
+MAX_WAITING_APPROVALS: Final = 16
+"""Calls that wait for an approval in one room: people read each of them."""
+
+# Sandboxes
+
+MAX_SANDBOX_SECONDS: Final = 600
+"""Seconds that a program in a sandbox may be given: as long as a build of a small project takes."""
+
+DEFAULT_SANDBOX_SECONDS: Final = 120
+"""Seconds that a command in a sandbox may take, unless the call says otherwise: most commands end
+in a few, and the turn waits."""
+
+MAX_SANDBOX_MEMORY_BYTES: Final = 1024 * MIB
+"""Bytes of memory that all programs in one sandbox may use together: a compiler fits, and several
+sandboxes fit in a small server."""
+
+MAX_SANDBOX_ADDRESS_BYTES: Final = 2048 * MIB
+"""Bytes of address space of each program in a sandbox: more than may be used, because runtimes
+reserve what they do not use."""
+
+MAX_SANDBOX_PROCESSES: Final = 64
+"""Processes in one sandbox: a parallel build fits. One that starts processes without end is
+stopped."""
+
+MAX_SANDBOX_OPEN_FILES: Final = 1024
+"""Open files of each program in a sandbox: what most systems give a program."""
+
+MAX_SANDBOX_TEMPORARY_BYTES: Final = 64 * MIB
+"""Bytes of /tmp in a sandbox: it is memory, and is gone when the call ends."""
+
+MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
+"""Bytes of /dev/shm in a sandbox: it is memory of the server's machine."""
+
+MAX_SANDBOXES: Final = 8
+"""Sandboxes that run at a time on this server: each may take a processor. The next one waits."""
+
+MAX_COMMAND_OUTPUT_BYTES: Final = 256 * KIB
+"""Bytes of the output of a command that its result keeps, half of them from the beginning: the
+middle of a longer one is left out."""
+
+MAX_COMMAND_CHARACTERS: Final = 8_000
+"""Characters of a command: a long script belongs in a file."""

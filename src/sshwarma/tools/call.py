@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.tools.approvals import Approvals
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     ask_to_switch_on,
@@ -39,6 +40,7 @@ from sshwarma.world.errors import (
     unknown_name_error,
 )
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem, find_off_switch
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -70,6 +72,7 @@ class Tools:
     def __init__(self, world: World, providers: dict[str, ToolProvider]) -> None:
         self._world = world
         self._providers = providers
+        self.approvals = Approvals(world)
 
     def register(self, name: str, provider: ToolProvider) -> None:
         """Add a provider that needs these tools itself, and so is made after them."""
@@ -344,6 +347,8 @@ class Tools:
             return "error", ToolResult(read_error_text(caller, refused), is_error=True)
         seconds = provider.timeout_seconds
         try:
+            if tool.metadata.get(CONFIRM_KEY):
+                await self.approvals.require(caller, tool.label, arguments)
             async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:

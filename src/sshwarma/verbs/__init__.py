@@ -6,6 +6,7 @@ Each is declared once. Importing the package, or a module of it, declares every 
 from sshwarma.verbs import (
     alias,
     answer,
+    approval,
     attachment,
     audit,
     bags,
@@ -56,6 +57,7 @@ from sshwarma.verbs import (
     say,
     search,
     set,
+    shell,
     skill,
     sql,
     state,
@@ -72,6 +74,7 @@ from sshwarma.verbs import (
 __all__ = [
     "alias",
     "answer",
+    "approval",
     "attachment",
     "audit",
     "bags",
@@ -122,6 +125,7 @@ __all__ = [
     "say",
     "search",
     "set",
+    "shell",
     "skill",
     "sql",
     "state",

@@ -11,6 +11,7 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ToolName
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.views import format_count, view_for_reader
@@ -100,8 +101,10 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
 
 
 def is_failed_run(result: object) -> bool:
-    """Return whether a result is that of a failed tool.
+    """Return whether a result is that of a failed tool or command.
 
     Scripts see it in the exit status.
     """
+    if isinstance(result, CommandResult):
+        return result.is_failed
     return isinstance(result, RunResult | ToolTestResult) and not result.ok
