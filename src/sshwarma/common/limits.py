@@ -1011,6 +1011,27 @@ MAX_PATH_PART_BYTES: Final = 255
 MAX_PATH_DEPTH: Final = 32
 """Names in a path: folders deeper than this cannot be removed by every tool."""
 
+# Toolsets
+
+MAX_ARCHIVE_BYTES: Final = 32 * MIB
+"""Bytes of the archive of a toolset: it is held in memory while it is read."""
+
+MAX_ARCHIVE_ENTRIES: Final = 2_000
+"""Files and folders in the archive of a toolset: each is checked, and becomes a row."""
+
+MAX_BUNDLE_FILE_BYTES: Final = 32 * MIB
+"""Bytes of one file of a toolset: it is held in memory while the archive is read."""
+
+MAX_BUNDLE_BYTES: Final = 128 * MIB
+"""Bytes of all files of a toolset: they are held in memory together until all are checked."""
+
+MAX_COMPRESSION_RATIO: Final = 100
+"""How many times larger than its compressed data a file in an archive may be: far above texts and
+programs, because more is what archives have that are made to fill memory."""
+
+MAX_BUNDLE_PATH_DEPTH: Final = 16
+"""Names in a path of a toolset: fewer than in a workspace, into which a tool may copy its files."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
