@@ -1032,6 +1032,46 @@ programs, because more is what archives have that are made to fill memory."""
 MAX_BUNDLE_PATH_DEPTH: Final = 16
 """Names in a path of a toolset: fewer than in a workspace, into which a tool may copy its files."""
 
+MAX_MANIFEST_BYTES: Final = 256 * KIB
+"""Bytes of a `toolset.yaml`: hundreds of tools with their schemas. It is parsed in one go."""
+
+MAX_MANIFEST_VALUES: Final = 20_000
+"""Names and values in a `toolset.yaml`: 200 tools with a hundred each. Each is an object in memory,
+and may be a problem to report."""
+
+MAX_MANIFEST_DEPTH: Final = 20
+"""Lists and mappings inside each other in a `toolset.yaml`: the parser calls itself at each
+level."""
+
+MAX_MANIFEST_DIGITS: Final = 18
+"""Characters of a number in a `toolset.yaml`: such whole numbers fit into 64 bits, and the time to
+read a number grows with the square of its digits."""
+
+MAX_TOOLSET_ID_CHARACTERS: Final = 64
+"""Characters of the id of a toolset, a tool or a server of one: it is a part of names that are
+typed, and the name of a folder."""
+
+MAX_TOOLSET_TOOLS: Final = 200
+"""Tools of one toolset: more than any model can hold in its context."""
+
+MAX_TOOLSET_OVERRIDES: Final = 1_000
+"""Overrides of one toolset: one for each of its tools, and many for tools of its servers. All are
+read together."""
+
+MAX_TOOLSET_SERVERS: Final = 20
+"""MCP servers of one toolset: each keeps a process or a connection open."""
+
+MAX_TOOLSET_REQUIREMENTS: Final = 64
+"""Packages that one toolset requires: an owner reads the list before they are installed."""
+
+MAX_SERVER_VARIABLES: Final = 100
+"""Variables, and headers, of one MCP server in a `toolset.yaml`: they are sent or set at every
+start."""
+
+MAX_SERVER_VALUE_CHARACTERS: Final = 4_000
+"""Characters of one argument, variable or header of an MCP server in a `toolset.yaml`: keys and
+certificates fit, and a header that is longer is refused by most servers."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
