@@ -1044,7 +1044,7 @@ MAX_MANIFEST_DEPTH: Final = 20
 level."""
 
 MAX_MANIFEST_DIGITS: Final = 18
-"""Characters of a number in a `toolset.yaml`: such whole numbers fit into 64 bits, and the time to
+"""Characters of a whole number in a `toolset.yaml`: such numbers fit into 64 bits, and the time to
 read a number grows with the square of its digits."""
 
 MAX_TOOLSET_ID_CHARACTERS: Final = 64

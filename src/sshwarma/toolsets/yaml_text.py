@@ -8,6 +8,7 @@ texts. `yes`, `no`, `on` and `off` are true and false, as YAML 1.1 has it.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -23,7 +24,10 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid
 
 _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+][0-9]{1,2})?")
+_DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+][0-9]{1,3})?")
+_MAX_DECIMAL_CHARACTERS: Final = 32
+"""More than any double needs to be written exactly."""
+
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters that no text of a manifest needs: all but tab and the ends of lines."""
 
@@ -127,19 +131,20 @@ class _StrictLoader(yaml.CSafeLoader):
 
     def construct_whole_number(self, node: yaml.ScalarNode) -> int:
         """Build a whole number in decimal."""
-        return int(_number_text(node, _WHOLE))
+        return int(_number_text(node, _WHOLE, MAX_MANIFEST_DIGITS))
 
     def construct_decimal(self, node: yaml.ScalarNode) -> float:
         """Build a number with a point."""
-        return float(_number_text(node, _DECIMAL))
+        number = float(_number_text(node, _DECIMAL, _MAX_DECIMAL_CHARACTERS))
+        if not math.isfinite(number):
+            raise _Refused(node, "a number is too large")
+        return number
 
 
-def _number_text(node: yaml.ScalarNode, pattern: re.Pattern[str]) -> str:
+def _number_text(node: yaml.ScalarNode, pattern: re.Pattern[str], most: int) -> str:
     text = str(node.value)
-    if len(text) > MAX_MANIFEST_DIGITS:
-        problem = (
-            f"numbers must have at most {MAX_MANIFEST_DIGITS} characters: put a text in quotes"
-        )
+    if len(text) > most:
+        problem = f"numbers must have at most {most} characters: put a text in quotes"
         raise _Refused(node, problem)
     if not pattern.fullmatch(text):
         raise _Refused(node, f"{text} must be a number such as 12 or 1.5, or a text in quotes")
