@@ -1011,6 +1011,67 @@ MAX_PATH_PART_BYTES: Final = 255
 MAX_PATH_DEPTH: Final = 32
 """Names in a path: folders deeper than this cannot be removed by every tool."""
 
+# Toolsets
+
+MAX_ARCHIVE_BYTES: Final = 32 * MIB
+"""Bytes of the archive of a toolset: it is held in memory while it is read."""
+
+MAX_ARCHIVE_ENTRIES: Final = 2_000
+"""Files and folders in the archive of a toolset: each is checked, and becomes a row."""
+
+MAX_BUNDLE_FILE_BYTES: Final = 32 * MIB
+"""Bytes of one file of a toolset: it is held in memory while the archive is read."""
+
+MAX_BUNDLE_BYTES: Final = 128 * MIB
+"""Bytes of all files of a toolset: they are held in memory together until all are checked."""
+
+MAX_COMPRESSION_RATIO: Final = 100
+"""How many times larger than its compressed data a file in an archive may be: far above texts and
+programs, because more is what archives have that are made to fill memory."""
+
+MAX_BUNDLE_PATH_DEPTH: Final = 16
+"""Names in a path of a toolset: fewer than in a workspace, into which a tool may copy its files."""
+
+MAX_MANIFEST_BYTES: Final = 256 * KIB
+"""Bytes of a `toolset.yaml`: hundreds of tools with their schemas. It is parsed in one go."""
+
+MAX_MANIFEST_VALUES: Final = 20_000
+"""Names and values in a `toolset.yaml`: 200 tools with a hundred each. Each is an object in memory,
+and may be a problem to report."""
+
+MAX_MANIFEST_DEPTH: Final = 20
+"""Lists and mappings inside each other in a `toolset.yaml`: the parser calls itself at each
+level."""
+
+MAX_MANIFEST_DIGITS: Final = 18
+"""Characters of a whole number in a `toolset.yaml`: such numbers fit into 64 bits, and the time to
+read a number grows with the square of its digits."""
+
+MAX_TOOLSET_ID_CHARACTERS: Final = 64
+"""Characters of the id of a toolset, a tool or a server of one: it is a part of names that are
+typed, and the name of a folder."""
+
+MAX_TOOLSET_TOOLS: Final = 200
+"""Tools of one toolset: more than any model can hold in its context."""
+
+MAX_TOOLSET_OVERRIDES: Final = 1_000
+"""Overrides of one toolset: one for each of its tools, and many for tools of its servers. All are
+read together."""
+
+MAX_TOOLSET_SERVERS: Final = 20
+"""MCP servers of one toolset: each keeps a process or a connection open."""
+
+MAX_TOOLSET_REQUIREMENTS: Final = 64
+"""Packages that one toolset requires: an owner reads the list before they are installed."""
+
+MAX_SERVER_VARIABLES: Final = 100
+"""Variables, and headers, of one MCP server in a `toolset.yaml`: they are sent or set at every
+start."""
+
+MAX_SERVER_VALUE_CHARACTERS: Final = 4_000
+"""Characters of one argument, variable or header of an MCP server in a `toolset.yaml`: keys and
+certificates fit, and a header that is longer is refused by most servers."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
