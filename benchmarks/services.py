@@ -14,6 +14,7 @@ from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns
@@ -34,6 +35,7 @@ def idle_services(world: World, folder: Path) -> Services:
     settings = ReloadableSettings()
     workspaces = Workspaces(world, BlobStore(folder / "blobs"))
     sandbox = SandboxHost(resource_dir("embedded") / "sandbox", folder)
+    runs = WorkspaceRuns(workspaces, sandbox, folder / "workspaces")
     return Services(
         tools=tools,
         lua_tools=LuaToolProvider(lua, tools),
@@ -45,5 +47,6 @@ def idle_services(world: World, folder: Path) -> Services:
         search=NamespaceSearch(),
         settings=settings,
         workspaces=workspaces,
-        runs=WorkspaceRuns(workspaces, sandbox, folder / "workspaces"),
+        runs=runs,
+        toolsets=Toolsets(world, runs, folder / "toolsets"),
     )

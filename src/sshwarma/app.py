@@ -54,6 +54,9 @@ from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.records import TOOLSET_PROVIDER
+from sshwarma.toolsets.toolsets import DIRECTORY as TOOLSETS_DIRECTORY
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -237,6 +240,8 @@ class App:
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
+        toolsets = Toolsets(world, runs, settings.data_dir / TOOLSETS_DIRECTORY)
+        tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
         roster = await Roster.open(
             self.world,
@@ -269,6 +274,7 @@ class App:
             settings=reloadable,
             workspaces=runs.workspaces,
             runs=runs,
+            toolsets=toolsets,
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)

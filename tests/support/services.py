@@ -21,6 +21,7 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns
@@ -87,6 +88,7 @@ def make_services(world: World, **parts: Any) -> Services:
     composer = parts.get("composer") or ContextComposer(lua)
     settings = ReloadableSettings()
     workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
+    runs = WorkspaceRuns(workspaces, SandboxHost(ACCOUNTS, TEST_FILES), TEST_FILES / "workspaces")
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
@@ -98,9 +100,8 @@ def make_services(world: World, **parts: Any) -> Services:
         "search": NamespaceSearch(),
         "settings": settings,
         "workspaces": workspaces,
-        "runs": WorkspaceRuns(
-            workspaces, SandboxHost(ACCOUNTS, TEST_FILES), TEST_FILES / "workspaces"
-        ),
+        "runs": runs,
+        "toolsets": Toolsets(world, runs, TEST_FILES / "toolsets"),
     }
     return Services(**idle | parts)
 

@@ -17,6 +17,13 @@ REFUSALS = """
 /file get nothing
 /file put ../outside = x
 /shell make
+/toolset show nothing
+/toolset import
+/toolset import = x
+/toolset export nothing
+/toolset enable nothing
+/toolset disable nothing
+/toolset uninstall nothing
 /allow
 /deny 3
 /file put /etc/passwd = x
@@ -294,7 +301,7 @@ async def test_refusal_changes_nothing(owner: Someone, line: str) -> None:
 def test_every_verb_has_a_refusal_test() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
     # Any words are a query of /find, so it is refused by rights alone: see the next test.
-    assert {verb.name for verb in every_verb()} - tried == {"approvals", "find"}, (
+    assert {verb.name for verb in every_verb()} - tried == {"approvals", "find", "toolset list"}, (
         "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
     )
 

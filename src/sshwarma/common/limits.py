@@ -1393,6 +1393,24 @@ MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
 MAX_SANDBOXES: Final = 8
 """Sandboxes that run at a time on this server: each may take a processor. The next one waits."""
 
+TOOLSET_CALL_SECONDS: Final = 60.0
+"""Seconds that a tool of a toolset may run: a turn waits for it."""
+
+TOOLSET_IMPORT_SECONDS: Final = 10.0
+"""Seconds in which all tools of a toolset must be imported and described: modules are loaded, and
+nothing else is done."""
+
+MAX_TOOLSET_RESULT_BYTES: Final = 4 * MIB
+"""Bytes of the result of a tool of a toolset, as of an MCP server: it is stored, and a model reads
+it."""
+
+MAX_TOOLSET_OUTPUT_BYTES: Final = 64 * KIB
+"""Bytes that a tool of a toolset may print and that are kept: the first ones of more."""
+
+MAX_TOOLSET_PRINTED_LINES: Final = 200
+"""Lines that a tool of a toolset printed and that its result shows: more are no message but a
+log."""
+
 MAX_COMMAND_OUTPUT_BYTES: Final = 256 * KIB
 """Bytes of the output of a command that its result keeps, half of them from the beginning: the
 middle of a longer one is left out."""

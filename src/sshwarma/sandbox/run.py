@@ -100,14 +100,18 @@ class Sandbox:
         await self._close()
         return Ending(None if self._excess else status, self._excess)
 
+    async def stop(self) -> None:
+        """End everything in it, and wait for that; what was printed can still be read."""
+        self._send_kill()
+        await asyncio.shield(self._ended)
+
     async def kill(self) -> None:
-        """End everything in it, and wait for that.
+        """End everything in it, and wait for that; unread output is dropped.
 
         The kernel ends all processes of a sandbox with the first one. To kill bubblewrap and wait
         for it is not enough: others still run for a moment, and write.
         """
-        self._send_kill()
-        await asyncio.shield(self._ended)
+        await self.stop()
         await end_process(self.process, self.process.stdout, self.process.stderr)
         await self._close()
 

@@ -134,16 +134,19 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     scope=TokenScope.APPROVE,
 )
 async def deny(
-    caller: Caller, number: Number | None = None, why: Text | None = None
+    caller: Caller, why: Text | None = None, *, number: Number | None = None
 ) -> Confirmation:
     """Deny a call that waits for an approval.
 
     Needs the build right in the room where it waits. The model reads the reason.
 
     Args:
+        why: the reason; the number may stand before it.
         number: its number, as the question says it (default: the only one that waits here).
-        why: the reason.
     """
+    first, _, rest = (why or "").strip().partition(" ")
+    if number is None and first.isdecimal() and int(first) <= MAX_EXACT_INTEGER:
+        number, why = int(first), rest
     waiting = await _find_waiting(caller, number)
     answer = Answer(caller.agent.id, False, shorten_reason(why or ""))
     await services_of(caller).tools.approvals.answer(caller, waiting, answer)

@@ -32,7 +32,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import view
 from sshwarma.workspaces.paths import parse_path
-from sshwarma.workspaces.runs import RunFiles
+from sshwarma.workspaces.runs import RunFiles, describe_files
 from sshwarma.workspaces.tree import list_folders
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -146,7 +146,7 @@ async def shell(
     seconds = time.monotonic() - start
     result = CommandResult(
         command, ending.status, output.text, output.left_out, seconds, ending.excess,
-        _describe_changes(files), _describe_files(files),
+        _describe_changes(files), describe_files(files),
     )  # fmt: skip
     await _tell_room(caller, result)
     return result
@@ -248,21 +248,6 @@ def _describe_changes(files: RunFiles) -> tuple[str, ...]:
         f"{'removed' if entry is None else 'wrote'} {shorten_name(path)}"
         for path, entry in files.changes.items()
     )
-
-
-def _describe_files(files: RunFiles) -> tuple[str, ...]:
-    """Return what people must know of the files, as sentences."""
-    notes = []
-    if files.problem:
-        notes.append(f"Its changes of files were not kept: {files.problem}.")
-    if files.left_out:
-        named = join_with_rest(list(map(ascii, files.left_out)), MAX_NAMED_FILES)
-        notes.append(f"A room cannot have these, so they were left out: {named}.")
-    notes += [
-        f"Somebody changed {path} meanwhile, and that stays. The other version is {other}."
-        for path, other in files.kept_both.items()
-    ]
-    return tuple(notes)
 
 
 async def _tell_room(caller: Caller, result: CommandResult) -> None:

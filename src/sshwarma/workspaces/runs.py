@@ -17,7 +17,8 @@ from typing import Final, TypeVar
 
 import structlog
 
-from sshwarma.common.shorten import shorten_name
+from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
@@ -165,6 +166,21 @@ class WorkspaceRuns:
         except Conflict as error:
             return RunFiles(left_out=found.left_out, problem=str(error))
         return RunFiles(changed.changes, found.left_out, dict(kept_both))
+
+
+def describe_files(files: RunFiles) -> tuple[str, ...]:
+    """Return what people must know of the files, as sentences."""
+    notes = []
+    if files.problem:
+        notes.append(f"Its changes of files were not kept: {files.problem}.")
+    if files.left_out:
+        named = join_with_rest(list(map(ascii, files.left_out)), MAX_NAMED_FILES)
+        notes.append(f"A room cannot have these, so they were left out: {named}.")
+    notes += [
+        f"Somebody changed {path} meanwhile, and that stays. The other version is {other}."
+        for path, other in files.kept_both.items()
+    ]
+    return tuple(notes)
 
 
 def _choose_free_path(path: str, name: str, tree: Tree) -> str:
