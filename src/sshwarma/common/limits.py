@@ -1072,6 +1072,10 @@ MAX_SERVER_VALUE_CHARACTERS: Final = 4_000
 """Characters of one argument, variable or header of an MCP server in a `toolset.yaml`: keys and
 certificates fit, and a header that is longer is refused by most servers."""
 
+MAX_RENDER_PLAN_CHARACTERS: Final = 8 * MIB
+"""Characters of JSON that the expressions of one render plan may add up to. A result may be named
+many times, and the plan is stored and sent to every client."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
