@@ -333,5 +333,24 @@ def test_model_builds_the_app_and_a_person_allows_its_command(ann: Person) -> No
     screen.enter("/allow")
     wait_until(lambda: "listing" in str(ann.json("files")["files"]))
     screen.wait_for_count("qwen: last:", 2)
+    rows = ann.json(
+        "sql SELECT render_plan, status FROM tool_calls WHERE tool_id = 'app-builder:write_file'"
+        " ORDER BY started_at DESC LIMIT 1"
+    )["rows"]
+    assert [json.loads(rows[0][0]), rows[0][1]] == [
+        {"renderer": "code",
+         "config": {"file": "site/index.html", "language": "auto", "editable": True}},
+        "success",
+    ]  # fmt: skip
+    shown = ann.does("run app-builder:read_file path=site/index.html")
+    assert "open in workspace: /file show site/index.html" in shown
+    shown = ann.does('run app-builder:run_command command="echo made"')
+    assert shown.splitlines()[1:] == ["  made"]
+    steps = ann.json("history show --tools")["entries"][-1]["meta"]["steps"]
+    assert [step[0] for step in steps] == [
+        "workspace materialized", "imported", "context set", "called", "returned",
+        "context cleared", "snapshot made", "render plan made",
+    ]  # fmt: skip
+    assert [step[1] for step in steps] == sorted(step[1] for step in steps)
     ann.does("undo")
     assert [item["path"] for item in ann.json("files")["files"]] == ["site/index.html"]

@@ -191,6 +191,7 @@ class Tools:
             seconds=time.monotonic() - start,
             seq=0,
             attachments=result.attachments,
+            render_plan=result.render_plan,
         )
 
     async def _check_call(
@@ -385,6 +386,8 @@ class Tools:
                 kept=shown.attachments,
                 nested_calls=nested_calls,
                 origin=origin,
+                render_plan=shown.render_plan,
+                steps=shown.steps,
             )
         )
         return CallOutcome(
@@ -396,4 +399,5 @@ class Tools:
             seq=row.seq,
             attachments=result.attachments,
             nested_calls=nested_calls,
+            render_plan=shown.render_plan,
         )

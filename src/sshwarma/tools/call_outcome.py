@@ -21,3 +21,4 @@ class CallOutcome:
     seq: int  # of the row that holds the result; 0 if it was not recorded
     attachments: tuple[Attachment, ...] = ()
     nested_calls: int = 0
+    render_plan: dict[str, Any] | None = None

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from sshwarma.common.limits import (
     TOOLSET_CALL_SECONDS,
     TOOLSET_IMPORT_SECONDS,
 )
+from sshwarma.sandbox.profile import WORKSPACE
 from sshwarma.sandbox.run import SandboxError
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
@@ -32,7 +33,9 @@ from sshwarma.toolsets.records import (
     install_toolset,
     read_files,
 )
+from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.toolsets.worker_process import (
+    TOOLSET_PATH,
     ToolsetCode,
     WorkerAnswer,
     WorkerError,
@@ -45,6 +48,8 @@ from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.ids import now_ms
+from sshwarma.world.overrides import read_tool_override
 from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -52,6 +57,13 @@ from sshwarma.world.world import World
 
 DIRECTORY: Final = "toolsets"
 """In the data directory: the files of toolsets, by the hash of all of them."""
+
+
+WORKER_STEPS: Final = ("imported", "context set", "called", "returned", "context cleared")
+"""What a worker says that it did, in order."""
+
+MAX_WORKER_STEPS: Final = 10
+"""Steps that are kept of what a worker says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +188,10 @@ class Toolsets(ToolProvider):
     @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         code = await self._find_code(tool)
+        steps: list[tuple[str, int]] = []
 
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
+            steps.append(("workspace materialized", now_ms()))
             try:
                 return await ask_worker(
                     self._runs.sandbox, code, folder, caller.room_id, "tools/call",
@@ -190,11 +204,34 @@ class Toolsets(ToolProvider):
             answer, files = await self._runs.run(caller, work)
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
+        saved_at = now_ms()
         if isinstance(answer, TimeoutError):
             raise TimeoutError(f"The tool was ended after {TOOLSET_CALL_SECONDS:.0f} s.")
         if isinstance(answer, WorkerError):
             return _make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
-        return _read_result(answer, files)
+        result = _read_result(answer, files)
+        plan = await self._make_plan(caller, tool, arguments, result)
+        steps += _read_steps(answer)
+        steps += [("snapshot made", saved_at), ("render plan made", now_ms())]
+        return replace(result, render_plan=plan, steps=tuple(steps))
+
+    async def _make_plan(
+        self, caller: Caller, tool: Thing, arguments: dict[str, Any], result: ToolResult
+    ) -> dict[str, Any] | None:
+        """Return how pages show a result, if the tool has a renderer and did not fail."""
+        decided = await self._world.store.read(lambda conn: read_tool_override(conn, tool))
+        if decided.renderer is None or result.is_error:
+            return None
+        context = RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH)
+        renderer: Any = decided.renderer
+        return await asyncio.to_thread(
+            make_render_plan,
+            renderer,
+            decided.renderer_config or {},
+            arguments,
+            result.structured,
+            context,
+        )
 
     async def _find_code(self, tool: Thing) -> ToolsetCode:
         """Return the code of a tool; its folder is made again if it is gone.
@@ -294,6 +331,20 @@ def _read_result(answer: WorkerAnswer, files: RunFiles) -> ToolResult:
         text = json.dumps(value, ensure_ascii=False, indent=1)
     printed = answer.printed[:MAX_TOOLSET_PRINTED_LINES]
     return _make_result(text, value, printed, files, is_error=is_error)
+
+
+def _read_steps(answer: WorkerAnswer) -> list[tuple[str, int]]:
+    """Return what a worker says that it did; it may say anything."""
+    meta = answer.result.get("_meta")
+    steps = meta.get("steps") if isinstance(meta, dict) else None
+    return [
+        (step[0], step[1])
+        for step in (steps[:MAX_WORKER_STEPS] if isinstance(steps, list) else [])
+        if isinstance(step, list)
+        and len(step) == 2
+        and step[0] in WORKER_STEPS
+        and isinstance(step[1], int)
+    ]
 
 
 def _make_result(
