@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -22,7 +22,7 @@ from sshwarma.tools.call_checks import (
     suggest_equipping,
     suggest_switch_on,
 )
-from sshwarma.tools.call_outcome import CallOutcome
+from sshwarma.tools.call_outcome import PRIVATE_RESULT, CallOutcome
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
@@ -47,9 +47,6 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-PRIVATE_RESULT: Final = "What this call was given and returned is private."
-"""What logs show in place of a private result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,12 +375,12 @@ class Tools:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
                 tx,
-                call=call,
-                ending=ending,
-                text=shown.full_text,
-                structured=shown.structured,
-                seconds=seconds,
-                kept=shown.attachments,
+                call,
+                ending,
+                shown.full_text,
+                shown.structured,
+                seconds,
+                shown.attachments,
                 nested_calls=nested_calls,
                 origin=origin,
                 render_plan=shown.render_plan,
