@@ -16,6 +16,7 @@ from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
+from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
@@ -203,6 +204,7 @@ class App:
             taken = data_dir_lock.lock_data_dir(settings.data_dir)
         lock: IO[str] = stack.enter_context(taken)
         log.debug("data directory taken", path=lock.name)
+        recover_database(settings.database)
         check_no_world_was_lost(settings.database)
         if not settings.database.exists():
             log.warning("new world", data_dir=str(settings.data_dir))
