@@ -163,7 +163,7 @@ def call(person: Person, tool: str, **arguments: Any) -> Any:
 
 
 @needs_bubblewrap
-@covers("toolset import", "toolset list", "toolset show")
+@covers("toolset list", "toolset show")
 def test_kit_is_installed_by_a_pipe_and_its_tools_run(ann: Person, painted: str) -> None:
     shown = ann.json(f"toolset show {painted}")
     assert [tool["id"] for tool in shown["tools"]] == sorted(f"{painted}:{x}" for x in FUNCTIONS)
@@ -267,7 +267,7 @@ def test_unusable_toolset_is_refused_and_leaves_nothing(
 
 
 @needs_bubblewrap
-@covers("toolset export", "toolset uninstall")
+@covers("toolset import", "toolset export", "toolset uninstall")
 def test_export_is_imported_again_as_the_same(
     ann: Person, painted: str, name: Callable[[str], str]
 ) -> None:
