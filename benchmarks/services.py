@@ -9,13 +9,17 @@ from sshwarma.mcp.client.hub import Hub
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.sandbox.host import SandboxHost
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.resources import resource_dir
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
@@ -29,6 +33,9 @@ def idle_services(world: World, folder: Path) -> Services:
     roster = Roster(world, {}, folder / "models")
     budgets = ModelBudgets(world, roster.limits)
     settings = ReloadableSettings()
+    workspaces = Workspaces(world, BlobStore(folder / "blobs"))
+    sandbox = SandboxHost(resource_dir("embedded") / "sandbox", folder)
+    runs = WorkspaceRuns(workspaces, sandbox, folder / "workspaces")
     return Services(
         tools=tools,
         lua_tools=LuaToolProvider(lua, tools),
@@ -39,5 +46,7 @@ def idle_services(world: World, folder: Path) -> Services:
         hub=Hub(world, folder / "mcp"),
         search=NamespaceSearch(),
         settings=settings,
-        workspaces=Workspaces(world, BlobStore(folder / "blobs")),
+        workspaces=workspaces,
+        runs=runs,
+        toolsets=Toolsets(world, runs, folder),
     )

@@ -16,6 +16,7 @@ from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
+from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
@@ -54,6 +55,8 @@ from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.records import TOOLSET_PROVIDER
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.tool_provider import VerbToolProvider
@@ -67,8 +70,7 @@ from sshwarma.web.service_metrics import (
     ModelMetricsCollector,
     ToolMetricsCollector,
 )
-from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
 from sshwarma.world.room_states import RoomStateWatcher
@@ -201,6 +203,7 @@ class App:
             taken = data_dir_lock.lock_data_dir(settings.data_dir)
         lock: IO[str] = stack.enter_context(taken)
         log.debug("data directory taken", path=lock.name)
+        recover_database(settings.database)
         check_no_world_was_lost(settings.database)
         if not settings.database.exists():
             log.warning("new world", data_dir=str(settings.data_dir))
@@ -215,8 +218,7 @@ class App:
             watchdog.keep_running(
                 lambda: self._notifier.keep_watchdog_quiet(self.world.store.probe), name="watchdog"
             )
-        host, _ = split_address(settings.ssh.listen)
-        if is_loopback(host):
+        if is_loopback(split_address(settings.ssh.listen)[0]):
             self.admitted_operator = await admit_operator(self.world, settings.data_dir)
 
     async def _build_services(self) -> None:
@@ -230,15 +232,15 @@ class App:
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
         self._lua_hosts = {"compose": lua, "script": scripts}
-        blobs = BlobStore(settings.blobs_dir)
-        await asyncio.to_thread(blobs.delete_uploads)
+        runs = await WorkspaceRuns.open(world, settings)
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
-        verb_tools = VerbToolProvider()
-        providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, verb_tools)
+        providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
         providers[server_records.MCP_PROVIDER] = hub
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
+        toolsets = Toolsets(world, runs, settings.data_dir)
+        tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
         roster = await Roster.open(
             self.world,
@@ -269,7 +271,9 @@ class App:
             hub=hub,
             search=NamespaceSearch(embedder, reloadable),
             settings=reloadable,
-            workspaces=Workspaces(world, blobs),
+            workspaces=runs.workspaces,
+            runs=runs,
+            toolsets=toolsets,
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)

@@ -16,6 +16,8 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.toolsets import Toolsets
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.wrap.compose import ContextComposer
@@ -35,6 +37,8 @@ class Services(RequestServices):
     search: NamespaceSearch
     settings: ReloadableSettings
     workspaces: Workspaces
+    runs: WorkspaceRuns
+    toolsets: Toolsets
 
 
 def services_of(caller: Caller) -> Services:

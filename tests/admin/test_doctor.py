@@ -54,10 +54,11 @@ def of(data: Path, what: str, **flags: object) -> CheckResult:
 
 def test_healthy_data_dir_has_only_ok_findings(data: Path) -> None:
     findings = doctor.run_checks(settings(data))
-    assert all(one.ok and not one.remedy for one in findings), findings
+    others = [one for one in findings if one.name != "sandbox"]  # that depends on the machine
+    assert all(one.ok and not one.remedy for one in others), findings
     assert {one.name for one in findings} == {
         "settings", "user", "data directory", "disk", "database", "schema", "host key", "server",
-        "ssh port", "registration", "owners",
+        "ssh port", "registration", "owners", "sandbox",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from sshwarma.common.limits import MAX_SHOWN_NAME_CHARACTERS, MAX_SHOWN_TEXT_CHA
 from sshwarma.common.shorten import count_rest, join_with_rest, shorten_name, shorten_text
 
 SOURCE = Path(__file__).parents[2] / "src" / "sshwarma"
-OTHER_CUTS = {"tools/arguments.py", "wrap/transcript.py"}
+OTHER_CUTS = {"tools/arguments.py", "toolsets/secret_values.py", "wrap/transcript.py"}
 
 
 def test_long_names_and_texts_are_cut() -> None:

@@ -12,6 +12,8 @@ from sshwarma.common.validation_text import UNKNOWN_REQUIREMENT, describe_valida
 from sshwarma.mcp.server.builtin_tools import UseToolArguments, WaitEventsArguments
 from sshwarma.settings import McpSettings, ModelSettings, Settings
 from sshwarma.settings.errors import describe_value_error
+from sshwarma.toolsets.manifest import ToolsetManifest
+from sshwarma.toolsets.renderers import RENDERERS
 from sshwarma.verbs.registry import every_verb
 
 WRONG_VALUES: tuple[Any, ...] = (
@@ -32,10 +34,11 @@ def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 MODELS = {
     **{model.__name__: model for model in (UseToolArguments, WaitEventsArguments)},
+    **{model.__name__: model for model in RENDERERS.values()},
     **{f"/{verb.name}": verb.model for verb in every_verb()},
     **{
         model.__name__: model
-        for root in (Settings, McpSettings, ModelSettings)
+        for root in (Settings, McpSettings, ModelSettings, ToolsetManifest)
         for model in sections(root)
     },
 }

@@ -15,18 +15,22 @@ from sshwarma.mcp.client.link import LinkLost, ServerLink
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.roster import Roster
 from sshwarma.models.turn_runner import TurnRunner
+from sshwarma.sandbox.host import SandboxHost
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
+from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaError, LuaHost
+from support.sandboxes import ACCOUNTS
 
 _services: dict[World, Services] = {}
 
@@ -83,6 +87,8 @@ def make_services(world: World, **parts: Any) -> Services:
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
     composer = parts.get("composer") or ContextComposer(lua)
     settings = ReloadableSettings()
+    workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
+    runs = WorkspaceRuns(workspaces, SandboxHost(ACCOUNTS, TEST_FILES), TEST_FILES / "workspaces")
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
@@ -93,7 +99,9 @@ def make_services(world: World, **parts: Any) -> Services:
         "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
         "search": NamespaceSearch(),
         "settings": settings,
-        "workspaces": Workspaces(world, BlobStore(TEST_FILES / "blobs")),
+        "workspaces": workspaces,
+        "runs": runs,
+        "toolsets": Toolsets(world, runs, TEST_FILES),
     }
     return Services(**idle | parts)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from sshwarma.models.backend import StepRequest, StreamPart, TextDelta, ToolCall
-from sshwarma.tools.call import PRIVATE_RESULT
+from sshwarma.tools.call_outcome import PRIVATE_RESULT
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.search import SearchResults
 from sshwarma.world.row import Row

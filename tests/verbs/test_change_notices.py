@@ -129,7 +129,7 @@ async def test_edit_needs_the_right_to_change(alice: Someone, bob: Someone) -> N
         (
             "/token new a --days 0",
             "/token new: --days: must be at least 1 (got 0)."
-            " Usage: /token new LABEL [--scope read|act|build] [--days DAYS]",
+            " Usage: /token new LABEL [--scope read|act|build|approve] [--days DAYS]",
         ),
         ("/mute alice", "You cannot mute yourself."),
         (

@@ -16,6 +16,16 @@ REFUSALS = """
 /file show nothing
 /file get nothing
 /file put ../outside = x
+/shell make
+/toolset show nothing
+/toolset import
+/toolset import = x
+/toolset export nothing
+/toolset enable nothing
+/toolset disable nothing
+/toolset uninstall nothing
+/allow
+/deny 3
 /file put /etc/passwd = x
 /file put nothing
 /file replace nothing old new
@@ -291,7 +301,7 @@ async def test_refusal_changes_nothing(owner: Someone, line: str) -> None:
 def test_every_verb_has_a_refusal_test() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
     # Any words are a query of /find, so it is refused by rights alone: see the next test.
-    assert {verb.name for verb in every_verb()} - tried == {"find"}, (
+    assert {verb.name for verb in every_verb()} - tried == {"approvals", "find", "toolset list"}, (
         "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
     )
 

@@ -338,6 +338,7 @@ def test_docstring_of_an_unknown_parameter_is_refused() -> None:
 
 
 FILES_OF_SEVERAL_VERBS = {
+    "approval": {"allow", "approvals", "deny"},
     "bags": {"drop", "edit", "link", "move", "put", "restore"},
     "describe": {"vibe"},
     "equip": {"unequip"},

@@ -155,7 +155,7 @@ def test_commands_work_at_every_door(alice: Person, bob: Person, room: str) -> N
     alice.run("put command:greet", "/say Hello {1}!")
     alice.does("equip room command:*")
     his = bob.sit(room=room)
-    his.type("/sh")
+    his.type("/sho")
     his.press("tab")
     his.wait_for_input(f"{room}> /shout")
     his.enter("what is this")

@@ -26,6 +26,7 @@ from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name
 from sshwarma.settings import DATABASE_NAME
 from sshwarma.workspaces.manifests import read_sizes_in_file
+from sshwarma.world.interrupted_change import undo_interrupted_change
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 from sshwarma.world.schema_check import ForeignSchemaError
 
@@ -72,6 +73,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
         raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
     if to.exists():
         raise FileExistsError(f"{to} already exists. Choose another.")
+    undo_interrupted_change(database)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)

@@ -20,6 +20,7 @@ from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
@@ -27,6 +28,7 @@ from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.agents import Agent, read_agents
+from sshwarma.world.interrupted_change import is_to_be_undone
 from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.migrate import known_revisions, newest_revision
 from sshwarma.world.owners import count_usable_owners
@@ -94,6 +96,7 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from _check_host_key(settings)
     yield from _check_backups(settings)
     yield from check_network(settings, has_file=has_file)
+    yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)
 
 
@@ -171,6 +174,9 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
                 check_newest_objects(database)
                 verdict = find_unreadable_data(path) or "ok"
     except sqlite3.OperationalError as error:  # a full disk, no permission: it may be sound
+        if is_to_be_undone(error):
+            yield _report_interrupted_change(settings)
+            return
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
         if "locked" in str(error):
             remedy = "end the other program that locks it; then check again"
@@ -194,6 +200,15 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("schema", True, f"{schema}{note}")
     if verdict == "ok":
         yield from _check_files(settings)
+
+
+def _report_interrupted_change(settings: Settings) -> CheckResult:
+    """Say that nothing was read: a check changes nothing."""
+    return warn(
+        "database",
+        f"{settings.database} has a change that was killed, and was not checked",
+        "the next start takes the change back; start the server, then check again",
+    )
 
 
 def _check_files(settings: Settings) -> Iterator[CheckResult]:

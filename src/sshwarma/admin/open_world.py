@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.exc import DatabaseError
 
 from sshwarma.admin import data_dir_modes
-from sshwarma.admin.replaced_world import delete_second_names
+from sshwarma.admin.recovery import recover_database
 from sshwarma.settings import Settings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world.migrate import damage_error
@@ -19,7 +19,7 @@ async def open_world(settings: Settings) -> World:
         SchemaError: if the database is damaged, or not at the newest schema.
     """
     data_dir_modes.make_data_dir_private(settings.data_dir)
-    delete_second_names(settings.database)
+    recover_database(settings.database)
     try:
         world = await World.open(settings.database, tool_specs())
     except DatabaseError as error:

@@ -20,6 +20,7 @@ from sshwarma.admin.database_copy import (
     is_same_content,
     measure_size,
 )
+from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
@@ -74,6 +75,7 @@ def upgrade_database(database: Path) -> Upgrade | None:
         SchemaError: if the file is damaged, or a newer program has used it.
         OSError: if the disk has no room for the copy; then nothing has changed.
     """
+    recover_database(database)
     if not database.exists():
         return None
     before = read_schema(database)

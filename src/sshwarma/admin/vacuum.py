@@ -9,6 +9,7 @@ from pathlib import Path
 from sshwarma.admin.data_dir_lock import lock_data_dir
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import check_room, measure_size
+from sshwarma.admin.recovery import recover_database
 from sshwarma.world.migrate import prepare_database
 
 
@@ -26,6 +27,7 @@ def rebuild_database(database: Path) -> int:
     """
     check_data_dir_owner(database.parent)
     with lock_data_dir(database.parent):
+        recover_database(database)
         prepare_database(database)
         before = measure_size(database)
         # The new file is made beside the old one, and then passes through its log.

@@ -19,7 +19,7 @@ def token() -> None:
 @click.option("--days", type=float, help="Lifetime in days (default: until the token is revoked).")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "act", "build"]),
+    type=click.Choice(["read", "act", "build", "approve"]),
     default="act",
     show_default=True,
     help="read: look; act: also talk, move and call tools; build: everything the agent may do.",

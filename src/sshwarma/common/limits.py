@@ -1033,6 +1033,71 @@ SFTP_TEXT_SECONDS: Final = 3.0
 """Seconds that a log or another text read over sftp stays as it was made: its size is asked for
 before it is read."""
 
+# Toolsets
+
+MAX_ARCHIVE_BYTES: Final = 32 * MIB
+"""Bytes of the archive of a toolset: it is held in memory while it is read."""
+
+MAX_ARCHIVE_ENTRIES: Final = 2_000
+"""Files and folders in the archive of a toolset: each is checked, and becomes a row."""
+
+MAX_BUNDLE_FILE_BYTES: Final = 32 * MIB
+"""Bytes of one file of a toolset: it is held in memory while the archive is read."""
+
+MAX_BUNDLE_BYTES: Final = 128 * MIB
+"""Bytes of all files of a toolset: they are held in memory together until all are checked."""
+
+MAX_COMPRESSION_RATIO: Final = 100
+"""How many times larger than its compressed data a file in an archive may be: far above texts and
+programs, because more is what archives have that are made to fill memory."""
+
+MAX_BUNDLE_PATH_DEPTH: Final = 16
+"""Names in a path of a toolset: fewer than in a workspace, into which a tool may copy its files."""
+
+MAX_MANIFEST_BYTES: Final = 256 * KIB
+"""Bytes of a `toolset.yaml`: hundreds of tools with their schemas. It is parsed in one go."""
+
+MAX_MANIFEST_VALUES: Final = 20_000
+"""Names and values in a `toolset.yaml`: 200 tools with a hundred each. Each is an object in memory,
+and may be a problem to report."""
+
+MAX_MANIFEST_DEPTH: Final = 20
+"""Lists and mappings inside each other in a `toolset.yaml`: the parser calls itself at each
+level."""
+
+MAX_MANIFEST_DIGITS: Final = 18
+"""Characters of a whole number in a `toolset.yaml`: such numbers fit into 64 bits, and the time to
+read a number grows with the square of its digits."""
+
+MAX_TOOLSET_ID_CHARACTERS: Final = 64
+"""Characters of the id of a toolset, a tool or a server of one: it is a part of names that are
+typed, and the name of a folder."""
+
+MAX_TOOLSET_TOOLS: Final = 200
+"""Tools of one toolset: more than any model can hold in its context."""
+
+MAX_TOOLSET_OVERRIDES: Final = 1_000
+"""Overrides of one toolset: one for each of its tools, and many for tools of its servers. All are
+read together."""
+
+MAX_TOOLSET_SERVERS: Final = 20
+"""MCP servers of one toolset: each keeps a process or a connection open."""
+
+MAX_TOOLSET_REQUIREMENTS: Final = 64
+"""Packages that one toolset requires: an owner reads the list before they are installed."""
+
+MAX_SERVER_VARIABLES: Final = 100
+"""Variables, and headers, of one MCP server in a `toolset.yaml`: they are sent or set at every
+start."""
+
+MAX_SERVER_VALUE_CHARACTERS: Final = 4_000
+"""Characters of one argument, variable or header of an MCP server in a `toolset.yaml`: keys and
+certificates fit, and a header that is longer is refused by most servers."""
+
+MAX_RENDER_PLAN_CHARACTERS: Final = 8 * MIB
+"""Characters of JSON that the expressions of one render plan may add up to. A result may be named
+many times, and the plan is stored and sent to every client."""
+
 # MCP servers that this server uses
 
 MAX_MCP_SERVERS: Final = 200
@@ -1311,3 +1376,70 @@ setting: longer values are left out."""
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
 is reported."""
+
+# Approvals
+
+APPROVAL_TIMEOUT_SECONDS: Final = 300.0
+"""Seconds in which somebody must allow a call that waits for an approval: long enough to see the
+question and to read the arguments. Then it is denied."""
+
+MAX_WAITING_APPROVALS: Final = 16
+"""Calls that wait for an approval in one room: people read each of them."""
+
+# Sandboxes
+
+MAX_SANDBOX_SECONDS: Final = 600
+"""Seconds that a program in a sandbox may be given: as long as a build of a small project takes."""
+
+DEFAULT_SANDBOX_SECONDS: Final = 120
+"""Seconds that a command in a sandbox may take, unless the call says otherwise: most commands end
+in a few, and the turn waits."""
+
+MAX_SANDBOX_MEMORY_BYTES: Final = 1024 * MIB
+"""Bytes of memory that all programs in one sandbox may use together: a compiler fits, and several
+sandboxes fit in a small server."""
+
+MAX_SANDBOX_ADDRESS_BYTES: Final = 2048 * MIB
+"""Bytes of address space of each program in a sandbox: more than may be used, because runtimes
+reserve what they do not use."""
+
+MAX_SANDBOX_PROCESSES: Final = 64
+"""Processes in one sandbox: a parallel build fits. One that starts processes without end is
+stopped."""
+
+MAX_SANDBOX_OPEN_FILES: Final = 1024
+"""Open files of each program in a sandbox: what most systems give a program."""
+
+MAX_SANDBOX_TEMPORARY_BYTES: Final = 64 * MIB
+"""Bytes of /tmp in a sandbox: it is memory, and is gone when the call ends."""
+
+MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
+"""Bytes of /dev/shm in a sandbox: it is memory of the server's machine."""
+
+MAX_SANDBOXES: Final = 8
+"""Sandboxes that run at a time on this server: each may take a processor. The next one waits."""
+
+TOOLSET_CALL_SECONDS: Final = 60.0
+"""Seconds that a tool of a toolset may run: a turn waits for it."""
+
+TOOLSET_IMPORT_SECONDS: Final = 10.0
+"""Seconds in which all tools of a toolset must be imported and described: modules are loaded, and
+nothing else is done."""
+
+MAX_TOOLSET_RESULT_BYTES: Final = 4 * MIB
+"""Bytes of the result of a tool of a toolset, as of an MCP server: it is stored, and a model reads
+it."""
+
+MAX_TOOLSET_OUTPUT_BYTES: Final = 64 * KIB
+"""Bytes that a tool of a toolset may print and that are kept: the first ones of more."""
+
+MAX_TOOLSET_PRINTED_LINES: Final = 200
+"""Lines that a tool of a toolset printed and that its result shows: more are no message but a
+log."""
+
+MAX_COMMAND_OUTPUT_BYTES: Final = 256 * KIB
+"""Bytes of the output of a command that its result keeps, half of them from the beginning: the
+middle of a longer one is left out."""
+
+MAX_COMMAND_CHARACTERS: Final = 8_000
+"""Characters of a command: a long script belongs in a file."""

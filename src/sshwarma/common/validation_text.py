@@ -26,6 +26,7 @@ _REQUIREMENTS: Final = {
     "string_too_long": "must have at most {max_length} characters",
     "path_type": "must be {text}",
     "tuple_type": "must be a list",
+    "list_type": "must be a list",
     "too_long": "must have at most {max_length} entries",
     "model_type": "must be {mapping}",
     "model_attributes_type": "must be {mapping}",

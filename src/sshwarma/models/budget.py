@@ -138,6 +138,7 @@ class TurnBudget:
     last_step_tokens: int = 0  # tokens of the step before it
     is_last_step: bool = False  # whether the model must answer in this step
     _reservation: tuple[UsageTotal, int] | None = None  # of the step in progress
+    _time_limit: asyncio.Timeout | None = None
 
     def begin_step(self) -> None:
         """Count another step.
@@ -270,6 +271,12 @@ class TurnBudget:
         self.day_usage().add(used)
         self.total_usage.add(used)
 
+    def extend_time(self, seconds: float) -> None:
+        """Move the end of the time limit while a person is asked."""
+        limit = self._time_limit
+        if limit is not None and not limit.expired() and (end := limit.when()) is not None:
+            limit.reschedule(end + seconds)
+
     async def run_with_timeout(self, work: Awaitable[T]) -> T:
         """Await a turn's work for at most `turn_seconds`.
 
@@ -278,6 +285,7 @@ class TurnBudget:
         """
         try:
             async with asyncio.timeout(self.limits.turn_seconds) as limit:
+                self._time_limit = limit
                 return await work
         except TimeoutError:
             if not limit.expired():

@@ -300,16 +300,16 @@ class RunningTurn:
         return context
 
     def _make_caller(self) -> Caller:
-        agent = self._world.agents.get(self.agent.id) or self.agent
         return Caller(
             world=self._world,
             services=self.services,
             limits=self._deps.settings.limits,
-            agent=agent,
+            agent=self._world.agents.get(self.agent.id) or self.agent,
             room_id=self.turn.room_id,
             door="model",
             question=self.asked,
             called_in_id=self.turn.room_id,
+            on_wait=self._budget.extend_time,
             model_reader=self._reader,
         )
 

@@ -46,6 +46,9 @@ ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 BLOBS_DIRECTORY: Final = "blobs"
 """In the data directory: the contents of files."""
 
+FOLDERS_DIRECTORY: Final = "workspaces"
+"""In the data directory: folders of rooms for programs, which are copies of files of rooms."""
+
 DATABASE_NAME: Final = "world.db"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.tools.approvals import Approvals
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     ask_to_switch_on,
@@ -21,7 +22,7 @@ from sshwarma.tools.call_checks import (
     suggest_equipping,
     suggest_switch_on,
 )
-from sshwarma.tools.call_outcome import CallOutcome
+from sshwarma.tools.call_outcome import PRIVATE_RESULT, CallOutcome
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
@@ -39,15 +40,13 @@ from sshwarma.world.errors import (
     unknown_name_error,
 )
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem, find_off_switch
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-PRIVATE_RESULT: Final = "What this call was given and returned is private."
-"""What logs show in place of a private result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,7 @@ class Tools:
     def __init__(self, world: World, providers: dict[str, ToolProvider]) -> None:
         self._world = world
         self._providers = providers
+        self.approvals = Approvals(world)
 
     def register(self, name: str, provider: ToolProvider) -> None:
         """Add a provider that needs these tools itself, and so is made after them."""
@@ -188,6 +188,7 @@ class Tools:
             seconds=time.monotonic() - start,
             seq=0,
             attachments=result.attachments,
+            render_plan=result.render_plan,
         )
 
     async def _check_call(
@@ -344,6 +345,8 @@ class Tools:
             return "error", ToolResult(read_error_text(caller, refused), is_error=True)
         seconds = provider.timeout_seconds
         try:
+            if tool.metadata.get(CONFIRM_KEY):
+                await self.approvals.require(caller, tool.label, arguments)
             async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
@@ -372,14 +375,16 @@ class Tools:
         row = await self._world.change(
             lambda tx: calls.record_call_end(
                 tx,
-                call=call,
-                ending=ending,
-                text=shown.full_text,
-                structured=shown.structured,
-                seconds=seconds,
-                kept=shown.attachments,
+                call,
+                ending,
+                shown.full_text,
+                shown.structured,
+                seconds,
+                shown.attachments,
                 nested_calls=nested_calls,
                 origin=origin,
+                render_plan=shown.render_plan,
+                steps=shown.steps,
             )
         )
         return CallOutcome(
@@ -391,4 +396,5 @@ class Tools:
             seq=row.seq,
             attachments=result.attachments,
             nested_calls=nested_calls,
+            render_plan=shown.render_plan,
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.calls import CallResultKind
+
+PRIVATE_RESULT: Final = "What this call was given and returned is private."
+"""What logs show in place of a private result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +24,4 @@ class CallOutcome:
     seq: int  # of the row that holds the result; 0 if it was not recorded
     attachments: tuple[Attachment, ...] = ()
     nested_calls: int = 0
+    render_plan: dict[str, Any] | None = None

@@ -19,7 +19,8 @@ class ToolResult:
     """A provider's result: text for people and models, and any structured value.
 
     `printed_lines` are what the tool printed on the way, shown with the text. The text names each
-    of the `attachments`.
+    of the `attachments`. `render_plan` is how a page shows it, and `steps` are what was done for
+    it, with times in milliseconds since 1970.
     """
 
     text: str
@@ -27,6 +28,8 @@ class ToolResult:
     is_error: bool = False
     printed_lines: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    render_plan: dict[str, Any] | None = None
+    steps: tuple[tuple[str, int], ...] = ()
 
     @property
     def full_text(self) -> str:

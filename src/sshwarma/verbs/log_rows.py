@@ -17,6 +17,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
+from sshwarma.tools.approvals import APPROVAL_KEY
 from sshwarma.verbs.views import EMPTY_BLOCK, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
@@ -157,6 +158,12 @@ def _draw_chat(
 def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Block:
     """Draw a notice, and the agent that caused it, if any."""
     prefix = f"{author} " if row.author_id is not None else ""
+    if (number := row.meta.get(APPROVAL_KEY)) is not None and reader.is_person:
+        head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
+        hint = line(("dim", f"  /allow {number}, or /deny {number} and why"))
+        return block(
+            *_draw_speech(head, row, cut_long_text(row.content), "text", reader).lines, hint
+        )
     return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
 
 

@@ -66,6 +66,8 @@ class VerbOptions(TypedDict, total=False):
         change_scope: the scope that it needs to change something, if it can also only show.
         aside: whether a terminal runs it at once, while another line is running.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
+        needs_approval: whether a person must allow each call of it as a tool.
+        times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
             is not a tool.
     """
@@ -90,6 +92,8 @@ class VerbOptions(TypedDict, total=False):
     aside: bool
     ssh_only: bool
     takes_bytes: bool
+    needs_approval: bool
+    times_out_itself: bool
 
 
 @dataclass(frozen=True)
@@ -366,6 +370,8 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
         takes_bytes=options.get("takes_bytes", False),
+        needs_approval=options.get("needs_approval", False),
+        times_out_itself=options.get("times_out_itself", False),
     )
     _check_declaration(new_verb)
     register_verb_names(

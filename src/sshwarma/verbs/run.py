@@ -11,6 +11,8 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ToolName
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.render_views import draw_render_plan
+from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.views import format_count, view_for_reader
@@ -27,7 +29,8 @@ class RunResult:
     """The result of a tool call.
 
     The room saw the call and the start of the result; row `seq` of its log contains all of it.
-    `attachments`: the number of files in it; `calls`: the number of calls that the tool made.
+    `attachments`: the number of files in it; `calls`: the number of calls that the tool made;
+    `render_plan`: how a page shows it.
     """
 
     tool: str
@@ -38,6 +41,7 @@ class RunResult:
     seq: int
     attachments: int = 0
     calls: int = 0
+    render_plan: dict[str, Any] | None = None
 
 
 @view_for_reader(RunResult)
@@ -57,9 +61,13 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     if ran.attachments:
         call = reader.name_call("attachment", row=ran.seq)
         notes += [("dim", " · "), ("verb", call)] if call else []
+    rendered = draw_render_plan(ran.render_plan, reader) if ran.render_plan else []
+    has_content = bool(ran.render_plan and "content" in ran.render_plan.get("config", {}))
+    text = "" if rendered and has_content else ran.text[:MAX_ROW_PART_CHARACTERS]
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s", *notes, hang=4),
-        *text_lines(ran.text[:MAX_ROW_PART_CHARACTERS], indent=2),
+        *(text_lines(text, indent=2) if text or not rendered else ()),
+        *rendered,
         *([line(("dim", hint))] if hint else ()),
     )
 
@@ -96,12 +104,15 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         seq=outcome.seq,
         attachments=len(outcome.attachments),
         calls=outcome.nested_calls,
+        render_plan=outcome.render_plan,
     )
 
 
 def is_failed_run(result: object) -> bool:
-    """Return whether a result is that of a failed tool.
+    """Return whether a result is that of a failed tool or command.
 
     Scripts see it in the exit status.
     """
+    if isinstance(result, CommandResult):
+        return result.is_failed
     return isinstance(result, RunResult | ToolTestResult) and not result.ok

@@ -162,14 +162,15 @@ async def create_token(
     caller: Caller,
     label: Word,
     *,
-    scope: Literal["read", "act", "build"] = "act",
+    scope: Literal["read", "act", "build", "approve"] = "act",
     days: TokenDays | None = None,
 ) -> NewToken:
     """Create a token. It is shown once.
 
     Args:
         label: a label to know it by.
-        scope: read looks, act also talks, moves and calls tools, build does all that you may.
+        scope: read looks, act also talks, moves and calls tools, build does all that you may, but
+            for approvals of calls, which approve allows, too.
         days: lifetime in days (default: until it is revoked). If the key of this connection
             expires, the token ends with it at the latest.
     """

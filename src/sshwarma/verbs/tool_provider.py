@@ -5,6 +5,7 @@ Callers are models, people and programs.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from typing_extensions import override
@@ -23,11 +24,11 @@ from sshwarma.world.things import Thing
 class VerbToolProvider(ToolProvider):
     """The tool provider of the verbs that are tools."""
 
-    timeout_seconds = CALL_TIMEOUT_SECONDS
+    timeout_seconds = None  # each verb has its own
 
     def __init__(self) -> None:
-        self._names = {
-            spec.id: verb.name for verb in every_verb() if (spec := verb.tool_spec) is not None
+        self._verbs = {
+            spec.id: verb for verb in every_verb() if (spec := verb.tool_spec) is not None
         }
 
     @override
@@ -40,8 +41,16 @@ class VerbToolProvider(ToolProvider):
 
     @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        name = self._names.get(tool.id)
-        if name is None:
+        verb = self._verbs.get(tool.id)
+        if verb is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
-        result = await invoke(caller, name, arguments)
+        limit = asyncio.timeout(None if verb.times_out_itself else CALL_TIMEOUT_SECONDS)
+        try:
+            async with limit:
+                result = await invoke(caller, verb.name, arguments)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            text = f"The call timed out after {CALL_TIMEOUT_SECONDS:.0f} s."
+            raise TimeoutError(text) from None
         return ToolResult(*await render_in_thread(caller.reader, result))

@@ -127,6 +127,8 @@ class Verb:
         aside: whether a terminal runs it at once, while another line is running.
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
+        needs_approval: whether a person must allow each call of it as a tool.
+        times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
     """
 
     name: str
@@ -153,6 +155,8 @@ class Verb:
     aside: bool
     ssh_only: bool
     takes_bytes: bool = False
+    needs_approval: bool = False
+    times_out_itself: bool = False
 
     @property
     def action(self) -> str:
@@ -305,6 +309,7 @@ class Verb:
             covered_by=self.covered_by,
             private_with=self.private_with,
             needs=self._rights_of_use(),
+            needs_approval=self.needs_approval,
         )
 
     def _rights_of_use(self) -> tuple[Right, ...]:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
+    union,
 )
 
 from sshwarma.common.limits import MAX_LISTED_VERSIONS
@@ -34,7 +35,7 @@ from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
-from sshwarma.world.schema import manifest_entries, manifests
+from sshwarma.world.schema import manifest_entries, manifests, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.turns import MANIFEST_KEY
 
@@ -292,8 +293,8 @@ def read_last_run(
 
 
 def read_used_hashes(conn: Connection) -> set[str]:
-    """Return the hashes that any version names."""
-    query = select(manifest_entries.c.sha256).distinct()
+    """Return the hashes that any version of files, or a toolset, names."""
+    query = union(select(manifest_entries.c.sha256), select(toolset_files.c.sha256))
     return {sha256 for (sha256,) in conn.execute(query) if sha256}
 
 
@@ -310,7 +311,10 @@ def read_sizes_in_file(database: Path) -> dict[str, int]:
         table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
         if opened.execute(table).fetchone() is None:
             return {}
-        query = "SELECT DISTINCT sha256, size FROM manifest_entries WHERE sha256 <> ''"
+        query = (
+            "SELECT sha256, size FROM manifest_entries WHERE sha256 <> ''"
+            " UNION SELECT sha256, size FROM toolset_files"
+        )
         found = opened.execute(query).fetchall()
     if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
         raise sqlite3.DatabaseError("a file has an invalid hash")

@@ -60,12 +60,19 @@ def find_path_problem(path: str) -> str:
             return "must not leave the workspace (..)"
         if (size := len(part.encode("utf-8", "surrogatepass"))) > MAX_PATH_PART_BYTES:
             return f"has a name of {size} bytes: at most {MAX_PATH_PART_BYTES} are allowed"
-        for character in part:
-            is_unsafe = unicodedata.category(character) in _UNSAFE_CATEGORIES
-            if is_unsafe or character in _INVISIBLE_LETTERS:
-                return f"must not contain U+{ord(character):04X}"
+        if problem := find_unsafe_character(part):
+            return problem
     if len(path.encode()) > MAX_PATH_BYTES:
         return f"must have at most {MAX_PATH_BYTES} bytes"
+    return ""
+
+
+def find_unsafe_character(text: str) -> str:
+    """Return which character a name may not have, as the rest of a sentence; or ""."""
+    for character in text:
+        is_unsafe = unicodedata.category(character) in _UNSAFE_CATEGORIES
+        if is_unsafe or character in _INVISIBLE_LETTERS:
+            return f"must not contain U+{ord(character):04X}"
     return ""
 
 

@@ -26,7 +26,7 @@ _FLUSH_BYTES: Final = 8 * MIB
 
 
 def _flush(descriptor: int) -> None:
-    """Write a file to the disk, and close the descriptor; `BlobStore.sync` reports errors."""
+    """Write a file to the disk and close it; `BlobStore.sync` reports errors."""
     try:
         os.fdatasync(descriptor)
     except OSError as error:

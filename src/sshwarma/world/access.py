@@ -48,7 +48,8 @@ class TokenScope(enum.StrEnum):
 
     READ = "read"  # look and listen
     ACT = "act"  # talk, move about, call tools
-    BUILD = "build"  # everything the agent may do
+    BUILD = "build"  # everything the agent may do, but for approvals
+    APPROVE = "approve"  # allow calls that wait for a person, too
 
     def allows(self, needed: TokenScope) -> bool:
         """Return whether a token of this scope may do what needs the other."""

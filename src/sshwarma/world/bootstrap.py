@@ -24,6 +24,7 @@ from sshwarma.world.builtin_containers import (
 )
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -77,6 +78,7 @@ class BuiltinToolSpec:
         private_with: arguments whose calls are private: the log of the room shows neither what
             they were given nor what they returned.
         needs: rights without which it is of no use to a model, which is not offered it then.
+        needs_approval: whether a person must allow each call, unless they make it themselves.
     """
 
     namespace: str
@@ -90,6 +92,7 @@ class BuiltinToolSpec:
     covered_by: str = ""
     private_with: tuple[str, ...] = ()
     needs: tuple[Right, ...] = ()
+    needs_approval: bool = False
 
     @property
     def id(self) -> str:
@@ -115,6 +118,7 @@ class BuiltinToolSpec:
             MODEL_TEXTS_KEY: texts,
             NEEDED_RIGHTS_KEY: list(self.needs),
             PRIVATE_ARGUMENTS_KEY: list(self.private_with),
+            CONFIRM_KEY: self.needs_approval,
         }
 
 

@@ -55,6 +55,7 @@ class Caller:
         upload: the content that a command over ssh was piped, for a verb that takes bytes.
         wants_json: whether a command over ssh prints all fields of its result, not its view.
         on_progress: shows a few words of progress, where the door can.
+        on_wait: gives the request more seconds, or takes some back, while it waits for a person.
         model_reader: of an answering model, what it reads as: it knows the tools it is offered.
     """
 
@@ -72,10 +73,11 @@ class Caller:
     question: Question | None = None
     called_in_id: str | None = None
     call_stack: CallStack | None = None
-    scope: TokenScope = TokenScope.BUILD
+    scope: TokenScope = TokenScope.APPROVE
     upload: PendingUpload | None = None
     wants_json: bool = False
     on_progress: Callable[[str], None] | None = None
+    on_wait: Callable[[float], None] | None = None
     model_reader: Reader | None = None
 
     @property

@@ -6,7 +6,7 @@ The first is for people, the second for statistics.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sqlalchemy import insert, update
@@ -93,10 +93,13 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     *,
     nested_calls: int = 0,
     origin: object | None = None,
+    render_plan: Mapping[str, Any] | None = None,
+    steps: Sequence[tuple[str, int]] = (),
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
     `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
+    `render_plan` and `steps` are those of `ToolResult`.
     """
     succeeded = ending == "result"
     tool = call.meta["tool"]
@@ -108,6 +111,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
             result=json.dumps(text if structured is None else structured, ensure_ascii=False),
             error=None if succeeded else text,
             finished_at=format_iso(tx.now),
+            render_plan=None if render_plan is None else json.dumps(render_plan),
         )
     )
     attachments.store_attachments(tx, call.room_id, call.id, kept)
@@ -125,7 +129,8 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
         | ({"attachments": entries} if entries else {})
         | ({"nested": True} if call.meta.get("nested") else {})
-        | ({"calls": nested_calls} if nested_calls else {}),
+        | ({"calls": nested_calls} if nested_calls else {})
+        | ({"steps": [list(step) for step in steps]} if steps else {}),
         tags=(f"tool:{tool}",),
         origin=origin,
     )

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.sqlite_engine import create_sqlite_engine
@@ -145,13 +145,18 @@ def check_known(path: Path, revision: str) -> None:
 
 def damage_error(path: Path, error: DatabaseError) -> DamagedDatabaseError:
     """Describe what SQLite says of a file that cannot be used."""
-    if isinstance(error, OperationalError):  # no permission, a lock, a full disk
-        reason = str(error.orig).rstrip(".")
-        code = getattr(error.orig, "sqlite_errorname", "")
+    return sqlite_error(path, error.orig)
+
+
+def sqlite_error(path: Path, error: BaseException | None) -> DamagedDatabaseError:
+    """Describe what SQLite itself says of a file that cannot be used."""
+    if isinstance(error, sqlite3.OperationalError):  # no permission, a lock, a full disk
+        reason = str(error).rstrip(".")
+        code = getattr(error, "sqlite_errorname", "")
         if code == "SQLITE_FULL" or code.startswith("SQLITE_IOERR"):  # also says it of a full disk
             reason = f"{reason}. Make room on its disk; if there is room, check the disk"
         return DamagedDatabaseError(f"{path} cannot be used: {reason}.")
-    return DamagedDatabaseError(describe_damage(path, error.orig))
+    return DamagedDatabaseError(describe_damage(path, error))
 
 
 def describe_damage(path: Path, found: BaseException | str | None) -> str:

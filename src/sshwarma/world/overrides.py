@@ -35,6 +35,9 @@ class Override:
     renderer_config: dict[str, Any] | None = None
 
 
+CONFIRM_KEY: Final = "requires_confirmation"
+"""Key of a tool's metadata: whether a person must allow each call."""
+
 _NO_OVERRIDE: Final = Override("")
 
 _COLUMNS: Final = {
@@ -94,10 +97,12 @@ def clear_override(tx: Change, tool: Thing) -> None:
 def apply_override(tool: Thing, override: Override | None) -> Thing:
     """Return the tool with people's decisions applied."""
     decisions = override or _NO_OVERRIDE
-    if decisions.enabled is None and decisions.description is None:
+    confirms = decisions.requires_confirmation
+    if decisions.enabled is None and decisions.description is None and confirms is None:
         return tool
     return replace(
         tool,
+        metadata=tool.metadata if confirms is None else {**tool.metadata, CONFIRM_KEY: confirms},
         enabled=tool.enabled if decisions.enabled is None else decisions.enabled,
         description=tool.description if decisions.description is None else decisions.description,
     )

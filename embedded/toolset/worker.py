@@ -1,0 +1,197 @@
+"""Runs the tools of one toolset: an MCP server over standard input and output.
+
+It runs as a file in a sandbox, with a bare interpreter, and imports nothing of the program. Its
+first line of input is the configuration. Output of tools goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+sys.path += ["/w", "/d"]
+
+import sshwarma_toolset as runtime
+from pydantic_core import to_jsonable_python
+from tool_schema import InvalidArguments, ToolFunction, make_context_values
+
+PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+
+class ToolFailed(Exception):
+    """A tool that failed; the text is for people and models."""
+
+
+class Worker:
+    """The tools of a toolset, imported when they are needed."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Serve the tools of a configuration."""
+        self.config = config
+        self.tools = {tool["id"]: tool for tool in config["tools"]}
+        self.steps: list[tuple[str, int]] = []
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the response to a request; None for a notification."""
+        number, method = message.get("id"), message.get("method")
+        params = message.get("params") or {}
+        if number is None:
+            return None
+        response = {"jsonrpc": "2.0", "id": number}
+        if method == "initialize":
+            return response | {"result": self._describe_server(params.get("protocolVersion"))}
+        if method == "ping":
+            return response | {"result": {}}
+        if method == "tools/call":
+            return response | {"result": self._answer_call(params)}
+        if method == "tools/list":
+            try:
+                return response | {"result": self._list_tools()}
+            except ToolFailed as error:
+                return response | {"error": {"code": -32000, "message": str(error)}}
+        return response | {"error": {"code": -32601, "message": f"unknown method {method}"}}
+
+    def _describe_server(self, protocol: object) -> dict[str, Any]:
+        return {
+            "protocolVersion": protocol if protocol in PROTOCOLS else PROTOCOLS[0],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": self.config["toolset_id"], "version": self.config["version"]},
+        }
+
+    def _list_tools(self) -> dict[str, Any]:
+        listed = []
+        for tool in self.tools.values():
+            try:
+                found = self._load(tool)
+            except ToolFailed as error:
+                raise ToolFailed(f"{tool['id']}: {error}") from error
+            metadata = vars(found.function).get(runtime.TOOL_ATTRIBUTE) or runtime.ToolMetadata()
+            listed.append(
+                {
+                    "name": tool["id"],
+                    "title": metadata.name,
+                    "description": metadata.description or found.description,
+                    "inputSchema": found.schema,
+                    "_meta": {"requires_confirmation": metadata.requires_confirmation},
+                }
+            )
+        return {"tools": listed}
+
+    def _answer_call(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.steps = []
+        try:
+            value = self._call(params.get("name"), params.get("arguments") or {})
+        except ToolFailed as error:
+            content = [{"type": "text", "text": str(error)}]
+            return {"content": content, "isError": True, "_meta": {"steps": self.steps}}
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return {
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": value if isinstance(value, dict) else {"result": value},
+            "isError": False,
+            "_meta": {"steps": self.steps, "value": value},
+        }
+
+    def _call(self, name: object, arguments: dict[str, Any]) -> Any:
+        tool = self.tools.get(name)
+        if tool is None:
+            raise ToolFailed(f"there is no tool {name}")
+        found = self._load(tool)
+        self._record("imported")
+        workspace = Path(self.config["workspace"])
+        context = runtime.ToolContext(workspace, self.config["chat_id"], self.config["toolset_id"])
+        given = make_context_values(workspace, context.chat_id, context.toolset_id, context)
+        try:
+            bound = found.bind(arguments, given)
+        except InvalidArguments as error:
+            raise ToolFailed(f"Invalid arguments:\n{error}") from error
+        runtime.set_context(context)
+        self._record("context set")
+        try:
+            self._record("called")
+            value = found.function(**bound)
+            if inspect.isawaitable(value):
+                value = asyncio.run(_wait_for(value))
+        except BaseException as error:
+            raise ToolFailed(self._describe_error(error)) from error
+        finally:
+            sys.stdout.flush()
+            self._record("returned")
+            runtime.clear_context()
+            self._record("context cleared")
+        try:
+            value = to_jsonable_python(value)
+            json.dumps(value, allow_nan=False)
+        except Exception as error:
+            raise ToolFailed(f"its result is no JSON: {error}") from error
+        return value
+
+    def _load(self, tool: dict[str, Any]) -> ToolFunction:
+        top = Path(self.config["toolset"]).resolve()
+        try:
+            module = importlib.import_module(tool["module"])
+        except BaseException as error:
+            reason = self._describe_error(error)
+            raise ToolFailed(f"{tool['path']} cannot be imported: {reason}") from error
+        if not Path(getattr(module, "__file__", None) or "/").resolve().is_relative_to(top):
+            raise ToolFailed(f"{tool['module']} is not a module of this toolset")
+        function = vars(module).get(tool["function"])
+        if not callable(function):
+            raise ToolFailed(f"{tool['path']} has no function {tool['function']}")
+        try:
+            return ToolFunction(function, tool.get("input_schema"))
+        except Exception as error:
+            reason = self._describe_error(error)
+            text = f"the parameters of {tool['function']} cannot be described: {reason}"
+            raise ToolFailed(text) from error
+
+    def _describe_error(self, error: BaseException) -> str:
+        """Return an error with the last place of it that is in the toolset."""
+        top = Path(self.config["toolset"]).resolve()
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            path = Path(frame.filename)
+            if path.is_relative_to(top):
+                return f"{text} ({path.relative_to(top)}, line {frame.lineno})"
+        return text
+
+    def _record(self, step: str) -> None:
+        self.steps.append((step, round(time.time() * 1000)))
+
+
+async def _wait_for(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    # What tools print goes to standard error; what they read is empty.
+    source = os.fdopen(os.dup(0), "rb")
+    target = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with Path(os.devnull).open("rb") as empty:
+        os.dup2(empty.fileno(), 0)
+    config = json.loads(source.readline())
+    sys.path.insert(0, config["toolset"])
+    worker = Worker(config)
+    for line in source:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        answer = worker.answer(message) if isinstance(message, dict) else None
+        if answer is not None:
+            target.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            target.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The check of `sshwarma doctor` whether programs can be run in sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.sandbox.host import SandboxHost
+from sshwarma.world.resources import resource_dir
+
+
+def check_sandbox(data_dir: Path) -> CheckResult:
+    """Make a sandbox as the server does, and say whether it holds.
+
+    It is no failure if it cannot be made: everything else works.
+    """
+
+    async def check() -> CheckResult:
+        host = SandboxHost(resource_dir("embedded") / "sandbox", data_dir)
+        if (obstacle := await host.check()) is not None:
+            return warn("sandbox", f"no command can be run: {obstacle.reason}", obstacle.remedy)
+        if os.geteuid() == 0:
+            return warn(
+                "sandbox",
+                "works, but its programs are processes of root, though without rights",
+                "run the server as another user",
+            )
+        return CheckResult("sandbox", True, "commands run without network and other files")
+
+    with ThreadPoolExecutor(1) as threads:  # the caller may have an event loop
+        return threads.submit(asyncio.run, check()).result()

@@ -1,0 +1,164 @@
+"""The sandboxes of a server: whether there can be any, and how many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from sshwarma.common.limits import MAX_SANDBOXES
+from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, find_bubblewrap
+from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
+from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
+
+CHECK_SECONDS: Final = 15.0
+"""Seconds that the check of a sandbox may take."""
+
+_CHECK: Final = """
+while read -r name value rest; do
+    case $name in CapEff:|Seccomp:|NoNewPrivs:) echo "$name$value";; esac
+done < /proc/self/status
+for process in /proc/[0-9]*; do echo "process"; done
+while read -r name rest; do case $name in *:) echo "network $name";; esac; done < /proc/net/dev
+if [ -e "$1" ]; then echo "sees $1"; fi
+if (echo x > /usr/written) 2>/dev/null || (echo x > /written) 2>/dev/null; then echo "writes"; fi
+"""
+"""A script of the shell that prints what it sees inside; its argument is a path outside."""
+
+_EXPECTED: Final = (
+    "NoNewPrivs:1", "CapEff:0000000000000000", "Seccomp:2", "process", "process", "network lo:",
+)  # fmt: skip
+"""What it prints in a sandbox as it must be: two processes, itself and the first one."""
+
+
+class SandboxHost:
+    """Makes sandboxes, if a check has shown that they hold."""
+
+    def __init__(self, accounts: Path, hidden: Path) -> None:
+        """Prepare sandboxes.
+
+        Args:
+            accounts: the directory with the files of /etc inside.
+            hidden: a directory that must not be seen inside, such as that of the data.
+        """
+        self._accounts = accounts
+        self._hidden = hidden
+        self._program: Path | None = None
+        self._filter = b""
+        self._slots = asyncio.Semaphore(MAX_SANDBOXES)
+        self._checking = asyncio.Lock()
+        self.obstacle: SandboxObstacle | None = SandboxObstacle(
+            "the sandbox has not been checked yet", "try again in a moment"
+        )
+        """Why there can be no sandbox now; None if there can be."""
+
+        self.running = 0
+        """Sandboxes that run now."""
+
+    async def check(self) -> SandboxObstacle | None:
+        """Find out whether sandboxes work, by making one; return why they do not.
+
+        Until then, and if they do not, none is made: there is no other way to run a program.
+        """
+        async with self._checking:
+            self.obstacle = await self._find_obstacle()
+        return self.obstacle
+
+    async def _find_obstacle(self) -> SandboxObstacle | None:
+        if platform.system() != "Linux":
+            return SandboxObstacle("sandboxes need Linux", "run the server on Linux")
+        found = await asyncio.to_thread(find_bubblewrap)
+        if isinstance(found, SandboxObstacle):
+            return found
+        try:
+            self._filter = make_filter()
+            if (obstacle := check_version(await _read_version(found))) is not None:
+                return obstacle
+            self._program = found
+            lines = await self._run_check()
+        except UnknownMachineError as error:
+            return SandboxObstacle(str(error), "run the server on x86_64 or aarch64")
+        except SandboxError as error:
+            return error.obstacle
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or f"it took over {CHECK_SECONDS:.0f} s"
+            return SandboxObstacle(f"bubblewrap failed: {reason}", "run sshwarma doctor")
+        if sorted(lines) != sorted(_EXPECTED):
+            odd = set(lines) ^ set(_EXPECTED)
+            return SandboxObstacle(
+                f"the check of a sandbox printed what it must not: {', '.join(sorted(odd))}",
+                "report this with the version of your kernel and of bubblewrap",
+            )
+        return None
+
+    async def _run_check(self) -> list[str]:
+        command = ["/bin/sh", "-c", _CHECK, "check", str(self._hidden)]
+        async with asyncio.timeout(CHECK_SECONDS):
+            sandbox = await self._start(Profile(None), command, cpu_seconds=10)
+            try:
+                assert sandbox.process.stdout is not None  # noqa: S101 - for mypy
+                printed = await sandbox.process.stdout.read()
+                await sandbox.wait()
+            except BaseException:
+                await asyncio.shield(sandbox.kill())
+                raise
+        return printed.decode(errors="replace").splitlines()
+
+    @contextlib.asynccontextmanager
+    async def run(
+        self,
+        profile: Profile,
+        command: Sequence[str],
+        *,
+        cpu_seconds: int,
+        stdin: bool = False,
+        merge_errors: bool = False,
+    ) -> AsyncIterator[Sandbox]:
+        """Run a program in a sandbox, which is ended with the context, however that ends.
+
+        Waits while MAX_SANDBOXES run. The arguments are those of `start_sandbox`.
+
+        Raises:
+            SandboxError: if it cannot be made.
+        """
+        if self.obstacle is not None:
+            raise SandboxError(self.obstacle)
+        async with self._slots:
+            sandbox = await self._start(
+                profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
+            )
+            self.running += 1
+            try:
+                yield sandbox
+            finally:
+                # Nothing may write to the files any more when the caller reads them.
+                await asyncio.shield(sandbox.kill())
+                self.running -= 1
+
+    async def _start(
+        self,
+        profile: Profile,
+        command: Sequence[str],
+        *,
+        cpu_seconds: int,
+        stdin: bool = False,
+        merge_errors: bool = False,
+    ) -> Sandbox:
+        assert self._program is not None  # noqa: S101 - it was checked
+        return await start_sandbox(
+            self._program, self._accounts, self._filter, profile, command,
+            cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors,
+        )  # fmt: skip
+
+
+async def _read_version(program: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        str(program), "--version", stdout=asyncio.subprocess.PIPE, env={}, cwd=os.sep
+    )
+    printed, _ = await process.communicate()
+    return printed.decode(errors="replace")

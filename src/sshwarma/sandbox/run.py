@@ -1,0 +1,283 @@
+"""Starting a sandbox, and ending it with everything in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sshwarma.common.limits import (
+    MAX_SANDBOX_ADDRESS_BYTES,
+    MAX_SANDBOX_OPEN_FILES,
+    MAX_SANDBOX_PROCESSES,
+    MAX_WORKSPACE_BYTES,
+)
+from sshwarma.common.processes import end_process, kill_process
+from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
+from sshwarma.sandbox.profile import Profile, list_options
+from sshwarma.sandbox.watch import find_excess, find_folder_excess
+
+START_SECONDS: Final = 10.0
+"""Seconds in which a sandbox must be made; it takes 20 ms."""
+
+WATCH_SECONDS: Final = 0.2
+"""Seconds between two measurements of the processes."""
+
+FOLDER_SECONDS: Final = 1.0
+"""Seconds between two measurements of the files, at least: 10,000 take 50 ms."""
+
+NICE_LEVEL: Final = 5
+"""Niceness: below the server, when both want the processor."""
+
+
+class SandboxError(Exception):
+    """A sandbox could not be made.
+
+    Attributes:
+        obstacle: why, and what to do.
+    """
+
+    def __init__(self, obstacle: SandboxObstacle) -> None:
+        super().__init__(f"{obstacle.reason}: {obstacle.remedy}")
+        self.obstacle = obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a program in a sandbox ended.
+
+    Attributes:
+        status: its exit status, as a shell reports it; None if the sandbox was ended.
+        excess: the limit that it passed, as a clause; "" if none.
+    """
+
+    status: int | None
+    excess: str = ""
+
+
+class _Descriptor:
+    """A file descriptor that is closed once."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._is_open = True
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            os.close(self.number)
+
+
+class Sandbox:
+    """A running sandbox. Its streams are those of `process`."""
+
+    def __init__(
+        self, process: Process, init: int, pidfd: int, status: _Descriptor, folder: Path | None
+    ) -> None:
+        """Watch a sandbox whose first process is `init`."""
+        self.process = process
+        self._status = status  # bubblewrap writes to it at the end
+        self._init = init
+        self._pidfd = pidfd
+        self._folder = folder
+        self._excess = ""
+        self._ended = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(pidfd, self._on_end)
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def wait(self) -> Ending:
+        """Wait until the program has ended or passed a limit; nothing in it runs then."""
+        await asyncio.shield(self._ended)
+        status = await self.process.wait()
+        await self._close()
+        return Ending(None if self._excess else status, self._excess)
+
+    async def stop(self) -> None:
+        """End everything in it, and wait for that; what was printed can still be read."""
+        self._send_kill()
+        await asyncio.shield(self._ended)
+
+    async def kill(self) -> None:
+        """End everything in it, and wait for that; unread output is dropped.
+
+        The kernel ends all processes of a sandbox with the first one. To kill bubblewrap and wait
+        for it is not enough: others still run for a moment, and write.
+        """
+        await self.stop()
+        await end_process(self.process, self.process.stdout, self.process.stderr)
+        await self._close()
+
+    def _send_kill(self) -> None:
+        if self._ended.done():
+            return  # the descriptor is closed, and may be another's
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    async def _close(self) -> None:
+        self._watcher.cancel()
+        await asyncio.gather(self._watcher, return_exceptions=True)
+        await self.process.wait()
+        self._status.close()
+
+    def _on_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._ended.set_result(None)
+
+    async def _watch(self) -> None:
+        """End the sandbox when it passes a limit."""
+        loop = asyncio.get_running_loop()
+        next_walk = loop.time() + FOLDER_SECONDS
+        while not self._ended.done():
+            await asyncio.sleep(WATCH_SECONDS)
+            excess = await asyncio.to_thread(find_excess, self._init)
+            if not excess and self._folder is not None and loop.time() >= next_walk:
+                start = loop.time()
+                excess = await asyncio.to_thread(find_folder_excess, self._folder)
+                next_walk = loop.time() + max(FOLDER_SECONDS, 10 * (loop.time() - start))
+            if excess and not self._ended.done():
+                self._excess = excess
+                self._send_kill()
+                return
+
+
+async def start_sandbox(
+    program: Path,
+    accounts: Path,
+    syscall_filter: bytes,
+    profile: Profile,
+    command: Sequence[str],
+    *,
+    cpu_seconds: int,
+    stdin: bool = False,
+    merge_errors: bool = False,
+) -> Sandbox:
+    """Start a program in a sandbox.
+
+    Args:
+        program: bubblewrap.
+        accounts: the directory with the files of /etc.
+        syscall_filter: what `make_filter` returns.
+        profile: what the sandbox contains.
+        command: the program and its arguments; they can be seen inside.
+        cpu_seconds: processor time of each process.
+        stdin: whether there is a pipe to its standard input; else that is empty.
+        merge_errors: whether its standard error goes where its output goes.
+
+    Raises:
+        SandboxError: if it cannot be made.
+    """
+    with contextlib.ExitStack() as stack:
+        status_reader, status_writer = map(_Descriptor, os.pipe())
+        gate_reader, gate_writer = map(_Descriptor, os.pipe())
+        # In memory, because the arguments of a process can be read inside.
+        options = _make_file("\0".join(list_options(profile, accounts)).encode() + b"\0")
+        calls = _make_file(syscall_filter)
+        inherited = (status_writer, gate_reader, options, calls)
+        for descriptor in (gate_writer, *inherited):
+            stack.callback(descriptor.close)
+        failed = stack.enter_context(contextlib.ExitStack())
+        failed.callback(status_reader.close)
+        names = ("--json-status-fd", "--block-fd", "--args", "--seccomp")
+        numbers = [descriptor.number for descriptor in inherited]
+        process = await asyncio.create_subprocess_exec(
+            str(program),
+            *(f"{word}" for option in zip(names, numbers, strict=True) for word in option),
+            *("--", *command),
+            stdin=PIPE if stdin else DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT if merge_errors else PIPE,
+            pass_fds=numbers,
+            env={},  # the first process inside keeps the environment of bubblewrap
+            cwd="/",
+            start_new_session=True,
+        )
+        for descriptor in inherited:
+            descriptor.close()
+        init, pidfd = await _begin(process, status_reader.number, gate_writer.number, cpu_seconds)
+        failed.pop_all()
+    return Sandbox(process, init, pidfd, status_reader, profile.workspace)
+
+
+async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> tuple[int, int]:
+    """Limit a sandbox and let its program begin; return its first process and pidfd.
+
+    Raises:
+        SandboxError: if bubblewrap has failed.
+    """
+    try:
+        init = await _read_init(process, status)
+        pidfd = os.pidfd_open(init)
+        _set_limits(init, cpu_seconds)
+        os.write(gate, b"\n")
+    except BaseException as error:
+        await end_process(process, process.stdout, process.stderr)
+        if isinstance(error, (ProcessLookupError, BrokenPipeError)):
+            raise SandboxError(explain_failure("it ended at its start")) from error
+        raise
+    return init, pidfd
+
+
+def _make_file(data: bytes) -> _Descriptor:
+    """Return a file in memory with a content, at its beginning."""
+    descriptor = _Descriptor(os.memfd_create("sandbox"))
+    os.write(descriptor.number, data)
+    os.lseek(descriptor.number, 0, os.SEEK_SET)
+    return descriptor
+
+
+async def _read_init(process: Process, status: int) -> int:
+    """Return the first process of a sandbox, as bubblewrap reports it.
+
+    Raises:
+        SandboxError: if bubblewrap failed, with what it said.
+    """
+
+    def read_line() -> bytes:
+        line = b""
+        while not line.endswith(b"\n") and (part := os.read(status, 4096)):
+            line += part  # it is written in pieces
+        return line
+
+    reading = asyncio.ensure_future(asyncio.to_thread(read_line))
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            line = await asyncio.shield(reading)
+    except TimeoutError:
+        raise SandboxError(explain_failure(f"it did not start in {START_SECONDS:.0f} s")) from None
+    finally:
+        if not reading.done():  # it ends with bubblewrap
+            kill_process(process)
+            await reading
+    if not line:
+        errors = process.stderr or process.stdout
+        said = await errors.read() if errors is not None else b""
+        raise SandboxError(explain_failure(said.decode(errors="replace")))
+    return int(json.loads(line)["child-pid"])
+
+
+def _set_limits(init: int, cpu_seconds: int) -> None:
+    """Limit the first process inside, which waits, and all that it will start.
+
+    Set on bubblewrap, the limit on processes would count those of the whole user.
+    """
+    for kind, value in (
+        (resource.RLIMIT_NPROC, MAX_SANDBOX_PROCESSES),
+        (resource.RLIMIT_AS, MAX_SANDBOX_ADDRESS_BYTES),
+        (resource.RLIMIT_FSIZE, MAX_WORKSPACE_BYTES),
+        (resource.RLIMIT_NOFILE, MAX_SANDBOX_OPEN_FILES),
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.prlimit(init, kind)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.prlimit(init, kind, (bound, bound))
+    os.setpriority(os.PRIO_PROCESS, init, NICE_LEVEL)

@@ -1,0 +1,119 @@
+"""The filter of system calls inside the sandbox, as a program for seccomp.
+
+Namespaces leave open what is not of a namespace: keyrings, io_uring, sockets of virtual machines,
+namespaces within. Each refused call takes two instructions, so that no jump is long.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import socket
+import struct
+from typing import Final
+
+_LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+_AT_LEAST: Final = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+_ANY_BIT: Final = 0x45  # BPF_JMP | BPF_JSET | BPF_K
+_RETURN: Final = 0x06  # BPF_RET | BPF_K
+
+_ALLOW: Final = 0x7FFF0000
+_KILL: Final = 0x80000000
+_REFUSE: Final = 0x00050000  # and the error
+
+_NUMBER_OFFSET: Final = 0
+_MACHINE_OFFSET: Final = 4
+_ARGUMENT_OFFSET: Final = 16
+"""Of the first argument's lower half, on machines whose lower bytes come first."""
+
+_X32_BIT: Final = 0x40000000
+
+_NEW_NAMESPACES: Final = 0x7E020080
+"""CLONE_NEW* of `clone`: time, mount, cgroup, uts, ipc, user, pid, net."""
+
+_FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+
+_EVERYWHERE: Final = {
+    "pidfd_getfd": 438, "quotactl_fd": 443, "io_uring_setup": 425, "io_uring_enter": 426,
+    "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
+    "fsmount": 432, "fspick": 433, "mount_setattr": 442, "open_tree_attr": 467,
+}  # fmt: skip
+"""Calls that have the same number on every machine."""
+
+_X86_64: Final = {
+    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "mount": 165,
+    "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308,
+    "open_by_handle_at": 304, "name_to_handle_at": 303, "add_key": 248, "request_key": 249,
+    "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "init_module": 175,
+    "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
+    "personality": 135, "quotactl": 179, "reboot": 169, "swapon": 167, "swapoff": 168, "acct": 163,
+    "settimeofday": 164, "clock_settime": 227, "syslog": 103, "fanotify_init": 300, "vhangup": 153,
+    "iopl": 172, "ioperm": 173, "modify_ldt": 154,
+}  # fmt: skip
+
+_AARCH64: Final = {
+    "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "mount": 40,
+    "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97, "setns": 268,
+    "open_by_handle_at": 265, "name_to_handle_at": 264, "add_key": 217, "request_key": 218,
+    "keyctl": 219, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "init_module": 105,
+    "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
+    "personality": 92, "quotactl": 60, "reboot": 142, "swapon": 224, "swapoff": 225, "acct": 89,
+    "settimeofday": 170, "clock_settime": 112, "syslog": 116, "fanotify_init": 262, "vhangup": 58,
+}  # fmt: skip
+
+_MACHINES: Final = {
+    "x86_64": (0xC000003E, _X86_64, {"clone": 56, "clone3": 435, "socket": 41}),
+    "aarch64": (0xC00000B7, _AARCH64, {"clone": 220, "clone3": 435, "socket": 198}),
+}
+"""Of each machine its number, the calls that are refused, and those whose arguments decide."""
+
+
+class UnknownMachineError(Exception):
+    """No filter is known for this kind of processor."""
+
+
+def make_filter(machine: str = "") -> bytes:
+    """Return the filter for a kind of processor, such as "x86_64"; "" is this one.
+
+    Raises:
+        UnknownMachineError: if none is known.
+    """
+    machine = machine or platform.machine()
+    if machine not in _MACHINES:
+        raise UnknownMachineError(f"no filter of system calls is known for {machine}")
+    audit_number, refused, checked = _MACHINES[machine]
+    program = [
+        _step(_LOAD, _MACHINE_OFFSET),
+        _step(_EQUAL, audit_number, 1, 0),
+        _step(_RETURN, _KILL),  # another machine's calls have other numbers
+        _step(_LOAD, _NUMBER_OFFSET),
+    ]
+    if machine == "x86_64":
+        program += [_step(_AT_LEAST, _X32_BIT, 0, 1), _refuse(errno.ENOSYS)]
+    for number in sorted({*refused.values(), *_EVERYWHERE.values()}):
+        program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
+    # Its flags are in memory, which a filter cannot read; the C library then uses clone.
+    program += [_step(_EQUAL, checked["clone3"], 0, 1), _refuse(errno.ENOSYS)]
+    program += [
+        _step(_EQUAL, checked["clone"], 0, 4),
+        _step(_LOAD, _ARGUMENT_OFFSET),
+        _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
+        _refuse(errno.EPERM),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["socket"], 0, len(_FAMILIES) + 2),
+        _step(_LOAD, _ARGUMENT_OFFSET),
+        *(_step(_EQUAL, family, len(_FAMILIES) - n, 0) for n, family in enumerate(_FAMILIES)),
+        _refuse(errno.EAFNOSUPPORT),
+        _step(_RETURN, _ALLOW),
+    ]
+    return b"".join(program)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """Return one instruction; the jumps are how many of the next ones are left out."""
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def _refuse(error: int) -> bytes:
+    return _step(_RETURN, _REFUSE | error)

@@ -1,0 +1,221 @@
+"""Approvals: calls of tools that wait until a person has read their arguments.
+
+The question is a row of the room, so that everybody there sees it, and so is the answer. Nobody
+answers for a model, and no model, script or token that is not meant for it can answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sshwarma.common.limits import APPROVAL_TIMEOUT_SECONDS, MAX_WAITING_APPROVALS
+from sshwarma.common.messages import with_limit
+from sshwarma.common.shorten import shorten_text
+from sshwarma.world import rows
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.agents import Agent
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.ids import now_ms
+from sshwarma.world.reader import next_call
+from sshwarma.world.rooms import Room
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+APPROVAL_KEY: Final = "approval"
+"""Key of the metadata of a question's row: the number of the approval."""
+
+
+class ApprovalDenied(Conflict):
+    """A call that was not approved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a question for an approval: who gave it, and why it denies."""
+
+    agent_id: str | None
+    is_allowed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingApproval:
+    """A call that waits for an approval.
+
+    Attributes:
+        number: by which it is answered.
+        asked_by: the agent that calls the tool.
+        person_id: who asked that agent, if it is a model.
+        asked_at: in milliseconds since 1970.
+    """
+
+    number: int
+    room_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    asked_by: str
+    person_id: str | None
+    asked_at: int
+    answer: asyncio.Future[Answer] = field(compare=False)
+
+
+class Approvals:
+    """The calls that wait for an approval now. They end with the server."""
+
+    def __init__(self, world: World) -> None:
+        """Ask the people of a world."""
+        self._world = world
+        self._waiting: dict[int, WaitingApproval] = {}
+        self._numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def list_in(self, room_id: str) -> list[WaitingApproval]:
+        """Return what waits in a room, the oldest first."""
+        return [waiting for waiting in self._waiting.values() if waiting.room_id == room_id]
+
+    def find(self, number: int) -> WaitingApproval:
+        """Return a call that waits.
+
+        Raises:
+            NotFound: if none has that number, or it has an answer already.
+        """
+        waiting = self._waiting.get(number)
+        if waiting is None or waiting.answer.done():
+            raise NotFound(
+                f"No call with the number {number} waits for an approval.",
+                hint=next_call("{} lists those that do.", "approvals"),
+            )
+        return waiting
+
+    async def require(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Wait until a person allows a call; who may allow it need not be asked.
+
+        Raises:
+            ApprovalDenied: if somebody denies it, nobody can be asked, or nobody answers in
+                APPROVAL_TIMEOUT_SECONDS.
+        """
+        room = await caller.room()
+        if _is_approved_by_caller(caller, room):
+            return
+        if not self._find_people(room):
+            raise ApprovalDenied(
+                f"{tool} needs the approval of a person with the build right, and none is in"
+                f" {room.name}.",
+                hint="Ask again when one is there.",
+            )
+        if len(self.list_in(room.id)) >= MAX_WAITING_APPROVALS:
+            raise ApprovalDenied(
+                f"{with_limit('Too many calls wait for an approval here', MAX_WAITING_APPROVALS)}."
+            )
+        waiting = WaitingApproval(
+            next(self._numbers), room.id, tool, arguments, caller.agent.id, caller.person_id,
+            now_ms(), asyncio.get_running_loop().create_future(),
+        )  # fmt: skip
+        self._waiting[waiting.number] = waiting
+        _extend_time(caller, APPROVAL_TIMEOUT_SECONDS)
+        start = asyncio.get_running_loop().time()
+        try:
+            await self._ask(caller, waiting)
+            answer = await self._wait(waiting)
+        finally:
+            del self._waiting[waiting.number]
+            waited = asyncio.get_running_loop().time() - start
+            _extend_time(caller, waited - APPROVAL_TIMEOUT_SECONDS)
+        if not answer.is_allowed:
+            raise ApprovalDenied(self._describe_denial(tool, answer))
+
+    async def answer(self, caller: Caller, waiting: WaitingApproval, answer: Answer) -> None:
+        """Answer a question; the first answer counts.
+
+        Raises:
+            NotFound: if it has an answer by now.
+        """
+        done = "allowed" if answer.is_allowed else "denied"
+        because = f": {answer.reason}" if answer.reason else ""
+        in_room = caller.with_room(waiting.room_id)
+
+        def work(tx: Change) -> None:
+            self.find(waiting.number)
+            text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
+            rows.append_row(tx, waiting.room_id, "notice", text, author_id=caller.agent.id)
+
+        await in_room.change(work)
+        if not waiting.answer.done():
+            waiting.answer.set_result(answer)
+
+    async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
+        text = f"asks to run {waiting.tool}:\n{write_arguments(waiting.arguments)}"
+        await self._world.change(
+            lambda tx: rows.append_row(
+                tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
+                meta={APPROVAL_KEY: waiting.number},
+            )
+        )  # fmt: skip
+
+    async def _wait(self, waiting: WaitingApproval) -> Answer:
+        try:
+            async with asyncio.timeout(APPROVAL_TIMEOUT_SECONDS):
+                return await waiting.answer
+        except TimeoutError:
+            answer = Answer(None, is_allowed=False)
+            text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
+            await self._world.change(
+                lambda tx: rows.append_row(tx, waiting.room_id, "notice", text, author_id=None)
+            )
+            return answer
+
+    def _find_people(self, room: Room) -> list[Agent]:
+        """Return the people in a room who may answer and see the question."""
+        present = self._world.presence.in_room(room.id)
+        agents = [self._world.agents.get(one.agent_id) for one in present if one.door != "mcp"]
+        return [agent for agent in agents if agent and may_approve(agent, room)]
+
+    def _describe_denial(self, tool: str, answer: Answer) -> str:
+        if answer.agent_id is None:
+            minutes = APPROVAL_TIMEOUT_SECONDS / 60
+            return f"{tool} was not run: nobody allowed it within {minutes:g} minutes."
+        name = self._world.agents.name_of(answer.agent_id)
+        because = f": {answer.reason}" if answer.reason else ""
+        return f"{tool} was not run: {name} denied it{because}."
+
+
+def _extend_time(caller: Caller, seconds: float) -> None:
+    """Give a turn more time while it waits for a person; negative takes some back."""
+    if caller.on_wait is not None:
+        caller.on_wait(seconds)
+
+
+def may_approve(agent: Agent, room: Room) -> bool:
+    """Return whether an agent is a person who may answer for a room."""
+    return agent.kind == "person" and Right.BUILD in room.rights_of(agent, now=now_ms())
+
+
+def _is_approved_by_caller(caller: Caller, room: Room) -> bool:
+    """Return whether a person who may approve calls a tool directly, not by a script."""
+    stack = caller.call_stack
+    is_direct = stack is None or (len(stack.names) == 1 and stack.turn_id is None)
+    is_person = is_direct and caller.scope.allows(TokenScope.APPROVE)
+    return is_person and may_approve(caller.agent, room)
+
+
+def write_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return arguments for people to read before they allow a call: all of each."""
+    lines = []
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        first, *rest = text.split("\n")
+        lines += [f"{name}: {first}", *(f"    {more}" for more in rest)]
+    return "\n".join(lines) or "without arguments"
+
+
+def shorten_reason(text: str) -> str:
+    """Return the beginning of a reason that a person gives."""
+    return shorten_text(" ".join(text.split()))

@@ -1,0 +1,105 @@
+"""Sentences about what is wrong in a `toolset.yaml`, in place of pydantic's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from sshwarma.common.near_names import find_near_names, suggest_names
+from sshwarma.common.shorten import shorten_name
+from sshwarma.common.validation_text import describe_validation_error
+from sshwarma.settings.errors import describe_value_error
+from sshwarma.world.errors import Invalid
+
+_SECRET_FIELDS: Final = frozenset({"env", "headers", "args", "url", "command"})
+"""Fields with values that may be keys: a refusal does not repeat them."""
+
+_MAPPING_ERRORS: Final = ("model_type", "model_attributes_type", "dict_type")
+_LENGTH_ERRORS: Final = ("string_too_long", "too_long")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+MAX_SHOWN_PROBLEMS: Final = 3
+"""Problems of one manifest that a refusal names."""
+
+
+class InvalidManifest(Invalid):
+    """A `toolset.yaml` that is not valid; the text names the field."""
+
+
+def format_place(path: Sequence[str | int]) -> str:
+    """Return the place of a value as people write it: `tools[2].entrypoint`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part != "[key]":  # pydantic's mark of the key itself
+            name = part if _PLAIN_KEY.fullmatch(part) else repr(shorten_name(part))
+            text += f".{shorten_name(name)}" if text else shorten_name(name)
+    return text
+
+
+def problems_error(name: str, problems: Iterable[str]) -> InvalidManifest:
+    """Return the refusal of a manifest, with its first problems.
+
+    The others are not described: there may be thousands, each compared with all known names.
+    """
+    shown = list(islice(problems, MAX_SHOWN_PROBLEMS + 1))
+    text = "; ".join(shown[:MAX_SHOWN_PROBLEMS])
+    return InvalidManifest(f"{name}: {text}{'; and more' * (len(shown) > MAX_SHOWN_PROBLEMS)}.")
+
+
+def describe_problems(
+    error: ValidationError, schema: type[BaseModel], above: Sequence[str | int] = ()
+) -> Iterator[str]:
+    """Describe each invalid value: `tools[2].entrypoint: must be …`.
+
+    Args:
+        error: error of the validation.
+        schema: model that was validated; close names are suggested from its fields.
+        above: place of what was validated.
+    """
+    for detail in error.errors(include_url=False):
+        yield _describe(detail, schema, [*above, *detail["loc"]])
+
+
+def _describe(detail: Mapping[str, Any], schema: type[BaseModel], path: Sequence[str | int]) -> str:
+    place = format_place(path)
+    if detail["type"] == "missing":
+        return f"{place} is missing"
+    if detail["type"] == "extra_forbidden":
+        known = _fields_at(schema, detail["loc"][:-1])
+        near = suggest_names(find_near_names(str(path[-1]), known))
+        return f"{place}: unknown field{f' ({near[0].lower()}{near[1:]})' if near else ''}"
+    show_value = _SECRET_FIELDS.isdisjoint(path)
+    if detail["type"] in _MAPPING_ERRORS:
+        text = describe_validation_error(detail, show_value=False)
+    elif detail["type"] in _LENGTH_ERRORS:  # only the length is shown
+        text = describe_validation_error(detail)
+    else:
+        text = describe_value_error(detail, show_value=show_value)
+    return f"{place}: {text}" if place else text
+
+
+def _fields_at(schema: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """Return the fields of the model at a place, or none if there is no model."""
+    found: type[BaseModel] = schema
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = found.model_fields.get(part)
+        inner = None if field is None else _model_in(field.annotation)
+        if inner is None:
+            return []
+        found = inner
+    return list(found.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    for candidate in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None

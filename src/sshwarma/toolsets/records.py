@@ -1,0 +1,239 @@
+"""Toolsets as the world stores them: namespace, tools, files and overrides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, delete, insert, select
+
+from sshwarma.common.times import format_iso
+from sshwarma.tools.provider import PROVIDER_KEY
+from sshwarma.toolsets.bundle import Bundle, BundleFile
+from sshwarma.toolsets.manifest_reading import list_overrides
+from sshwarma.world import namespaces, overrides, things
+from sshwarma.world.errors import Conflict, unknown_name_error
+from sshwarma.world.reader import next_call
+from sshwarma.world.schema import toolset_files
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+TOOLSET_PROVIDER: Final = "toolset"
+"""The provider name in the metadata of a tool of a toolset."""
+
+BUNDLE_KEY: Final = "bundle"
+"""Key of a namespace's metadata that makes it a toolset: its manifest."""
+
+TREE_KEY: Final = "tree"
+"""Key of the metadata of a toolset: the hash of its files, which names their folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInfo:
+    """A tool as its function says: what the manifest leaves out."""
+
+    id: str
+    title: str | None
+    description: str
+    input_schema: dict[str, Any]
+    requires_confirmation: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of an installed toolset."""
+
+    path: str
+    kind: str
+    sha256: str
+    size: int
+
+
+def list_toolsets(conn: Connection) -> list[Thing]:
+    """Return the installed toolsets, by name."""
+    spaces = things.read_children(conn, namespaces.NAMESPACE_CONTAINER, "toolset")
+    return sorted((one for one in spaces if is_toolset(one)), key=lambda one: one.name)
+
+
+def is_toolset(thing: Thing) -> bool:
+    """Return whether a namespace was installed from a bundle."""
+    return thing.kind == "toolset" and isinstance(thing.metadata.get(BUNDLE_KEY), dict)
+
+
+def find_toolset(conn: Connection, name: str) -> Thing:
+    """Return an installed toolset.
+
+    Raises:
+        NotFound: if no toolset has that id, with near ones.
+    """
+    known = {one.label: one for one in list_toolsets(conn)}
+    if name.lower() not in known:
+        hint = next_call("{} lists them.", "toolset list")
+        raise unknown_name_error("toolset", name, known=known, hint=hint)
+    return known[name.lower()]
+
+
+def read_files(conn: Connection, toolset_id: str) -> list[StoredFile]:
+    """Return the files of a toolset, by path."""
+    columns = toolset_files.c
+    query = select(columns.path, columns.kind, columns.sha256, columns.size).where(
+        columns.toolset_id == toolset_id
+    )
+    return [StoredFile(*row) for row in conn.execute(query.order_by(columns.path))]
+
+
+def install_toolset(
+    tx: Change,
+    bundle: Bundle,
+    tools: Sequence[ToolInfo],
+    *,
+    tree: str,
+    source: tuple[str, str],
+    by: str,
+) -> tuple[Thing, bool]:
+    """Install a toolset, or upgrade the one of its id; return whether it is new.
+
+    On an upgrade the decisions of people about its tools stay, tools that are gone are deleted, and
+    the namespace stays where it is equipped.
+
+    Raises:
+        Conflict: if a namespace that is no toolset, or something else, has its id.
+    """
+    manifest = bundle.manifest
+    known = things.find_by_qualified_name(tx.conn, manifest.id)
+    if known is not None and known.deleted_at is None and not is_toolset(known):
+        raise Conflict(
+            f"{manifest.id} is {things.describe_kind(known.kind)} already.",
+            hint="Rename one of them.",
+        )
+    is_new = known is None or known.deleted_at is not None
+    if is_new:
+        known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)
+    assert known is not None  # noqa: S101 - for mypy
+    metadata = {
+        **known.metadata,
+        BUNDLE_KEY: manifest.model_dump(mode="json", exclude_none=True),
+        TREE_KEY: tree,
+        "display_name": manifest.name,
+        "title": manifest.name,
+        "version": manifest.version,
+        "manifest_version": manifest.manifest_version,
+        "source_type": source[0],
+        "source_ref": source[1],
+        "installed_at": format_iso(tx.now),
+    }
+    space = things.update_thing(tx, known.id, description=manifest.description, metadata=metadata)
+    _store_files(tx, manifest.id, bundle.files)
+    _store_tools(tx, space, bundle, tools, by)
+    _store_overrides(tx, space, bundle)
+    return space, is_new
+
+
+def uninstall_toolset(tx: Change, space: Thing) -> int:
+    """Delete a toolset with all it has; return how many tools it had.
+
+    Its contents stay as long as something names them, and the log keeps its calls.
+    """
+    for tool in things.read_children(tx.conn, space.id, "tool"):
+        overrides.clear_override(tx, tool)
+    tx.conn.execute(delete(toolset_files).where(toolset_files.c.toolset_id == space.label))
+    _, count = namespaces.remove_namespace(tx, space)
+    return count
+
+
+def merge_overrides(space: Thing, decided: Sequence[overrides.Override]) -> dict[str, Any]:
+    """Return the manifest of a toolset with the present decisions about its tools."""
+    manifest: dict[str, Any] = json.loads(json.dumps(space.metadata[BUNDLE_KEY]))
+    for tool in manifest.get("tools", []):
+        tool.pop("renderer", None)
+    entries = []
+    for one in decided:
+        values = {
+            "renderer": one.renderer,
+            "renderer_config": one.renderer_config,
+            "name_override": one.name,
+            "description_override": one.description,
+            "requires_confirmation": one.requires_confirmation,
+            "enabled": one.enabled,
+        }
+        given = {name: value for name, value in values.items() if value is not None}
+        if given:
+            entries.append({"tool_id": one.tool.rpartition(":")[2], **given})
+    manifest["tool_overrides"] = entries
+    return manifest
+
+
+def _store_files(tx: Change, toolset_id: str, files: Sequence[BundleFile]) -> None:
+    tx.conn.execute(delete(toolset_files).where(toolset_files.c.toolset_id == toolset_id))
+    tx.conn.execute(
+        insert(toolset_files),
+        [
+            {"toolset_id": toolset_id, "path": file.path, "kind": file.kind,
+             "sha256": file.sha256, "size": file.size,
+             "stored_path": f"blobs/{file.sha256[:2]}/{file.sha256}"}
+            for file in files
+        ],
+    )  # fmt: skip
+
+
+def _store_tools(
+    tx: Change, space: Thing, bundle: Bundle, tools: Sequence[ToolInfo], by: str
+) -> None:
+    known = {tool.name: tool for tool in things.read_children(tx.conn, space.id, "tool")}
+    for info in tools:
+        entry = next(tool for tool in bundle.manifest.tools if tool.id == info.id)
+        point = bundle.entrypoints[info.id]
+        metadata = {
+            PROVIDER_KEY: TOOLSET_PROVIDER,
+            "input_schema": info.input_schema,
+            "display_name": entry.name or info.title or info.id,
+            "title": entry.name or info.title or info.id,
+            "entrypoint": entry.entrypoint,
+            "module": point.module,
+            "path": point.path,
+            "function": point.function,
+            "manifest_schema": entry.input_schema,
+            overrides.CONFIRM_KEY: info.requires_confirmation,
+        }
+        text = info.description
+        tool = known.pop(info.id, None)
+        if tool is None:
+            things.create_thing(
+                tx, space.id, "tool", info.id, qualified_name=f"{space.label}:{info.id}",
+                description=text, metadata=metadata, created_by=by,
+            )  # fmt: skip
+        else:
+            things.update_thing(tx, tool.id, description=text, metadata=metadata)
+    for gone in known.values():
+        overrides.clear_override(tx, gone)
+        things.delete_thing(tx, gone)
+
+
+def _store_overrides(tx: Change, space: Thing, bundle: Bundle) -> None:
+    """Store what the manifest overrides; what people decided before stays."""
+    tools = {tool.label: tool for tool in things.read_children(tx.conn, space.id, "tool")}
+    for override in list_overrides(bundle.manifest):
+        tool = tools.get(override.tool_id)
+        if tool is None:
+            continue
+        present = overrides.read_tool_override(tx.conn, tool)
+        values: dict[str, Any] = {
+            "name": override.name,
+            "description": override.description,
+            "requires_confirmation": override.requires_confirmation,
+            "enabled": override.enabled,
+        }
+        decisions = {
+            name: value
+            for name, value in values.items()
+            if value is not None and getattr(present, name) is None
+        }
+        if override.renderer is not None:
+            decisions |= {
+                "renderer": override.renderer.name,
+                "renderer_config": json.loads(json.dumps(override.renderer.config)),
+            }
+        if decisions:
+            overrides.set_override(tx, tool, **decisions)

@@ -1,0 +1,177 @@
+"""Render plans: the configuration of a renderer with its expressions resolved.
+
+| expression | value |
+| --- | --- |
+| `$args`, `$args.NAME` | arguments of the call |
+| `$return`, `$return.a.0.b` | what the tool returned; a number is an index of a list |
+| `$chat_id`, `$workspace`, `$toolset` | the room, and both folders as the tool sees them |
+
+A text that is an expression and nothing else becomes its value, of any type. Within a text an
+expression becomes text: `http://localhost:$return.port`. There a name consists of letters, digits
+and `_`, and what follows a value without parts stays: `$args.name.txt`. Alone, a name may have `-`.
+
+Only the configuration is searched for expressions. Values are never searched: an argument that
+begins with `$` is data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sshwarma.common.limits import MAX_RENDER_PLAN_CHARACTERS
+from sshwarma.common.shorten import shorten_name
+from sshwarma.toolsets.renderers import RendererName
+
+_ALONE: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.[\w-]+)*)", re.ASCII)
+_WITHIN: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.\w+)*)", re.ASCII)
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+ROOTS: Final = ("args", "return", "chat_id", "workspace", "toolset")
+"""Names that an expression may begin with."""
+
+MAX_PROBLEMS: Final = 20
+"""Problems of one plan that are reported."""
+
+_DEFAULTS: Final[dict[RendererName, dict[str, Any]]] = {
+    "code": {"language": "auto", "editable": False},
+    "document": {"editable": False},
+    "html": {"data": "$return"},
+    "frame": {},
+}
+"""Keys that a configuration may leave out, with their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderContext:
+    """Values of `$chat_id`, `$workspace` and `$toolset`; None is unresolved."""
+
+    chat_id: str | None = None
+    workspace: str | None = None
+    toolset: str | None = None
+
+
+def make_render_plan(
+    renderer: RendererName,
+    config: Mapping[str, Any],
+    args: Mapping[str, Any],
+    result: Any,
+    context: RenderContext,
+) -> dict[str, Any]:
+    """Return `{renderer, config}`, and `problems` if there are any.
+
+    In place of such an expression alone stands None; within a text it stays as it is. The plan
+    shares values with the arguments and the result.
+
+    Args:
+        renderer: name of the renderer.
+        config: its configuration, checked by `check_renderer_config`.
+        args: arguments of the call, of values that JSON has.
+        result: what the tool returned, a value that JSON has.
+        context: values of the other expressions.
+    """
+    values: dict[str, Any] = {"args": args, "return": result}
+    for name in ("chat_id", "workspace", "toolset"):
+        value = getattr(context, name)
+        if value is not None:
+            values[name] = value
+    resolver = _Resolver(values)
+    plan: dict[str, Any] = {
+        "renderer": renderer,
+        "config": {
+            key: resolver.resolve(value, key)
+            for key, value in {**_DEFAULTS[renderer], **config}.items()
+        },
+    }
+    if resolver.problems:
+        plan["problems"] = resolver.problems
+    return plan
+
+
+class _Unresolved(Exception):
+    """An expression without a value; the text says why, after the expression."""
+
+
+class _Resolver:
+    """Resolves the expressions of one plan, up to a size of all values together."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._texts: dict[str, str] = {}
+        self._characters_left = MAX_RENDER_PLAN_CHARACTERS
+        self.problems: list[str] = []
+
+    def resolve(self, value: Any, place: str) -> Any:
+        """Return a value of the configuration with its expressions resolved."""
+        match value:
+            case dict():
+                return {key: self.resolve(inner, f"{place}.{key}") for key, inner in value.items()}
+            case list():
+                return [
+                    self.resolve(inner, f"{place}[{index}]") for index, inner in enumerate(value)
+                ]
+            case str():
+                return self._resolve_text(value, place)
+        return value
+
+    def _resolve_text(self, text: str, place: str) -> Any:
+        alone = _ALONE.fullmatch(text)
+        if alone is not None:
+            try:
+                value, rest = self._find_value(alone)
+                if rest:
+                    raise _Unresolved(f"has no part {shorten_name(rest[0])}")
+                self._spend(text, value)
+            except _Unresolved as problem:
+                self._report(place, text, problem)
+                return None
+            return value
+        return _WITHIN.sub(lambda found: self._resolve_within(found, place), text)
+
+    def _resolve_within(self, found: re.Match[str], place: str) -> str:
+        try:
+            value, rest = self._find_value(found)
+            if rest and isinstance(value, dict | list):
+                raise _Unresolved(f"has no part {shorten_name(rest[0])}")
+            expression = found[0].removesuffix("".join(f".{part}" for part in rest))
+            text = self._spend(expression, value)
+        except _Unresolved as problem:
+            self._report(place, found[0], problem)
+            return found[0]
+        text = value if isinstance(value, str) else text
+        return ".".join([text, *rest])
+
+    def _find_value(self, found: re.Match[str]) -> tuple[Any, list[str]]:
+        """Return the value of the longest part of a path that there is, and the rest."""
+        root, path = found["root"], found["path"]
+        if root not in ROOTS:
+            raise _Unresolved(f"is unknown: expressions begin with ${', $'.join(ROOTS)}")
+        if root not in self._values:
+            raise _Unresolved("has no value here")
+        value = self._values[root]
+        parts = path.split(".")[1:]
+        for index, part in enumerate(parts):
+            if isinstance(value, Mapping) and part in value:
+                value = value[part]
+            elif isinstance(value, list) and _INDEX.fullmatch(part) and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                return value, parts[index:]
+        return value, []
+
+    def _spend(self, expression: str, value: Any) -> str:
+        """Count the characters that a value takes in the plan; return its JSON."""
+        if expression not in self._texts:
+            self._texts[expression] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = self._texts[expression]
+        if len(text) > self._characters_left:
+            raise _Unresolved(f"makes the plan longer than {MAX_RENDER_PLAN_CHARACTERS} characters")
+        self._characters_left -= len(text)
+        return text
+
+    def _report(self, place: str, expression: str, problem: _Unresolved) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(f"{shorten_name(place)}: {shorten_name(expression)} {problem}")

@@ -1,0 +1,209 @@
+"""The process in a sandbox that runs the tools of one toolset, for one exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import sys
+from asyncio import StreamReader
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from sshwarma.common.limits import (
+    MAX_TOOLSET_OUTPUT_BYTES,
+    MAX_TOOLSET_RESULT_BYTES,
+)
+from sshwarma.common.messages import with_limit
+from sshwarma.common.units import KIB, MIB
+from sshwarma.sandbox.host import SandboxHost
+from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.world.resources import resource_dir
+
+TOOLSET_PATH: Final = "/ts"
+"""Where the files of a toolset are inside."""
+
+_LIBRARIES: Final = (
+    "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection",
+    "docstring_parser",
+)  # fmt: skip
+"""Packages that the worker imports; tools may use them, too."""
+
+_READ_BYTES: Final = 64 * KIB
+
+
+class WorkerError(Exception):
+    """A worker that did not answer. Its message is a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTool:
+    """A tool as its worker finds it: module, function, and the manifest's schema."""
+
+    id: str
+    module: str
+    path: str
+    function: str
+    input_schema: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """The answer of a worker: its result, and the lines that its tools printed."""
+
+    result: dict[str, Any]
+    printed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetCode:
+    """A toolset that a worker can run: its id, version, folder and tools."""
+
+    id: str
+    version: str
+    folder: Path
+    tools: tuple[WorkerTool, ...]
+
+
+async def ask_worker(
+    host: SandboxHost,
+    code: ToolsetCode,
+    workspace: Path | None,
+    room_id: str,
+    method: str,
+    params: Mapping[str, Any],
+    seconds: float,
+) -> WorkerAnswer:
+    """Start a worker, send one request, and end it with all that it has started.
+
+    Args:
+        host: makes the sandbox.
+        code: the toolset.
+        workspace: the folder that tools work in; None for an empty one that is thrown away.
+        room_id: of the room, as tools see it.
+        method: of the request: tools/list or tools/call.
+        params: of the request.
+        seconds: until it must have answered.
+
+    Raises:
+        SandboxError: if there is no sandbox.
+        WorkerError: if it answers with an error, or not at all.
+        TimeoutError: if it takes longer.
+    """
+    config = {
+        "toolset": TOOLSET_PATH,
+        "workspace": WORKSPACE,
+        "toolset_id": code.id,
+        "chat_id": room_id,
+        "version": code.version,
+        "tools": [
+            {"id": tool.id, "module": tool.module, "path": tool.path, "function": tool.function,
+             "input_schema": tool.input_schema}
+            for tool in code.tools
+        ],
+    }  # fmt: skip
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    lines = "".join(f"{json.dumps(one)}\n" for one in (config, request))
+    profile = Profile(workspace, mounts={TOOLSET_PATH: code.folder, **_list_mounts()})
+    command = [_python(), "-I", "-S", "/w/worker.py"]
+    async with host.run(profile, command, cpu_seconds=2 * int(seconds), stdin=True) as sandbox:
+        process = sandbox.process
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
+        async with asyncio.timeout(seconds):
+            printing = asyncio.create_task(_read_printed(process.stderr))
+            try:
+                await _send(process.stdin, lines.encode())
+                line = await _read_line(process.stdout)
+                if not line.endswith(b"\n"):
+                    ending = await sandbox.wait()
+                    said = await printing
+                    raise WorkerError(_describe_end(ending.status, ending.excess, said))
+                await sandbox.stop()  # no tool does anything more, and all it printed is there
+                printed = await printing
+            finally:
+                printing.cancel()
+                await asyncio.gather(printing, return_exceptions=True)
+    return WorkerAnswer(_read_answer(line), tuple(printed))
+
+
+async def _send(stream: asyncio.StreamWriter, data: bytes) -> None:
+    try:
+        stream.write(data)
+        await stream.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        return  # it has ended, which its output shows
+
+
+async def _read_line(stream: StreamReader) -> bytes:
+    """Read the first line; less if the stream ends before.
+
+    Raises:
+        WorkerError: if it is too long.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while part := await stream.read(_READ_BYTES):
+        parts.append(part)
+        size += len(part)
+        if b"\n" in part:
+            break
+        if size > MAX_TOOLSET_RESULT_BYTES:
+            limit = f"{MAX_TOOLSET_RESULT_BYTES // MIB} MiB"
+            raise WorkerError(with_limit("its result is too large", limit))
+    line, newline, _ = b"".join(parts).partition(b"\n")
+    return line + newline
+
+
+async def _read_printed(stream: StreamReader) -> list[str]:
+    """Read what is printed to its end, and keep the beginning."""
+    kept = b""
+    while part := await stream.read(_READ_BYTES):
+        kept += part[: MAX_TOOLSET_OUTPUT_BYTES - len(kept)]
+    return kept.decode(errors="replace").splitlines()
+
+
+def _describe_end(status: int | None, excess: str, printed: Sequence[str]) -> str:
+    if excess:
+        return excess
+    last = next((line for line in reversed(printed) if line.strip()), "")
+    how = f"it ended with status {status}"
+    return f"{how}: {last.strip()}" if last else how
+
+
+def _read_answer(line: bytes) -> dict[str, Any]:
+    """Return the result of a response; nothing that a worker says is trusted.
+
+    Raises:
+        WorkerError: if it is an error, or no response.
+    """
+    try:
+        message = json.loads(line)
+        result = message.get("result")
+        error = str(message["error"]["message"]) if result is None else ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise WorkerError("its answer is not valid") from None
+    if not isinstance(result, dict):
+        raise WorkerError(error or "its answer is not valid")
+    return result
+
+
+def _python() -> str:
+    """Return the interpreter outside of the virtual environment, which is not inside."""
+    return str(Path(sys.executable).resolve())
+
+
+@cache
+def _list_mounts() -> dict[str, Path]:
+    """Return the worker and the packages that it needs, by their path inside."""
+    mounts = {"/w": resource_dir("embedded") / "toolset"}
+    for name in _LIBRARIES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise WorkerError(f"the package {name} is not installed")
+        origin = Path(spec.origin)
+        source = origin.parent if origin.name == "__init__.py" else origin
+        mounts[f"/d/{source.name}"] = source
+    return mounts

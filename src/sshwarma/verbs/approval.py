@@ -1,0 +1,178 @@
+"""Approvals of calls that wait for a person: `/approvals`, `/allow` and `/deny`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from sshwarma.common.limits import MAX_EXACT_INTEGER
+from sshwarma.common.times import format_iso
+from sshwarma.services import services_of
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.tools.approvals import (
+    Answer,
+    WaitingApproval,
+    may_approve,
+    shorten_reason,
+    write_arguments,
+)
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.views import Confirmation, view
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden, NotFound
+
+
+async def complete_approvals(request: CompletionRequest) -> list[Option]:
+    """List the numbers of the calls that wait here, with their tools."""
+    caller = request.caller
+    waiting = services_of(caller).tools.approvals.list_in(caller.room_id)
+    return [(str(one.number), one.tool) for one in waiting]
+
+
+Number: TypeAlias = Annotated[
+    int, Arg("number", complete=complete_approvals), Field(ge=1, le=MAX_EXACT_INTEGER)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalItem:
+    """A call that waits for an approval: who asks for it, and since when."""
+
+    number: int
+    tool: str
+    arguments: str
+    asked_by: str
+    asked_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalList:
+    """The calls that wait for an approval in a room."""
+
+    room: str
+    waiting: tuple[ApprovalItem, ...]
+
+
+@view(ApprovalList)
+def draw_approval_list(result: ApprovalList) -> Block:
+    """Draw each call with its arguments."""
+    if not result.waiting:
+        return block(line(f"No call waits for an approval in {result.room}."))
+    lines: list[Line] = []
+    for item in result.waiting:
+        lines.append(
+            line(("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}")
+        )
+        lines += text_lines(item.arguments, indent=3)
+    return block(*lines)
+
+
+@verb(
+    "approvals",
+    section="Tools",
+    needs=Right.ENTER,
+    tool=False,
+    aside=True,
+    examples=("/approvals",),
+)
+async def approvals(caller: Caller) -> ApprovalList:
+    """List the calls of tools that wait for an approval here.
+
+    A call waits where its tool needs one, as `run_command` does: until a person with the build
+    right allows it. Nobody needs an approval for their own call who may give one.
+    """
+    world, room = caller.world, await caller.room()
+    return ApprovalList(
+        room.name,
+        tuple(
+            ApprovalItem(
+                one.number,
+                one.tool,
+                write_arguments(one.arguments),
+                world.agents.name_of(one.asked_by),
+                format_iso(one.asked_at),
+            )
+            for one in services_of(caller).tools.approvals.list_in(room.id)
+        ),
+    )
+
+
+@verb(
+    "allow",
+    section="Tools",
+    needs=Right.ENTER,
+    tool=False,
+    aside=True,
+    examples=("/allow", "/allow 3"),
+    scope=TokenScope.APPROVE,
+)
+async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
+    """Allow a call that waits for an approval.
+
+    Needs the build right in the room where it waits. Everybody there sees who has allowed it. The
+    first answer counts.
+
+    Args:
+        number: its number, as the question says it (default: the only one that waits here).
+    """
+    waiting = await _find_waiting(caller, number)
+    await services_of(caller).tools.approvals.answer(caller, waiting, Answer(caller.agent.id, True))
+    return Confirmation(f"Allowed {waiting.tool}.")
+
+
+@verb(
+    "deny",
+    section="Tools",
+    needs=Right.ENTER,
+    tool=False,
+    aside=True,
+    examples=("/deny", "/deny 3 use the staging database"),
+    scope=TokenScope.APPROVE,
+)
+async def deny(
+    caller: Caller, why: Text | None = None, *, number: Number | None = None
+) -> Confirmation:
+    """Deny a call that waits for an approval.
+
+    Needs the build right in the room where it waits. The model reads the reason.
+
+    Args:
+        why: the reason; the number may stand before it.
+        number: its number, as the question says it (default: the only one that waits here).
+    """
+    first, _, rest = (why or "").strip().partition(" ")
+    if number is None and first.isdecimal() and int(first) <= MAX_EXACT_INTEGER:
+        number, why = int(first), rest
+    waiting = await _find_waiting(caller, number)
+    answer = Answer(caller.agent.id, False, shorten_reason(why or ""))
+    await services_of(caller).tools.approvals.answer(caller, waiting, answer)
+    return Confirmation(f"Denied {waiting.tool}.")
+
+
+async def _find_waiting(caller: Caller, number: int | None) -> WaitingApproval:
+    """Return the call that is meant, if the caller may answer for its room.
+
+    Raises:
+        NotFound: if none waits, or several do and no number is given.
+        Forbidden: if the caller is no person, or lacks the right.
+    """
+    approvals = services_of(caller).tools.approvals
+    if number is None:
+        here = approvals.list_in(caller.room_id)
+        if len(here) != 1:
+            numbers = ", ".join(str(one.number) for one in here)
+            problem = f"Several calls wait here: {numbers}" if here else "No call waits here"
+            raise NotFound(f"{problem}.", hint="Give the number of one." if here else "")
+        number = here[0].number
+    waiting = approvals.find(number)
+    room = await caller.with_room(waiting.room_id).room()
+    if caller.agent.kind != "person" or caller.call_stack is not None:
+        raise Forbidden("Only a person can answer for an approval, and no script.")
+    await caller.with_room(room.id).require(Right.BUILD, room)
+    if not may_approve(caller.agent, room):
+        raise Forbidden("Permission denied: needs the build right there.")
+    return waiting

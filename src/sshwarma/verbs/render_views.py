@@ -1,0 +1,51 @@
+"""How terminals show the results of tools that have a renderer.
+
+The four renderers are for pages; here each has a form in text, and a way to the file if there is
+one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
+from sshwarma.terminal.highlight import draw_code_lines
+from sshwarma.terminal.markdown import render_markdown
+from sshwarma.terminal.text import Line, Table, line, text_lines
+from sshwarma.workspaces.languages import guess_language
+from sshwarma.world.reader import Reader
+
+
+def draw_render_plan(plan: dict[str, Any], reader: Reader) -> list[Line | Table]:
+    """Draw the plan of a result; empty if it has nothing but what the result says."""
+    config = plan.get("config")
+    if not reader.is_person or not isinstance(config, dict):
+        return []
+    lines: list[Line | Table] = []
+    file, content = config.get("file"), config.get("content")
+    match plan.get("renderer"):
+        case "code" if isinstance(content, str):
+            language = config.get("language")
+            known = guess_language(str(file or "")) if language in (None, "auto") else str(language)
+            shown = content[:MAX_ROW_PART_CHARACTERS].rstrip("\n")
+            if known:
+                lines += [line("  ", *spans) for spans in draw_code_lines(shown, known)]
+            else:
+                lines += text_lines(shown, indent=2)
+        case "document" if isinstance(content, str):
+            lines += render_markdown(text=content[:MAX_ROW_PART_CHARACTERS])
+        case "html":
+            data = json.dumps(config.get("data"), ensure_ascii=False, indent=1)
+            lines.append(line(("dim", f"  page {config.get('artifact')}, with the data:")))
+            lines += text_lines(data[:MAX_ROW_PART_CHARACTERS], indent=2)
+        case "frame":
+            target = config.get("url") or f"port {config.get('port')}"
+            lines.append(line(("dim", "  page: "), str(target)))
+    if isinstance(file, str) and file:
+        call = reader.name_call("file show", path=file)
+        lines.append(line(("dim", "  open in workspace: "), ("verb", call)))
+    problems = plan.get("problems")
+    for problem in problems if isinstance(problems, list) else []:
+        lines.append(line(("warn", f"  renderer: {problem}")))
+    return lines

@@ -1,0 +1,261 @@
+"""The verb `/shell`: a command on the files of the room, in a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import StreamReader
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+from sshwarma.common.limits import (
+    DEFAULT_SANDBOX_SECONDS,
+    MAX_COMMAND_CHARACTERS,
+    MAX_COMMAND_OUTPUT_BYTES,
+    MAX_NAMED_FILES,
+    MAX_SANDBOX_SECONDS,
+)
+from sshwarma.common.shorten import join_with_rest, shorten_name, shorten_text
+from sshwarma.common.units import KIB
+from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.run import Ending, SandboxError
+from sshwarma.services import services_of
+from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.verbs.arguments import Arg, Text, Word
+from sshwarma.verbs.file import workspaces_of
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.rights import FILES_RIGHT
+from sshwarma.verbs.views import view
+from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.runs import RunFiles, describe_files
+from sshwarma.workspaces.tree import list_folders
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Unavailable, too_long_error, unknown_name_error
+from sshwarma.world.reader import next_call
+
+RunSeconds: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_SANDBOX_SECONDS)]
+
+_SHELL: Final = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+_READ_BYTES: Final = 64 * KIB
+
+PROGRESS_SECONDS: Final = 0.5
+"""Seconds between two reports of the newest line of the output."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """The output of a command, and how it ended.
+
+    Attributes:
+        status: its exit status, as a shell has it; None if it was ended.
+        output: what it printed, to standard output and error as it came.
+        left_out: bytes from the middle of the output that are not in it.
+        ended: why it was ended, as a clause; "" if it ended by itself.
+        changed: paths of files that it changed, with what was done to each.
+        notes: what else happened to the files, as sentences.
+    """
+
+    command: str
+    status: int | None
+    output: str
+    left_out: int
+    seconds: float
+    ended: str
+    changed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the command failed."""
+        return self.status != 0
+
+
+@view(CommandResult)
+def draw_command_result(result: CommandResult) -> Block:
+    """Draw the output, then how the command ended and what it changed."""
+    how = f"exit status {result.status}" if result.status is not None else result.ended
+    facts = [how, f"{result.seconds:.1f} s"]
+    if result.changed:
+        facts.append(join_with_rest(list(result.changed), MAX_NAMED_FILES))
+    lines: list[Line] = [*text_lines(result.output.rstrip("\n"))] if result.output.strip() else []
+    style = "dim" if result.status == 0 else "warn"
+    return block(
+        *lines,
+        line((style, f"({', '.join(facts)})")),
+        *(line(("warn", note)) for note in result.notes),
+    )
+
+
+@verb(
+    "shell",
+    section="Building",
+    needs=Right.TALK,
+    also_needs=(FILES_RIGHT,),
+    tool="run_command",
+    namespace="workspace",
+    needs_approval=True,
+    times_out_itself=True,
+    examples=("/shell make test", "/shell --timeout 300 python3 train.py"),
+)
+async def shell(
+    caller: Caller,
+    command: Text,
+    *,
+    timeout: RunSeconds = DEFAULT_SANDBOX_SECONDS,  # noqa: ASYNC109 - a setting of the command
+    cwd: Word | None = None,
+) -> CommandResult:
+    """Run a command of bash on the files of the room, in a sandbox.
+
+    It sees the files of the room and the programs of the system, and nothing else of the machine;
+    it has no network and no input. What it changes of the files is kept as one version. When it
+    ends, everything that it has started ends, too.
+
+    Args:
+        command: the command, as bash reads it.
+        timeout: seconds after which it is ended.
+        cwd: the folder where it starts (default: the top of the files).
+    """
+    if len(command) > MAX_COMMAND_CHARACTERS:
+        raise too_long_error("command", len(command), MAX_COMMAND_CHARACTERS)
+    services = services_of(caller)
+    if (obstacle := services.runs.sandbox.obstacle) is not None:
+        raise Unavailable(
+            f"Commands cannot be run on this server: {obstacle.reason}.",
+            hint=f"An administrator can {obstacle.remedy}.",
+        )
+    cwd = await _find_folder(caller, cwd)
+    start = time.monotonic()
+    output = _Output(caller.on_progress)
+
+    async def work(folder: Path) -> Ending:
+        return await _run_in_sandbox(caller, folder, command, cwd, timeout, output)
+
+    try:
+        ending, files = await services.runs.run(caller, work)
+    except SandboxError as error:
+        raise Unavailable(
+            f"The sandbox failed: {error.obstacle.reason}.", hint=f"{error.obstacle.remedy}."
+        ) from error
+    seconds = time.monotonic() - start
+    result = CommandResult(
+        command, ending.status, output.text, output.left_out, seconds, ending.excess,
+        _describe_changes(files), describe_files(files),
+    )  # fmt: skip
+    await _tell_room(caller, result)
+    return result
+
+
+async def _find_folder(caller: Caller, typed: str | None) -> str | None:
+    """Return the path of a folder of the room; None for the top of its files.
+
+    Raises:
+        NotFound: if there is no such folder.
+    """
+    if typed is None or typed in (".", "./", "", "/", WORKSPACE):
+        return None
+    cwd = parse_path(typed.removeprefix(f"{WORKSPACE}/"), "cwd")
+    _, tree = await workspaces_of(caller).read_tree(caller.room_id)
+    folders = list_folders(tree)
+    if cwd not in folders:
+        hint = next_call("{} lists them.", "files")
+        raise unknown_name_error("folder", cwd, known=folders, hint=hint)
+    return cwd
+
+
+async def _run_in_sandbox(
+    caller: Caller, folder: Path, command: str, cwd: str | None, seconds: int, output: _Output
+) -> Ending:
+    """Run the command; it has ended, with all that it started, when this returns."""
+    name = caller.agent.name
+    environment = {
+        "GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": f"{name}@sshwarma",
+        "GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": f"{name}@sshwarma",
+    }  # fmt: skip
+    profile = Profile(
+        folder,
+        directory=f"{WORKSPACE}/{cwd}" if cwd else WORKSPACE,
+        environment=environment,
+    )
+    words = [_SHELL, "-c", command]
+    async with services_of(caller).runs.sandbox.run(
+        profile, words, cpu_seconds=2 * seconds, merge_errors=True
+    ) as sandbox:
+        assert sandbox.process.stdout is not None  # noqa: S101 - it has a pipe
+        try:
+            async with asyncio.timeout(seconds):
+                await output.read(sandbox.process.stdout)
+                return await sandbox.wait()
+        except TimeoutError:
+            return Ending(None, f"ended after {seconds} s")
+
+
+class _Output:
+    """The output of a command: its beginning and end are kept."""
+
+    def __init__(self, report: Callable[[str], None] | None) -> None:
+        self._report = report
+        self._reported_at = 0.0
+        self._head = b""
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.left_out = 0
+
+    async def read(self, stream: StreamReader) -> None:
+        """Read to the end."""
+        half = MAX_COMMAND_OUTPUT_BYTES // 2
+        while part := await stream.read(_READ_BYTES):
+            self._report_line(part)
+            room = half - len(self._head)
+            self._head += part[:room]
+            if rest := part[room:] if room > 0 else part:
+                self._tail.append(rest)
+                self._tail_bytes += len(rest)
+            while self._tail_bytes > half:
+                excess = self._tail_bytes - half
+                oldest = self._tail.popleft()
+                if len(oldest) > excess:
+                    self._tail.appendleft(oldest[excess:])
+                cut = min(excess, len(oldest))
+                self._tail_bytes -= cut
+                self.left_out += cut
+
+    def _report_line(self, part: bytes) -> None:
+        now = time.monotonic()
+        if self._report is None or now - self._reported_at < PROGRESS_SECONDS:
+            return
+        lines = part.decode(errors="replace").split("\n")
+        if text := next((text.strip() for text in reversed(lines) if text.strip()), ""):
+            self._reported_at = now
+            self._report(shorten_text(text))
+
+    @property
+    def text(self) -> str:
+        """The output; where the middle is left out, a line says how much."""
+        tail = b"".join(self._tail)
+        cut = f"\n[… {self.left_out:,} bytes left out …]\n".encode() if self.left_out else b""
+        return (self._head + cut + tail).decode(errors="replace")
+
+
+def _describe_changes(files: RunFiles) -> tuple[str, ...]:
+    return tuple(
+        f"{'removed' if entry is None else 'wrote'} {shorten_name(path)}"
+        for path, entry in files.changes.items()
+    )
+
+
+async def _tell_room(caller: Caller, result: CommandResult) -> None:
+    """Tell the room of a command of a person; a tool's call is a row already."""
+    stack = caller.call_stack
+    if stack is not None and stack.row_id is not None:
+        return
+    how = f"exit status {result.status}" if result.status is not None else result.ended
+    changed = f", {join_with_rest(list(result.changed), MAX_NAMED_FILES)}" if result.changed else ""
+    text = f"ran `{shorten_text(result.command)}`: {how}{changed}"
+    await caller.change(lambda tx: caller.append_notice(tx, text))

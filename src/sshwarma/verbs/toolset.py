@@ -1,0 +1,360 @@
+"""The verbs of `/toolset`: bundles of tools, installed for the whole server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.shorten import join_with_rest
+from sshwarma.services import services_of
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.toolsets import records
+from sshwarma.toolsets.archive import MANIFEST_PATH
+from sshwarma.toolsets.export import write_archive
+from sshwarma.toolsets.manifest_reading import check_manifest
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
+from sshwarma.verbs.file_views import FileData, FileDownload, format_size
+from sshwarma.verbs.registry import group
+from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
+from sshwarma.workspaces.workspace import check_file_size
+from sshwarma.world import overrides, things
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, empty_error
+from sshwarma.world.things import Thing
+
+toolset = group(
+    "toolset",
+    section="Tools",
+    default="list",
+    doc="""Toolsets: tools in Python, installed from a ZIP file.
+
+    A toolset becomes a namespace of its id, whose tools are equipped as others. They run in a
+    sandbox on the files of the room.
+    """,
+)
+
+
+async def complete_toolsets(request: CompletionRequest) -> list[Option]:
+    """List the installed toolsets."""
+    found = await request.caller.world.store.read(records.list_toolsets)
+    return [(one.label, str(one.metadata.get("display_name", ""))) for one in found]
+
+
+ToolsetName: TypeAlias = Annotated[str, Arg(complete=complete_toolsets)]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetItem:
+    """An installed toolset.
+
+    Attributes:
+        source: where it is from, such as `zip`.
+        tools: how many tools it has.
+    """
+
+    id: str
+    name: str
+    version: str
+    description: str
+    enabled: bool
+    installed_at: str
+    source: str
+    tools: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetList:
+    """The installed toolsets; `obstacle` is why their tools cannot run now, or ""."""
+
+    toolsets: tuple[ToolsetItem, ...]
+    obstacle: str
+
+
+@view(ToolsetList)
+def draw_toolset_list(result: ToolsetList) -> Block:
+    """Draw the toolsets, one a line."""
+    notes = [line(("warn", result.obstacle))] if result.obstacle else []
+    if not result.toolsets:
+        return block(line("No toolset is installed."), *notes)
+    rows = [
+        (
+            ("name", item.id), item.name, item.version, format_count(item.tools, "tool"),
+            ("dim", "" if item.enabled else "disabled"),
+        )
+        for item in result.toolsets
+    ]  # fmt: skip
+    return block(*draw_columns(rows), *notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetTool:
+    """A tool of a toolset; `confirms` is whether each call needs an approval."""
+
+    id: str
+    name: str
+    description: str
+    enabled: bool
+    confirms: bool
+    entrypoint: str
+    renderer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetFile:
+    """A file of a toolset."""
+
+    path: str
+    kind: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetDetails:
+    """An installed toolset with its tools and files; `obstacle` is as in the list."""
+
+    toolset: ToolsetItem
+    tools: tuple[ToolsetTool, ...]
+    files: tuple[ToolsetFile, ...]
+    obstacle: str
+
+
+@view(ToolsetDetails)
+def draw_toolset_details(result: ToolsetDetails) -> Block:
+    """Draw the facts of a toolset, its tools and how many files it has."""
+    item = result.toolset
+    state = "" if item.enabled else ", disabled"
+    lines: list[Line] = [
+        line(("heading", item.name), ("dim", f"  {item.id} {item.version}{state}")),
+    ]
+    if item.description:
+        lines.append(line(f"  {item.description}"))
+    lines.append(line(("dim", f"  installed {item.installed_at} from {item.source}")))
+    rows = [
+        (
+            ("name", f"  {tool.id}"), tool.description.split("\n")[0],
+            ("dim", ", ".join(filter(None, (
+                tool.renderer or "",
+                "needs an approval" if tool.confirms else "",
+                "" if tool.enabled else "off",
+            )))),
+        )
+        for tool in result.tools
+    ]  # fmt: skip
+    size = format_size(sum(file.size for file in result.files))
+    lines += draw_columns(rows)
+    lines.append(line(("dim", f"  {format_count(len(result.files), 'file')}, {size}")))
+    if result.obstacle:
+        lines.append(line(("warn", f"  {result.obstacle}")))
+    return block(*lines)
+
+
+@toolset.verb("list", needs=Right.ENTER, tool=False, examples=("/toolset list",))
+async def list_toolsets(caller: Caller) -> ToolsetList:
+    """List the installed toolsets."""
+
+    def read(conn: Connection) -> tuple[ToolsetItem, ...]:
+        return tuple(_describe(conn, one) for one in records.list_toolsets(conn))
+
+    return ToolsetList(await caller.world.store.read(read), _describe_obstacle(caller))
+
+
+@toolset.verb("show", needs=Right.ENTER, tool=False, examples=("/toolset show app-builder",))
+async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
+    """Show a toolset with its tools and files.
+
+    Args:
+        name: its id.
+    """
+
+    def read(conn: Connection) -> ToolsetDetails:
+        space = records.find_toolset(conn, name)
+        tools = []
+        for tool in things.read_children(conn, space.id, "tool"):
+            decided = overrides.read_tool_override(conn, tool)
+            shown = overrides.apply_override(tool, decided)
+            tools.append(
+                ToolsetTool(
+                    tool.label,
+                    decided.name or str(tool.metadata.get("display_name", tool.name)),
+                    shown.description or "",
+                    shown.enabled,
+                    bool(shown.metadata.get(overrides.CONFIRM_KEY)),
+                    str(tool.metadata.get("entrypoint", "")),
+                    decided.renderer,
+                )
+            )
+        files = tuple(
+            ToolsetFile(file.path, file.kind, file.sha256, file.size)
+            for file in records.read_files(conn, space.label)
+        )
+        return ToolsetDetails(
+            _describe(conn, space), tuple(tools), files, _describe_obstacle(caller)
+        )
+
+    return await caller.world.store.read(read)
+
+
+@toolset.verb(
+    "import",
+    needs=Right.ADMIN,
+    tool=False,
+    takes_bytes=True,
+    examples=("/toolset import --encoded = UEsDBBQAAAAI",),
+)
+async def import_toolset(
+    caller: Caller, archive: TextAfterEquals | None = None, *, encoded: Flag = False
+) -> Confirmation:
+    """Install a toolset from a ZIP file, or upgrade the one that has its id.
+
+    The file has `toolset.yaml` at its top or in its only folder. Its modules are imported once, in
+    a sandbox, to read the tools. Decisions about the tools stay at an upgrade.
+
+    For people:
+        From a shell: `ssh HOST toolset import < FILE.zip`
+
+    Args:
+        archive: the file, in base64.
+        encoded: says that the file is given in base64.
+    """
+    data, where = await _read_archive(caller, archive, encoded=encoded)
+    done = await services_of(caller).toolsets.install(caller, data, ("zip", where))
+    word = "Installed" if done.is_new else "Upgraded"
+    return Confirmation(
+        f"{word} {done.id} {done.version}: {done.name}, {format_count(done.tools, 'tool')}."
+    )
+
+
+@toolset.verb("export", needs=Right.ADMIN, tool=False, examples=("/toolset export app-builder",))
+async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | FileData:
+    """Write a toolset as a ZIP file, with decisions on its tools, no secrets.
+
+    For people:
+        From a shell: `ssh HOST toolset export NAME > FILE.zip`
+
+    Args:
+        name: its id.
+    """
+    services = services_of(caller)
+
+    def read(conn: Connection) -> tuple[Thing, list[records.StoredFile], list[overrides.Override]]:
+        space = records.find_toolset(conn, name)
+        tools = things.read_children(conn, space.id, "tool")
+        decided = [overrides.read_tool_override(conn, tool) for tool in tools]
+        return space, records.read_files(conn, space.label), decided
+
+    space, files, decided = await caller.world.store.read(read)
+    contents = await services.toolsets.read_contents(files)
+    contents.pop(MANIFEST_PATH, None)
+    manifest = check_manifest(records.merge_overrides(space, decided))
+    export = await asyncio.to_thread(write_archive, manifest, contents)
+    entry = await services.workspaces.store(export.data)
+    file_name = f"{space.label}-{manifest.version}.zip"
+    if caller.door == "exec" and not caller.wants_json:
+        path = await asyncio.to_thread(services.workspaces.blobs.check, entry.sha256)
+        return FileDownload(file_name, entry.size, entry.sha256, path)
+    encoded = base64.b64encode(export.data).decode()
+    return FileData(file_name, entry.size, entry.sha256, encoded)
+
+
+@toolset.verb("enable", needs=Right.ADMIN, tool=False, examples=("/toolset enable app-builder",))
+async def enable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
+    """Enable a toolset that was disabled; each tool is as it was.
+
+    Args:
+        name: its id.
+    """
+    return await _switch(caller, name, is_enabled=True)
+
+
+@toolset.verb("disable", needs=Right.ADMIN, tool=False, examples=("/toolset disable app-builder",))
+async def disable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
+    """Disable a toolset: nobody sees its tools.
+
+    Args:
+        name: its id.
+    """
+    return await _switch(caller, name, is_enabled=False)
+
+
+@toolset.verb(
+    "uninstall", needs=Right.ADMIN, tool=False, examples=("/toolset uninstall app-builder --yes",)
+)
+async def uninstall_toolset(
+    caller: Caller, name: ToolsetName, *, yes: Flag = False
+) -> Confirmation:
+    """Uninstall a toolset with its tools. Calls in logs stay.
+
+    Args:
+        name: its id.
+        yes: do it; without this, only what would be done is said.
+    """
+    space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
+    tools = await caller.world.store.read(lambda conn: things.read_children(conn, space.id, "tool"))
+    named = join_with_rest([tool.name for tool in tools], MAX_NAMED_FILES)
+    if not yes:
+        raise Invalid(
+            f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}.",
+            hint="Add --yes to do it.",
+        )
+    await caller.change(lambda tx: records.uninstall_toolset(tx, space))
+    return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.")
+
+
+async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -> tuple[bytes, str]:
+    """Return the bytes of an archive that comes with a request, and where it is from.
+
+    Raises:
+        Invalid: if it is missing, too large or not in base64.
+    """
+    if caller.upload is not None:
+        if archive is not None or encoded:
+            raise Invalid("archive: must not be given with piped input.")
+        check_file_size(caller.upload.size)
+        workspaces = services_of(caller).workspaces
+        return await workspaces.read(await workspaces.finish_upload(caller.upload)), "a pipe"
+    if archive is None:
+        raise empty_error("archive", hint="Give the file in base64, or pipe it.")
+    if not encoded:
+        raise Invalid("archive: must be in base64.", hint="Give --encoded with it.")
+    try:
+        return base64.b64decode(archive, validate=True), "a request"
+    except binascii.Error as error:
+        raise Invalid(f"archive: is not valid base64: {error}.") from error
+
+
+async def _switch(caller: Caller, name: str, *, is_enabled: bool) -> Confirmation:
+    space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
+    done = "enabled" if is_enabled else "disabled"
+    if space.enabled == is_enabled:
+        return Confirmation(f"{space.label} is {done} already.")
+    await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
+    return Confirmation(f"{done.capitalize()} {space.label}.")
+
+
+def _describe(conn: Connection, space: Thing) -> ToolsetItem:
+    meta = space.metadata
+    return ToolsetItem(
+        space.label,
+        str(meta.get("display_name", space.name)),
+        str(meta.get("version", "")),
+        space.description or "",
+        space.enabled,
+        str(meta.get("installed_at", "")),
+        f"{meta.get('source_type', '')}, {meta.get('source_ref', '')}",
+        len(things.read_children(conn, space.id, "tool")),
+    )
+
+
+def _describe_obstacle(caller: Caller) -> str:
+    obstacle = services_of(caller).runs.sandbox.obstacle
+    if obstacle is None:
+        return ""
+    return f"Their tools cannot run: {obstacle.reason}. An administrator can {obstacle.remedy}."

@@ -1,0 +1,194 @@
+"""Programs that work on the files of a room: a folder before, a version after.
+
+One at a time in a room, so that their changes never mix. The folder is made equal to the present
+version, the program runs in a sandbox and is ended, then what it left becomes a version: merged
+into the present one, because others may have changed files meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import structlog
+
+from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.sandbox.host import SandboxHost
+from sshwarma.settings import FOLDERS_DIRECTORY, Settings
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.delete_tree import delete_tree
+from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
+from sshwarma.workspaces.tree import Changes, Tree, apply_changes, list_folders, merge_trees
+from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict
+from sshwarma.world.resources import resource_dir
+from sshwarma.world.world import World
+
+T = TypeVar("T")
+
+MAX_KEPT_FOLDERS: Final = 32
+"""Folders that stay on the disk for the next program of their room, each of at most
+MAX_WORKSPACE_BYTES."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What a program did to the files of its room.
+
+    Attributes:
+        changes: what it changed.
+        left_out: names of what it left that no room can have, such as pipes.
+        kept_both: by path, where the program's file is, because somebody changed that path
+            meanwhile.
+        problem: why nothing of it was kept, as a clause; "" if it was.
+    """
+
+    changes: Changes = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    kept_both: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+class WorkspaceRuns:
+    """The folders in which programs work, by room."""
+
+    def __init__(self, workspaces: Workspaces, sandbox: SandboxHost, directory: Path) -> None:
+        """Use a directory for folders, which are copies and may be deleted at any time."""
+        self.workspaces = workspaces
+        self.sandbox = sandbox
+        self._directory = directory
+        self._folders: OrderedDict[str, Folder] = OrderedDict()
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    @classmethod
+    async def open(cls, world: World, settings: Settings) -> WorkspaceRuns:
+        """Use the data directory; check the sandbox, and delete leftovers of a server."""
+        workspaces = Workspaces(world, BlobStore(settings.blobs_dir))
+        sandbox = SandboxHost(resource_dir("embedded") / "sandbox", settings.data_dir)
+        runs = cls(workspaces, sandbox, settings.data_dir / FOLDERS_DIRECTORY)
+        await asyncio.to_thread(workspaces.blobs.delete_uploads)
+        await asyncio.to_thread(delete_tree, runs._directory)
+        if (obstacle := await sandbox.check()) is not None:
+            log.warning("no sandbox", reason=obstacle.reason, remedy=obstacle.remedy)
+        return runs
+
+    async def run(self, caller: Caller, work: Callable[[Path], Awaitable[T]]) -> tuple[T, RunFiles]:
+        """Work on the files of the caller's room; return the result and what it changed.
+
+        `work` gets the folder, and must have ended every process in it when it returns or raises.
+        What it left is kept, also if it fails or is stopped.
+
+        Raises:
+            DamagedBlob: if a file of the room cannot be read.
+            OSError: if the disk is full or fails.
+        """
+        lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
+        async with lock:
+            folder = self._use_folder(caller.room_id)
+            _, base = await self.workspaces.read_tree(caller.room_id)
+            await asyncio.to_thread(folder.materialize, base)
+            try:
+                result = await work(folder.path)
+            except BaseException:
+                await asyncio.shield(self._keep(caller, folder, base))
+                raise
+            files = await asyncio.shield(self._keep(caller, folder, base))
+            await self._delete_old_folders()
+        return result, files
+
+    def _use_folder(self, room_id: str) -> Folder:
+        folder = self._folders.get(room_id)
+        if folder is None:
+            folder = self._folders[room_id] = Folder(
+                self._directory / room_id, self.workspaces.blobs
+            )
+        self._folders.move_to_end(room_id)
+        return folder
+
+    async def _delete_old_folders(self) -> None:
+        """Delete the folders that were used longest ago, but for those in use."""
+        while len(self._folders) > MAX_KEPT_FOLDERS:
+            room_id = next(
+                (
+                    room_id
+                    for room_id in self._folders
+                    if room_id not in self._locks or not self._locks[room_id].locked()
+                ),
+                None,
+            )
+            if room_id is None:
+                return
+            await asyncio.to_thread(self._folders.pop(room_id).discard)
+
+    async def _keep(self, caller: Caller, folder: Folder, base: Tree) -> RunFiles:
+        """Make a version of what a program left in the folder."""
+        try:
+            found = await asyncio.to_thread(folder.snapshot)
+        except UnusableFolderError as error:
+            await asyncio.to_thread(folder.discard)
+            return RunFiles(problem=str(error))
+        except OSError as error:
+            log.exception("what a program left could not be read")
+            await asyncio.to_thread(folder.discard)
+            return RunFiles(problem=f"they could not be read: {error.strerror}")
+        return await self._merge(caller, base, found)
+
+    async def _merge(self, caller: Caller, base: Tree, found: Snapshot) -> RunFiles:
+        kept_both: dict[str, str] = {}
+
+        def edit(present: Tree) -> Changes:
+            kept_both.clear()
+            merge = merge_trees(base, present, found.tree)
+            changes = dict(merge.changes)
+            for path in merge.conflicts:
+                entry = found.tree.get(path)
+                if entry is not None and entry != present.get(path) and not entry.is_folder:
+                    taken = apply_changes(present, changes)
+                    other = _choose_free_path(path, caller.agent.name, taken)
+                    kept_both[path] = other
+                    changes[other] = entry
+            return changes
+
+        _, present = await self.workspaces.read_tree(caller.room_id)
+        if not edit(present):
+            return RunFiles(left_out=found.left_out)
+        try:
+            changed = await self.workspaces.change(caller, edit, source="tool_run")
+        except Conflict as error:
+            return RunFiles(left_out=found.left_out, problem=str(error))
+        return RunFiles(changed.changes, found.left_out, dict(kept_both))
+
+
+def describe_files(files: RunFiles) -> tuple[str, ...]:
+    """Return what people must know of the files, as sentences."""
+    notes = []
+    if files.problem:
+        notes.append(f"Its changes of files were not kept: {files.problem}.")
+    if files.left_out:
+        named = join_with_rest(list(map(ascii, files.left_out)), MAX_NAMED_FILES)
+        notes.append(f"A room cannot have these, so they were left out: {named}.")
+    notes += [
+        f"Somebody changed {path} meanwhile, and that stays. The other version is {other}."
+        for path, other in files.kept_both.items()
+    ]
+    return tuple(notes)
+
+
+def _choose_free_path(path: str, name: str, tree: Tree) -> str:
+    """Return where the other version of a file goes: `plan.md.from-qwen`."""
+    folders = list_folders(tree)
+    candidate = wanted = f"{path}.from-{shorten_name(name)}"
+    number = 2
+    while candidate in tree or candidate in folders:
+        candidate = f"{wanted}-{number}"
+        number += 1
+    return candidate

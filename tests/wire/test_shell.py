@@ -1,0 +1,176 @@
+"""Commands in a sandbox: by people, and by models with an approval."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.fixtures import answering
+from support.driver.model import Asked, Model, question
+from support.waiting import wait_until
+
+
+def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+    """Run the command that the question has after `run`, then say what came of it."""
+    last = asked["messages"][-1]
+    if last["role"] == "tool":
+        yield f"came: {last['content']}"
+    else:
+        command = question(asked).partition("run ")[2]
+        yield {"name": "workspace__run_command", "arguments": {"command": command}}
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    model = Model(_answers)
+    with answering(model) as server:
+        yield server
+    model.close()
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    one.does(f"create {name('bench')}", "equip room workspace:*")
+    yield one
+    one.hang_up()
+
+
+@covers("shell")
+def test_command_of_a_person_works_on_the_files(ann: Person) -> None:
+    ann.run("file put src/a.py", b"print(6 * 7)\n", "-T")
+    done = ann.run("shell --cwd src python3 a.py > out; cat out; chmod +x a.py; rm -f gone")
+    assert (done.status, done.out.splitlines()[0]) == (0, "42")
+    assert "exit status 0" in done.out and "wrote src/a.py, wrote src/out" in done.out
+    kinds = {item["path"]: item["kind"] for item in ann.json("files")["files"]}
+    assert kinds == {"src/a.py": "program", "src/out": "file"}
+    assert ann.json("file history")["versions"][0]["source"] == "tool_run"
+    failed = ann.run("shell echo oops >&2; exit 3")
+    assert (failed.status, failed.out.splitlines()[0]) == (1, "oops")
+    found = ann.run("shell --json true").json
+    assert (found["status"], found["changed"], found["ended"]) == (0, [], "")
+    assert "ran `true`: exit status 0" in ann.run("history").out
+
+
+def test_nothing_of_the_machine_is_in_the_sandbox(house: Server, ann: Person) -> None:
+    secret = house.data_dir / "secret.txt"
+    secret.write_text("sesame")
+    script = f"""
+cat {secret} {house.data_dir}/world.db; ls /root /home {house.data_dir}
+cat /proc/1/environ | tr '\\0' '\\n'; env
+python3 - <<'END'
+import socket
+for family, address in ((socket.AF_INET, ('127.0.0.1', {house.port})),):
+    try:
+        socket.socket(family).connect(address); print('reached')
+    except OSError as error:
+        print('no network:', error.strerror)
+END
+echo 'x' > /usr/x; mount -t tmpfs none /mnt; unshare -U true
+"""
+    ann.run("file put probe.sh", script.encode(), "-T")
+    out = ann.run("shell sh probe.sh").out
+    assert "sesame" not in out and "SQLite" not in out and "reached" not in out
+    assert "no network: Connection refused" in out
+    assert "SSHWARMA" not in out and "Read-only file system" in out
+    assert out.count("No such file or directory") >= 3
+
+
+def test_what_a_command_started_ends_with_it(ann: Person) -> None:
+    command = "for i in 1 2 3; do (setsid sh -c 'sleep 0.3; echo > late' &); done; echo begun"
+    assert ann.run(f"shell {command}").out.startswith("begun")
+    ann.run("shell sleep 0.6")
+    assert ann.json("files")["count"] == 0
+
+
+def test_command_is_ended_at_its_time_and_its_files_stay(ann: Person) -> None:
+    done = ann.run("shell --timeout 1 echo first > a; echo out; sleep 60; echo second > b")
+    assert done.status == 1
+    assert "out" in done.out and "ended after 1 s" in done.out
+    assert [item["path"] for item in ann.json("files")["files"]] == ["a"]
+
+
+def test_change_of_somebody_else_meanwhile_stays(house: Server, ann: Person) -> None:
+    ann.run("file put plan.md", b"one\n", "-T")
+    command = "echo theirs > plan.md; echo > begun; until [ -e go ]; do sleep 0.05; done"
+    begun = house.data_dir / "workspaces"
+    with subprocess.Popen([*ann.ssh("-T"), f"shell {command}"], stdout=subprocess.PIPE) as running:
+        wait_until(lambda: list(begun.glob("*/begun")))
+        assert ann.run("file put plan.md", b"mine\n", "-T").status == 0
+        (place,) = begun.glob("*/begun")
+        place.with_name("go").touch()
+        assert running.stdout is not None
+        out = running.stdout.read().decode()
+    name = ann.name
+    assert f"The other version is plan.md.from-{name}." in out
+    texts = {path: ann.run(f"file get {path}", b"", "-T").out
+             for path in ("plan.md", f"plan.md.from-{name}")}  # fmt: skip
+    assert texts == {"plan.md": "mine\n", f"plan.md.from-{name}": "theirs\n"}
+
+
+@covers("allow", "deny", "approvals")
+def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter("@qwen run echo hi > made; ls")
+    screen.wait_for("asks to run workspace:run_command")
+    screen.wait_for("command: echo hi > made; ls")
+    assert ann.json("files")["count"] == 0
+    (waiting,) = ann.json("approvals")["waiting"]
+    assert waiting["arguments"] == "command: echo hi > made; ls"
+    screen.enter(f"/deny {waiting['number']} not now")
+    screen.wait_for("qwen: came:")
+    assert ann.json("files")["count"] == 0
+    assert ann.run(f"allow {waiting['number']}").status == 1
+    screen.enter("@qwen run echo hi > made; ls")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    assert ann.run("allow").out == "Allowed workspace:run_command.\n"
+    screen.wait_for("exit status 0")
+    assert [item["path"] for item in ann.json("files")["files"]] == ["made"]
+    audit = house.owner.json(f"audit --agent {ann.name}")["rows"]
+    assert [row["verb"] for row in audit if row["verb"] in ("allow", "deny")] == ["deny", "allow"]
+
+
+def test_nobody_who_may_allow_it_is_a_denial_at_once(ann: Person) -> None:
+    said = ann.does("@qwen run ls")
+    assert "needs the approval of a person with the build right, and none is in" in said
+
+
+def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -> None:
+    bob = house.person(name("bob"))
+    room = ann.json("files")["room"]
+    screen = ann.sit(room=room)
+    screen.enter("@qwen run ls")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    bob.does(f"join {room}")
+    refused = bob.run("allow")
+    assert (refused.status, "needs the build right" in refused.err) == (1, True)
+    token = house.operate("token_new", name=ann.name, scope="build")["token"]
+    (waiting,) = ann.json("approvals")["waiting"]
+    status, answer = _post(house, token, "allow", {"number": waiting["number"]})
+    assert (status, "approve" in json.dumps(answer)) == (403, True)
+    token = house.operate("token_new", name=ann.name, scope="approve")["token"]
+    status, _ = _post(house, token, "allow", {"number": waiting["number"]})
+    assert status == 200
+    screen.wait_for("exit status 0")
+
+
+def _post(house: Server, token: str, verb: str, body: dict[str, Any]) -> tuple[int, Any]:
+    request = urllib.request.Request(
+        f"http://{house.http}/api/v1/verbs/{verb}",
+        json.dumps(body).encode(),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)

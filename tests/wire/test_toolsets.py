@@ -1,0 +1,356 @@
+"""Toolsets: installed by pipe, called, upgraded, exported, uninstalled."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.covers import covers
+from support.driver.fixtures import answering
+from support.driver.model import Asked, Model
+from support.sandboxes import needs_bubblewrap
+from support.waiting import wait_until
+
+APP_BUILDER = Path(__file__).parents[2] / "examples" / "toolsets" / "app-builder"
+
+KIT = """
+manifest_version: "1"
+id: {id}
+name: Kit
+version: "{version}"
+tools:
+{tools}
+"""
+
+MODULE = '''
+import os
+import sys
+import time
+from enum import Enum
+from typing import Literal
+
+from covalt_toolset import get_context, tool
+from pydantic import BaseModel, Field
+
+from tools.helpers import double
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Where(BaseModel):
+    path: str = Field(description="where it goes")
+    times: int = 1
+
+
+@tool(name="Paint It", description="Paint a file", requires_confirmation=False)
+def paint(where: Where, colour: Colour = Colour.RED, mode: Literal["new", "old"] = "new") -> dict:
+    """Paint.
+
+    Args:
+        mode: how it is opened.
+    """
+    context = get_context()
+    (context.workspace / where.path).write_text(colour.value * double(where.times))
+    print("painted", where.path)
+    return {"room": context.chat_id, "kit": context.toolset_id, "kind": type(colour).__name__}
+
+
+def fail(workspace):
+    (workspace / "partial").write_text("half")
+    raise ValueError("no paint is left")
+
+
+def leave():
+    os._exit(7)
+
+
+def wait_long():
+    while True:
+        time.sleep(1)
+
+
+def peek(path: str) -> str:
+    return open(path).read()
+
+
+def spend() -> int:
+    return len(bytearray(4 << 30))
+
+
+def ask() -> str:
+    return sys.stdin.read() + "nothing"
+'''
+
+HELPERS = "def double(number: int) -> int:\n    return 2 * number\n"
+
+FUNCTIONS = ("paint", "fail", "leave", "wait_long", "peek", "spend", "ask")
+
+
+def pack(files: dict[str, str], folder: str = "") -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in files.items():
+            archive.writestr(f"{folder}{path}", text)
+    return data.getvalue()
+
+
+def kit(name: str, version: str = "1.0", functions: tuple[str, ...] = FUNCTIONS) -> dict[str, str]:
+    tools = "".join(f"  - id: {one}\n    entrypoint: tools.kit:{one}\n" for one in functions)
+    return {
+        "toolset.yaml": KIT.format(id=name, version=version, tools=tools),
+        "tools/kit.py": MODULE,
+        "tools/helpers.py": HELPERS,
+    }
+
+
+def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
+    """Build an app: write a page, read it, then run a command on it."""
+    steps = [
+        ("write_file", {"path": "site/index.html", "content": "<h1>Hi</h1>\n"}),
+        ("read_file", {"path": "site/index.html"}),
+        ("run_command", {"command": "ls site > listing"}),
+    ]
+    last_question = max(
+        number for number, message in enumerate(asked["messages"]) if message["role"] == "user"
+    )
+    done = sum(message["role"] == "tool" for message in asked["messages"][last_question:])
+    if done < len(steps):
+        name, arguments = steps[done]
+        yield {"name": f"app-builder__{name}", "arguments": arguments}
+    else:
+        yield f"last: {asked['messages'][-1]['content']}"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    model = Model(_answers)
+    with answering(model) as server:
+        yield server
+    model.close()
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"), role="admin")
+    one.does(f"create {name('bench')}")
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def painted(ann: Person, name: Callable[[str], str]) -> str:
+    """The id of the kit, installed and equipped in the room."""
+    kit_id = name("kit")
+    assert ann.run("toolset import", pack(kit(kit_id)), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    return kit_id
+
+
+def call(person: Person, tool: str, **arguments: Any) -> Any:
+    """Call a tool with arguments as JSON; return what came, also of a failed call."""
+    done = person.run(f"run --json {tool} {json.dumps(arguments)}")
+    return done.json
+
+
+@needs_bubblewrap
+@covers("toolset list", "toolset show")
+def test_kit_is_installed_by_a_pipe_and_its_tools_run(ann: Person, painted: str) -> None:
+    shown = ann.json(f"toolset show {painted}")
+    assert [tool["id"] for tool in shown["tools"]] == sorted(f"{painted}:{x}" for x in FUNCTIONS)
+    assert {file["path"]: file["kind"] for file in shown["files"]} == {
+        "toolset.yaml": "config", "tools/kit.py": "python", "tools/helpers.py": "python",
+    }  # fmt: skip
+    assert painted in [one["id"] for one in ann.json("toolset list")["toolsets"]]
+    done = call(ann, f"{painted}:paint", where={"path": "wall", "times": 2})
+    assert done["ok"], done
+    assert done["structured"] == {
+        "room": done["structured"]["room"], "kit": painted, "kind": "Colour",
+    }  # fmt: skip
+    assert "painted wall" in done["text"]
+    assert ann.run("file get wall", b"", "-T").out == "red" * 4
+    rows = ann.json(
+        "sql SELECT tool_id, toolset_id, entrypoint, display_name, description FROM tools"
+        f" WHERE tool_id = '{painted}:paint'"
+    )["rows"]
+    assert rows == [[f"{painted}:paint", painted, "tools.kit:paint", "Paint It", "Paint a file"]]
+
+
+@needs_bubblewrap
+def test_wrong_arguments_name_the_field_before_the_tool_runs(ann: Person, painted: str) -> None:
+    refused = ann.run(f"run {painted}:paint " + json.dumps({"where": {"times": "x"}}))
+    assert refused.status != 0 and "where" in refused.err + refused.out
+    assert ann.json("files")["count"] == 0
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("fail", "ValueError: no paint is left (tools/kit.py, line 38)"),
+        ("leave", "The tool failed: it ended with status 7."),
+        ("spend", "MemoryError"),
+    ],
+)
+def test_failure_of_a_tool_is_an_error_of_its_call(
+    ann: Person, painted: str, tool: str, said: str
+) -> None:
+    done = call(ann, f"{painted}:{tool}")
+    assert not done["ok"] and said in done["text"]
+    assert ann.run("look").status == 0
+    paths = [item["path"] for item in ann.json("files")["files"]]
+    assert paths == (["partial"] if tool == "fail" else []), "what it did until then is kept"
+
+
+@needs_bubblewrap
+def test_tool_sees_nothing_of_the_machine(house: Server, ann: Person, painted: str) -> None:
+    for path in (house.data_dir / "world.db", Path("/root/.bashrc"), Path("/etc/shadow")):
+        done = call(ann, f"{painted}:peek", path=str(path))
+        assert not done["ok"] and "FileNotFoundError" in done["text"]
+    done = call(ann, f"{painted}:peek", path="/proc/1/environ")
+    assert done["ok"] and "SSHWARMA" not in done["text"]
+    assert call(ann, f"{painted}:ask")["text"].endswith("nothing")
+
+
+@needs_bubblewrap
+def test_stopped_call_ends_and_the_server_goes_on(ann: Person, painted: str) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter(f"/run {painted}:wait_long")
+    screen.wait_for(f"→ {painted}:wait_long")
+    screen.send(b"\x03")
+    screen.wait_for("The call was stopped.")
+    assert call(ann, f"{painted}:paint", where={"path": "w"})["ok"]
+
+
+@needs_bubblewrap
+def test_upgrade_keeps_decisions_and_deletes_tools_that_are_gone(ann: Person, painted: str) -> None:
+    ann.does(f"tool disable {painted}:ask")
+    fewer = tuple(one for one in FUNCTIONS if one != "spend")
+    again = ann.run("toolset import", pack(kit(painted, "2.0", fewer), folder="top/"), "-T")
+    assert again.out == f"Upgraded {painted} 2.0: Kit, 6 tools.\n"
+    tools = {tool["id"]: tool for tool in ann.json(f"toolset show {painted}")["tools"]}
+    assert f"{painted}:spend" not in tools
+    assert not tools[f"{painted}:ask"]["enabled"]
+    assert call(ann, f"{painted}:paint", where={"path": "w"})["ok"], "still equipped"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"toolset.yaml": "id: x"}, "manifest_version"),
+        ({"toolset.yaml": "{"}, "toolset.yaml"),
+        ({"tools/kit.py": "import nothing_here"}, "No module named 'nothing_here'"),
+        ({"tools/kit.py": "def paint(: pass"}, "SyntaxError"),
+        ({"tools/kit.py": "while True: pass"}, "cannot be read in 10 s"),
+        ({"tools/kit.py": "paint = 3"}, "has no function"),
+        ({"../out": "x"}, "../out"),
+    ],
+)
+def test_unusable_toolset_is_refused_and_leaves_nothing(
+    ann: Person, name: Callable[[str], str], change: dict[str, str], said: str
+) -> None:
+    kit_id = name("bad")
+    refused = ann.run("toolset import", pack(kit(kit_id) | change), "-T")
+    assert refused.status != 0
+    assert said in refused.err, refused
+    assert kit_id not in [one["id"] for one in ann.json("toolset list")["toolsets"]]
+
+
+@needs_bubblewrap
+@covers("toolset import", "toolset export", "toolset uninstall")
+def test_export_is_imported_again_as_the_same(
+    ann: Person, painted: str, name: Callable[[str], str]
+) -> None:
+    before = ann.json(f"toolset show {painted}")
+    exported = ann.run(f"toolset export {painted}", b"", "-T").raw
+    asked = ann.run(f"toolset uninstall {painted}")
+    assert asked.status != 0 and "with 7 tools" in asked.err and "--yes" in asked.err
+    assert ann.does(f"toolset uninstall {painted} --yes").startswith(f"Uninstalled {painted}")
+    assert painted not in ann.run("inv all").out
+    assert ann.run("toolset import", exported, "-T").status == 0
+    after = ann.json(f"toolset show {painted}")
+    for one in (before, after):
+        one["toolset"].pop("installed_at")
+        one["files"] = [file for file in one["files"] if file["path"] != "toolset.yaml"]
+    assert before == after
+
+
+@needs_bubblewrap
+@covers("toolset enable", "toolset disable")
+def test_disabled_toolset_hides_its_tools_until_it_is_enabled(ann: Person, painted: str) -> None:
+    ann.does(f"toolset disable {painted}")
+    assert ann.run(f"run {painted}:ask").status != 0
+    ann.does(f"toolset enable {painted}")
+    assert call(ann, f"{painted}:ask")["ok"]
+
+
+def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:
+    bob = house.person(name("bob"))
+    refused = bob.run("toolset import", pack(kit(name("kit"))), "-T")
+    assert refused.status != 0 and "needs the admin right" in refused.err
+
+
+@needs_bubblewrap
+def test_files_of_a_toolset_are_made_again_and_survive_a_kill(
+    house: Server, ann: Person, painted: str
+) -> None:
+    house.kill()
+    shutil.rmtree(house.data_dir / "toolsets")
+    house.start()
+    assert call(ann, f"{painted}:paint", where={"path": "again"})["ok"]
+
+
+@needs_bubblewrap
+def test_model_builds_the_app_and_a_person_allows_its_command(ann: Person) -> None:
+    archive = pack(
+        {
+            str(path.relative_to(APP_BUILDER)): path.read_text()
+            for path in APP_BUILDER.rglob("*")
+            if path.suffix in (".py", ".yaml")
+        }
+    )
+    assert ann.run("toolset import", archive, "-T").status == 0
+    ann.does("equip room app-builder:*")
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter("@qwen build it")
+    screen.wait_for("asks to run app-builder:run_command")
+    assert [item["path"] for item in ann.json("files")["files"]] == ["site/index.html"]
+    screen.enter("/deny use less")
+    screen.wait_for("qwen: last:")
+    assert "listing" not in str(ann.json("files")["files"])
+    screen.enter("@qwen build it again")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    screen.enter("/allow")
+    wait_until(lambda: "listing" in str(ann.json("files")["files"]))
+    screen.wait_for_count("qwen: last:", 2)
+    rows = ann.json(
+        "sql SELECT render_plan, status FROM tool_calls WHERE tool_id = 'app-builder:write_file'"
+        " ORDER BY started_at DESC LIMIT 1"
+    )["rows"]
+    assert [json.loads(rows[0][0]), rows[0][1]] == [
+        {"renderer": "code",
+         "config": {"file": "site/index.html", "language": "auto", "editable": True}},
+        "success",
+    ]  # fmt: skip
+    shown = ann.does("run app-builder:read_file path=site/index.html")
+    assert "open in workspace: /file show site/index.html" in shown
+    shown = ann.does('run app-builder:run_command command="echo made"')
+    assert shown.splitlines()[1:] == ["  made"]
+    steps = ann.json("history show --tools")["entries"][-1]["meta"]["steps"]
+    assert [step[0] for step in steps] == [
+        "workspace materialized", "imported", "context set", "called", "returned",
+        "context cleared", "snapshot made", "render plan made",
+    ]  # fmt: skip
+    assert [step[1] for step in steps] == sorted(step[1] for step in steps)
+    ann.does("undo")
+    assert [item["path"] for item in ann.json("files")["files"]] == ["site/index.html"]
