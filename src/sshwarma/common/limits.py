@@ -1012,8 +1012,8 @@ MAX_PATH_DEPTH: Final = 32
 """Names in a path: folders deeper than this cannot be removed by every tool."""
 
 MAX_SCRATCH_MEMORY_BYTES: Final = MIB
-"""Bytes of a file that is being written which are held in memory; a larger one goes to a temporary
-file."""
+"""Bytes of a file over sftp that are in memory while it is written: most files are smaller. A
+larger one goes to a temporary file."""
 
 MAX_SFTP_HANDLES: Final = 16
 """Files and folders that one client of sftp has open at once: each may have a temporary file."""

@@ -192,7 +192,9 @@ def _read_answer(line: bytes) -> dict[str, Any]:
 
 def _python() -> str:
     """Return the interpreter outside of the virtual environment, which is not inside."""
-    return str(Path(sys.executable).resolve())
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    base = Path(sys.base_prefix, "bin", name)
+    return str((base if base.exists() else Path(sys.executable)).resolve())
 
 
 @cache
