@@ -32,6 +32,7 @@ from sshwarma.verbs.registry import (  # noqa: E402
 )
 from sshwarma.world.errors import WorldError  # noqa: E402
 from sshwarma.world.migrate import newest_schema_file  # noqa: E402
+from support.driver.server import forked_program  # noqa: E402
 
 WRITTEN_PAGES = sorted(
     page.relative_to(TOP)
@@ -248,7 +249,7 @@ def test_commands_named_in_the_readme_exist() -> None:
     )
     assert len(commands) > 5
     for command in commands:
-        words = [sys.executable, "-m", "sshwarma.cli", *command.split(), "--help"]
+        words = [str(forked_program()), *command.split(), "--help"]
         assert subprocess.run(words, capture_output=True, check=False).returncode == 0, command
 
 

@@ -24,19 +24,19 @@ from sshwarma.cli.failures import describe_failure
 from sshwarma.cli.main import main
 from support.driver import Server
 from support.driver.fixtures import homes
+from support.driver.forkserver import SETUP
+from support.driver.server import PROGRAM, forked_program
 from support.full_disk import filled, small_disk
 
 pytestmark = pytest.mark.process
 
 SERVE = ["serve", "--listen", "127.0.0.1:0", "--http", "off"]
 PATIENCE = 1.0
-PROGRAM = f"""
-import sshwarma.admin.control_client as control_client
-control_client.CONTROL_TIMEOUT_SECONDS = {PATIENCE}
-from sshwarma.cli.main import program
-program()
-"""
-"""The command line, which waits less long for a server."""
+IMPATIENT = {
+    SETUP: "import sshwarma.admin.control_client as control_client\n"
+    f"control_client.CONTROL_TIMEOUT_SECONDS = {PATIENCE}"
+}
+"""Makes a command wait less long for a server."""
 
 
 @dataclass
@@ -52,9 +52,9 @@ class Place:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", PROGRAM, *words, "--data-dir", str(self.data)],
+            [str(forked_program()), *words, "--data-dir", str(self.data)],
             capture_output=True, text=True, check=False, timeout=60, cwd=self.home,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home)} | IMPATIENT,
         )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def test_backup_to_a_full_disk_names_the_disk(place: Place) -> None:
                 done = place.run("backup", "stick/out.tar.gz")
                 left = [path for path in target.iterdir() if path.name != "filling"]
         else:  # no file may have more than one page
-            limited = ["prlimit", "--fsize=4096", sys.executable, "-c", PROGRAM, "backup"]
+            limited = ["prlimit", "--fsize=4096", str(PROGRAM), "backup"]
             done = subprocess.run(
                 [*limited, "stick/out.tar.gz", "--data-dir", str(place.data)],
                 capture_output=True, text=True, check=False, timeout=60, cwd=place.home,
@@ -210,8 +210,7 @@ def test_server_that_is_stopped_is_reported_after_a_while() -> None:
 def test_version_is_an_option_and_a_command(place: Place) -> None:
     for words in (["--version"], ["version"]):
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *words],
-            capture_output=True, text=True, check=False, timeout=60,
+            [str(PROGRAM), *words], capture_output=True, text=True, check=False, timeout=60
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, f"sshwarma {sshwarma.__version__}\n")
 
@@ -221,7 +220,7 @@ def test_wrong_usage_of_serve_is_a_line_of_the_log_in_json(tmp_path: Path, flag:
     (tmp_path / "log.toml").write_text('[log]\nformat = "json"\n')
     variables = {} if flag else {"SSHWARMA_LOG__FORMAT": "json"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "serve", *flag.split(), "--bogus"],
+        [str(forked_program()), "serve", *flag.split(), "--bogus"],
         capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables},
     )  # fmt: skip
@@ -233,11 +232,11 @@ def test_wrong_usage_of_serve_is_a_line_of_the_log_in_json(tmp_path: Path, flag:
 def test_interpreter_that_may_not_be_executed_is_named(tmp_path: Path) -> None:
     interpreter = tmp_path / "python"
     interpreter.touch(mode=0o600)
-    program = f"import sys; sys.executable = {str(interpreter)!r}\n{PROGRAM}"
     done = subprocess.run(
-        [sys.executable, "-c", program, *SERVE, "--data-dir", str(tmp_path / "data")],
+        [str(forked_program()), *SERVE, "--data-dir", str(tmp_path / "data")],
         capture_output=True, text=True, check=False, timeout=60,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path),
+             SETUP: f"import sys; sys.executable = {str(interpreter)!r}"},
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr
     told = done.stderr.splitlines()[-1]

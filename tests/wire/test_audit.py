@@ -20,7 +20,7 @@ from sshwarma.admin.data_dir_owner import name_process_user
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.installed import POISONED
-from support.driver.server import PROGRAM
+from support.driver.server import forked_program
 from support.waiting import wait_until
 
 
@@ -358,8 +358,10 @@ def test_nothing_that_commands_print_is_raw(server: Server) -> None:
 
 
 def test_follow_prints_new_rows(server: Server) -> None:
-    words = [str(PROGRAM), "audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
+    words = ["audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
+    with subprocess.Popen(
+        [str(forked_program()), *words], stdout=subprocess.PIPE, text=True
+    ) as following:
         assert following.stdout is not None
         following.stdout.readline()
         server.person("fay").run("look")

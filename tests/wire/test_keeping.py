@@ -14,7 +14,7 @@ import pytest
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.fixtures import homes
-from support.driver.server import PROGRAM
+from support.driver.server import PROGRAM, forked_program
 from support.metrics import scrape
 from support.waiting import wait_until
 
@@ -71,14 +71,14 @@ def test_reload_starts_backups_elsewhere(tmp_path: Path) -> None:
 
 def test_backup_passes_through_a_pipe_to_another_machine(server: Server, tmp_path: Path) -> None:
     assert server.owner.run("put plan = move house").status == 0
-    words = [str(PROGRAM), "backup", "-", "--data-dir", str(server.data_dir)]
+    words = [str(forked_program()), "backup", "-", "--data-dir", str(server.data_dir)]
     with (tmp_path / "b.tar.gz").open("wb") as file:
         made = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, text=True, check=True)
     assert "Wrote standard output" in made.stderr
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         assert tar.getnames() == ["manifest.json", "world.db"]
     target = tmp_path / "elsewhere"
-    words = [str(PROGRAM), "restore", "-", "--data-dir", str(target)]
+    words = [str(forked_program()), "restore", "-", "--data-dir", str(target)]
     with (tmp_path / "b.tar.gz").open("rb") as file:
         restored = subprocess.run(words, stdin=file, capture_output=True, text=True, check=True)
     assert "Restored" in restored.stdout
@@ -86,7 +86,7 @@ def test_backup_passes_through_a_pipe_to_another_machine(server: Server, tmp_pat
     with (tmp_path / "half").open("wb") as file:
         file.write((tmp_path / "b.tar.gz").read_bytes()[:5_000])
     with (tmp_path / "half").open("rb") as file:
-        words = [str(PROGRAM), "restore", "-", "--force", "--data-dir", str(target)]
+        words = [str(forked_program()), "restore", "-", "--force", "--data-dir", str(target)]
         cut = subprocess.run(words, stdin=file, capture_output=True, text=True, check=False)
     assert cut.returncode == 1 and "not a readable backup" in cut.stderr
     left = [path.name for path in server.data_dir.iterdir() if path.name.startswith(".")]
@@ -94,7 +94,7 @@ def test_backup_passes_through_a_pipe_to_another_machine(server: Server, tmp_pat
 
 
 def test_command_that_is_terminated_leaves_nothing(server: Server, tmp_path: Path) -> None:
-    words = [str(PROGRAM), "restore", "-", "--data-dir", str(tmp_path / "new")]
+    words = [str(forked_program()), "restore", "-", "--data-dir", str(tmp_path / "new")]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
         wait_until(lambda: list((tmp_path / "new").glob(".sshwarma-work-*/backup")))
         process.terminate()
@@ -120,7 +120,7 @@ def test_junk_is_refused_by_its_name_and_makes_no_world(tmp_path: Path) -> None:
     junk = tmp_path / "junk"
     junk.write_bytes(b"no backup")
     for word, name in ((str(junk), str(junk)), ("-", "standard input")):
-        words = [str(PROGRAM), "restore", word, "--data-dir", str(new)]
+        words = [str(forked_program()), "restore", word, "--data-dir", str(new)]
         with junk.open("rb") as file:
             tried = subprocess.run(words, stdin=file, capture_output=True, text=True, check=False)
         assert tried.returncode == 1
@@ -148,7 +148,7 @@ def test_damaged_world_is_a_sentence_of_every_command(server: Server, tmp_path: 
 
 
 def test_backup_is_not_written_to_a_terminal(server: Server) -> None:
-    words = f"{PROGRAM} backup - --data-dir {server.data_dir}"
+    words = f"{forked_program()} backup - --data-dir {server.data_dir}"
     shown = subprocess.run(
         ["script", "-qec", words, "/dev/null"], capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ import asyncssh
 import pytest
 
 from support.driver.fixtures import homes
-from support.driver.server import PROGRAM
+from support.driver.server import forked_program
 
 TOP = Path(__file__).parents[2]
 PAGE = (TOP / "docs" / "operating.md").read_text("utf-8")
@@ -87,7 +87,12 @@ def home() -> Iterator[Path]:
             (top / "sshwarma" / name).symlink_to(TOP / name)
         for name, text in STUBS.items():
             stub = top / "bin" / name
-            known = {"home": top, "bin": top / "bin", "program": PROGRAM, "python": sys.executable}
+            known = {
+                "home": top,
+                "bin": top / "bin",
+                "program": forked_program(),
+                "python": sys.executable,
+            }
             stub.write_text("#!/bin/sh -e\n" + text.format(**known))
             stub.chmod(0o700)
         yield top

@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from support.driver.fixtures import homes
+from support.driver.forkserver import SETUP
 from support.driver.person import CLEAN
-from support.driver.server import PROGRAM, Server
+from support.driver.server import PROGRAM, Server, forked_program
 from support.waiting import wait_until
 
 SECONDS = 30.0
@@ -74,12 +75,19 @@ class Running:
 def running(
     home: Path, *flags: str, listen: str = "127.0.0.1:0", code: str = "", **environ: str
 ) -> Iterator[Running]:
-    """Start `sshwarma serve`; `code` runs in its process before it."""
+    """Start `sshwarma serve`; `code` runs in its process before it.
+
+    A variable that the interpreter reads makes it a process that is not forked.
+    """
     words = ["serve", "--data-dir", str(home / "data"), "--listen", listen, "--http", "127.0.0.1:0"]
-    start = f"{code}\nfrom sshwarma.cli.main import program\nprogram()"
+    program = [str(forked_program())]
+    environ = CLEAN | {"HOME": str(home), SETUP: code} | environ
+    if "PYTHONWARNINGS" in environ:
+        start = f"{environ.pop(SETUP)}\nfrom sshwarma.cli.main import program\nprogram()"
+        program = [sys.executable, "-c", start]
     with subprocess.Popen(
-        [sys.executable, "-c", start, *words, *flags],
-        env=CLEAN | {"HOME": str(home)} | environ, cwd=home, text=True, bufsize=1,
+        [*program, *words, *flags],
+        env=environ, cwd=home, text=True, bufsize=1,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         made = Running(process)
@@ -304,7 +312,8 @@ sshwarma.app.App.start = start_with_noise
 
 
 def test_json_log_contains_nothing_else(home: Path) -> None:
-    with running(home, code=NOISY, SSHWARMA_LOG__FORMAT="json", PYTHONWARNINGS="always") as server:
+    environ = {"SSHWARMA_LOG__FORMAT": "json", "PYTHONWARNINGS": "always"}
+    with running(home, code=NOISY, **environ) as server:
         ready = json.loads(server.first_line)
         assert ready["event"] == "ready"
         assert re.fullmatch(r"127\.0\.0\.1:\d+", ready["ssh"])
@@ -368,7 +377,7 @@ def test_sigterm_ends_a_start_that_waits(serve: Callable[..., Server]) -> None:
     """Another process locks the database, for longer than a supervisor waits."""
     server = serve()
     server.stop()
-    words = [str(PROGRAM), "serve", "--data-dir", str(server.data_dir)]
+    words = [str(forked_program()), "serve", "--data-dir", str(server.data_dir)]
     words += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     with closing(sqlite3.connect(server.data_dir / "world.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -1,27 +1,56 @@
-"""Servers forked from a process that has imported the program.
+"""Servers and commands forked from a process that has imported the program.
 
-Its imports are most of the CPU time of a start, and the suite starts some eighty servers. What runs
-after the fork is the command itself, `sshwarma.cli.main`, with the environment, directory and
-standard streams of a command that was just started. Tests of starting run the real command.
+Imports are most of the CPU time of a start, and the suite starts hundreds of them. What runs after
+the fork is the command itself, `sshwarma.cli.main`, with the environment, directory and standard
+streams of a command that was just started. Tests of starting run the real command.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
-import json
 import os
+import pkgutil
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 MAX_MESSAGE_BYTES = 1 << 20
 DUMP_SIGNAL = signal.SIGUSR2
+
+SETUP = "FORK_SETUP"
+"""A variable with code that a command runs before its work, such as a change of a constant."""
+
+COMMAND = """#!{python} -IS
+import os, signal, socket, sys
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect({address!r})
+mask = os.umask(0)
+request = repr([sys.argv[1:], dict(os.environ), os.getcwd(), mask])
+socket.send_fds(link, [request.encode()], [0, 1, 2])
+pid = int(link.recv(64))
+for fd in (0, 1):
+    os.close(fd)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+status = int(link.recv(64) or 70)
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+"""A program that has the fork server run the command in its place, and ends as that ends.
+
+Signals that end a program are passed on. One that cannot be passed on ends both: the fork server
+kills the command of a program that is gone.
+"""
 
 AT_START = (
     "sshwarma.admin.running_worlds",
@@ -105,14 +134,26 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process that forks; it ends with the one that started it."""
+    """The process that forks; it ends with the one that started it.
+
+    `program` is the path of a program that runs the command.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sshw-")
+        address = f"{self._folder.name}/socket"
+        self.program = Path(self._folder.name, "sshwarma")
+        self.program.write_text(COMMAND.format(python=sys.executable, address=address))
+        self.program.chmod(0o700)
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        commands = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        commands.bind(address)
+        commands.listen()
+        with theirs, commands:
+            fds = [theirs.fileno(), commands.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, __file__, *map(str, fds)],
+                pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 env=dict(environ),
             )
@@ -121,6 +162,7 @@ class ForkServer:
         """End it. What it started goes on."""
         self._link.close()
         self._process.wait()
+        self._folder.cleanup()
 
     def start(
         self, words: Sequence[str], *, env: Mapping[str, str], cwd: Path, stderr: IO[bytes]
@@ -129,9 +171,10 @@ class ForkServer:
         out, their_out = os.pipe()
         status, their_status = os.pipe()
         try:
-            request = json.dumps({"words": list(words), "env": dict(env), "cwd": str(cwd)})
-            fds = [their_out, stderr.fileno(), their_status]
-            socket.send_fds(self._link, [request.encode()], fds)
+            request = repr([list(words), dict(env), str(cwd), None])
+            with Path(os.devnull).open("rb") as nothing:
+                fds = [nothing.fileno(), their_out, stderr.fileno(), their_status]
+                socket.send_fds(self._link, [request.encode()], fds)
             pid = int(self._link.recv(64))
         finally:
             os.close(their_out)
@@ -147,7 +190,7 @@ def preload() -> Callable[[], NoReturn]:
     The command line imports a subcommand's modules when it runs: importing the command alone leaves
     them to each child. Tests of loading at the first use have processes of their own.
     """
-    for name in (*AT_START, *AT_FIRST_USE):
+    for name in (*AT_START, *AT_FIRST_USE, *_modules_of_commands()):
         importlib.import_module(name)
     from sshwarma.cli.main import program
     from sshwarma.verbs.registry import tool_specs
@@ -156,8 +199,20 @@ def preload() -> Callable[[], NoReturn]:
     return program
 
 
-def _serve(link: socket.socket) -> None:
-    """Fork for each request; report each end on the pipe that came with it."""
+def _modules_of_commands() -> list[str]:
+    import sshwarma.admin
+    import sshwarma.cli
+
+    return [
+        f"{package.__name__}.{module.name}"
+        for package in (sshwarma.admin, sshwarma.cli)
+        for module in pkgutil.iter_modules(package.__path__)
+        if module.name != "__main__"
+    ]
+
+
+def _serve(link: socket.socket, commands: socket.socket) -> None:
+    """Fork for each request; report each end on the descriptor that it came with."""
     import gc
     import random
 
@@ -168,40 +223,64 @@ def _serve(link: socket.socket) -> None:
     os.set_blocking(wake_up, False)
     signal.set_wakeup_fd(wake_up)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    running: dict[int, int] = {}
+    reports: dict[int, int] = {}
+    callers: dict[int, int] = {}
+    ours = (link.fileno(), commands.fileno(), wake)
     while True:
-        ready, _, _ = select.select([link.fileno(), wake], [], [])
+        ready = select.select([*ours, *callers], [], [])[0]
         if wake in ready:
             os.read(wake, 4096)
-            _report_ends(running)
-        if link.fileno() not in ready:
+            for ended in _report_ends(reports):
+                callers = {caller: pid for caller, pid in callers.items() if pid != ended}
+        for gone in [caller for caller in callers if caller in ready]:
+            os.kill(callers.pop(gone), signal.SIGKILL)
+        if commands.fileno() in ready:
+            source, _ = commands.accept()
+        elif link.fileno() in ready:
+            source = link
+        else:
             continue
-        message, fds, _, _ = socket.recv_fds(link, MAX_MESSAGE_BYTES, 3)
-        if not message:
+        message, fds, _, _ = socket.recv_fds(source, MAX_MESSAGE_BYTES, 4)
+        if not message and source is link:
             return
-        request: dict[str, Any] = json.loads(message)
-        out, err, status = fds
+        if not message:
+            source.close()
+            continue
+        report = source.fileno() if source is not link else fds.pop()
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd in (link.fileno(), wake, wake_up, status, *running.values()):
+            for fd in (*ours, wake_up, report, *reports.values()):
                 os.close(fd)
-            os.dup2(out, 1)
-            os.dup2(err, 2)
-            os.close(out)
-            os.close(err)
-            os.chdir(request["cwd"])
-            os.environ.clear()
-            os.environ.update(request["env"])
-            sys.argv = ["sshwarma", *request["words"]]
+            source.detach()
+            _become(message, fds)
             random.seed()
             _dump_on_signal()
             program()
-        os.close(out)
-        os.close(err)
-        running[pid] = status
-        link.send(str(pid).encode())
+        for fd in fds:
+            os.close(fd)
+        reports[pid] = report
+        with contextlib.suppress(BrokenPipeError):
+            source.send(str(pid).encode())
+        if source is not link:
+            callers[source.detach()] = pid
+
+
+def _become(message: bytes, fds: list[int]) -> None:
+    """Take the words, environment, directory, mask and standard streams of a request."""
+    words, env, cwd, mask = ast.literal_eval(message.decode())
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.chdir(cwd)
+    if mask is not None:
+        os.umask(mask)
+    setup = env.pop(SETUP, "")
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv = ["sshwarma", *words]
+    exec(setup, {})
 
 
 def _dump_on_signal() -> None:
@@ -221,16 +300,21 @@ def _dump_on_signal() -> None:
     faulthandler.register(DUMP_SIGNAL, chain=True)
 
 
-def _report_ends(running: dict[int, int]) -> None:
+def _report_ends(reports: dict[int, int]) -> list[int]:
+    """Report the ends of processes; return those."""
+    ended = []
     with contextlib.suppress(ChildProcessError):
         while True:
-            pid, ended = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
-                return
-            status = running.pop(pid)
-            os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
-            os.close(status)
+                break
+            ended.append(pid)
+            report = reports.pop(pid)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(report)
+    return ended
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(*(socket.socket(fileno=int(word)) for word in sys.argv[1:]))
