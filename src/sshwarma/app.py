@@ -242,13 +242,9 @@ class App:
         toolsets = Toolsets(world, runs, settings.data_dir)
         tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
+        topics, models_dir = load_help_topics(), settings.data_dir / "models"
         roster = await Roster.open(
-            self.world,
-            settings.models,
-            load_help_topics(),
-            load_how_tos(),
-            os.environ,
-            settings.data_dir / "models",
+            world, settings.models, topics, load_how_tos(), os.environ, models_dir
         )
         stack.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
@@ -278,6 +274,7 @@ class App:
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)
+        self.settings = reload.leave_out(settings, {"models": roster.skipped, "mcp": hub.skipped})
 
     async def _open_doors(self) -> None:
         """Listen on ssh and, unless it is off, on HTTP, and serve MCP over both."""

@@ -353,6 +353,7 @@ def test_key_files_of_models_are_opened(
 @pytest.mark.parametrize(("changes", "detail", "remedy"), [
     ({"command": ["nosuch-program"]}, "program nosuch-program not found", "install it"),
     ({"command": ["FILE"]}, "FILE is not executable", "chmod +x "),
+    ({"command": ["SCRIPT"]}, "SCRIPT needs node99, which is not found", "install node99"),
     ({"env": {"TOKEN": "${NOT_SET_HERE}"}}, "variable NOT_SET_HERE is not set", "set it where"),
     ({"cwd": "/nosuch"}, "the directory /nosuch does not exist", "create it"),
     ({"command": [], "url": "https://example.org/mcp", "headers": {"Authorization": "${NOT_SET}"}},
@@ -365,10 +366,14 @@ def test_programs_and_variables_of_mcp_servers_are_checked(
     file.write_text("#!/bin/sh\n")
     file.chmod(0o600)
     entry = {"name": "files", "command": ["true"]} | changes
-    entry["command"] = [str(file) if word == "FILE" else word for word in entry["command"]]
+    script = tmp_path / "script"
+    script.write_text("#!/usr/bin/env node99\n")
+    script.chmod(0o700)
+    files = {"FILE": str(file), "SCRIPT": str(script)}
+    entry["command"] = [files.get(word, word) for word in entry["command"]]
     found = of(data, "mcp files", mcp=[entry])
     assert not found.ok
-    assert detail.replace("FILE", str(file)) in found.detail
+    assert detail.replace("FILE", str(file)).replace("SCRIPT", str(script)) in found.detail
     assert found.remedy.startswith(remedy)
 
 

@@ -15,7 +15,7 @@ from sshwarma.admin.reload import (
     load_again,
 )
 from sshwarma.settings import ReloadableSettings, Settings, SettingsSource, load_settings
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.errors import Invalid
 
 QWEN = {"name": "qwen", "kind": "ollama", "model": "qwen3:8b"}
 FILES = {"name": "files", "command": ["files"]}
@@ -81,28 +81,30 @@ def test_settings_that_cannot_be_read_are_refused_with_the_reason(tmp_path: Path
         load_again(SettingsSource(Path("/nowhere")))
 
 
-async def test_error_of_one_part_is_reported_and_the_others_are_in_force() -> None:
-    adopted: list[object] = []
-
+async def test_skipped_parts_are_reported_and_tried_again_and_the_others_are_in_force() -> None:
     class Models:
-        async def adopt(self, models: object) -> list[str]:
-            raise Unavailable("The disk is full.")
+        async def adopt(self, models: object) -> dict[str, str]:
+            return {"qwen": "The disk is full."}
 
     class Servers:
-        async def adopt(self, servers: object) -> list[str]:
-            adopted.append(servers)
-            return ["mcp.files: skipped"]
+        async def adopt(self, servers: object) -> dict[str, str]:
+            return {"old": "The disk is full."}
 
-    old = settings()
+    removed = {**FILES, "name": "old"}
+    old = settings(mcp=[removed], models=[{**QWEN, "name": "gone"}])
     new = settings(motd="new", mcp=[FILES], models=[QWEN])
     services: Any = SimpleNamespace(settings=ReloadableSettings(), roster=Models(), hub=Servers())
     report = compare_settings(old, new)
-    assert report.changed == ['motd: "" -> new', "models.qwen: added", "mcp.files: added"]
+    assert report.changed == [
+        *('motd: "" -> new', "models.gone: removed", "models.qwen: added"),
+        *("mcp.files: added", "mcp.old: removed"),
+    ]
     in_force = await apply_settings(services, old, new, report)
     assert report.problems == [
-        "models: not all are in force, so reload again: The disk is full.",
-        "mcp.files: skipped",
+        "models.qwen: The disk is full.",
+        "mcp.old: The disk is full.",
     ]
-    assert report.changed == ['motd: "" -> new', "mcp.files: added"]
-    assert compare_settings(in_force, new).changed == ["models.qwen: added"], "the next reload"
-    assert (services.settings.motd, adopted) == ("new", [new.mcp])
+    assert report.changed == ['motd: "" -> new', "models.gone: removed", "mcp.files: added"]
+    again = compare_settings(in_force, new).changed
+    assert again == ["models.qwen: added", "mcp.old: removed"], "the next reload"
+    assert services.settings.motd == "new"

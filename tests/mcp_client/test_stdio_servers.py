@@ -208,6 +208,22 @@ async def test_throttle_limits_the_read_rate() -> None:
     assert now == pytest.approx(0.3)
 
 
+async def test_interpreter_that_a_program_needs_is_named(hubbed: Hubbed, tmp_path: Path) -> None:
+    program = tmp_path / "runner"
+    for line, needed in (
+        ("/usr/bin/env -S nodejs99 -x", "nodejs99"),
+        ("/opt/no/perl", "/opt/no/perl"),
+    ):
+        program.write_text(f"#!{line}\n")
+        program.chmod(0o700)
+        name = f"s{len(needed)}"
+        await hubbed.add(name, str(program), wait=False)
+        condition = await hubbed.hub.wait_until_settled(name, 30)
+        assert condition.reason == (
+            f"{program} needs {needed}, which is not found. Install {needed}"
+        )
+
+
 async def test_missing_or_exiting_program_is_reported(hubbed: Hubbed) -> None:
     await hubbed.add("nothing", "no-such-program-here", wait=False)
     condition = await hubbed.hub.wait_until_settled("nothing", 30)

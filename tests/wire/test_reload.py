@@ -28,6 +28,11 @@ kind = "compatible"
 model = "m"
 base_url = "http://127.0.0.1:9/v1"
 """
+SERVER_OF_MCP = """
+[[mcp]]
+name = "files"
+command = ["no-such-program"]
+"""
 SECONDS = 30.0
 REGISTRATION = "  registration.mode: closed -> invite"
 UNRECORDED = "The audit has no row of this reload"
@@ -180,7 +185,7 @@ def test_settings_come_into_force_on_a_full_disk() -> None:
                 assert done.returncode == 0, done.stderr
                 shown = done.stdout.splitlines()
                 assert shown[:3] == ["Reloaded.", '  motd: "" -> new', REGISTRATION]
-                assert any(line.startswith("  models: not all are in force") for line in shown)
+                assert any(line.startswith("  models.qwen: The disk is full") for line in shown)
                 assert shown[-1].startswith(f"{UNRECORDED}: The disk is full.")
                 assert "needs an invite code" in server.stranger("bob").run("look", b"", "-T").err
                 write(server, 'motd = "newer"\n[registration]\nmode = "invite"\n')
@@ -190,6 +195,25 @@ def test_settings_come_into_force_on_a_full_disk() -> None:
             write(server, f'motd = "newer"\n[registration]\nmode = "invite"\n{MODEL}')
             done = server.cli("reload")
             assert done.stdout.splitlines() == ["Reloaded.", "  models.qwen: added"]
+            assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
+            assert server.stop() == 0
+
+
+def test_server_starts_on_a_full_disk_with_new_models_and_servers() -> None:
+    with homes() as home:
+        place = home()
+        with small_disk(place / "data") as is_mounted:
+            if not is_mounted:
+                pytest.skip("no file system can be mounted here")
+            server = Server(place)
+            with filled(server.data_dir):
+                server.stop()
+                write(server, f"{MODEL}{SERVER_OF_MCP}")
+                server.start()
+                assert "a model was skipped" in server.log()
+                assert "the mcp servers of the settings are not in force" in server.log()
+            done = server.cli("reload").stdout.splitlines()
+            assert done[:3] == ["Reloaded.", "  models.qwen: added", "  mcp.files: added"]
             assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
             assert server.stop() == 0
 

@@ -25,6 +25,7 @@ from sshwarma.mcp.client.environment import (
     expand_variables,
     program_environment,
 )
+from sshwarma.mcp.client.shebang import find_missing_interpreter
 from sshwarma.models.backend import BackendError
 from sshwarma.models.local_files import PACKAGED_MODEL, check_engine, find_model_file
 from sshwarma.models.prices import COST_LIMITS, is_price_known
@@ -170,8 +171,11 @@ def _find_server_problem(server: McpSettings, environ: Mapping[str, str]) -> tup
         return f"the directory {server.cwd} does not exist", "create it, or change cwd"
     # A closed current directory must not matter, and PATH may name it.
     with contextlib.suppress(PermissionError):
-        if shutil.which(program, path=variables["PATH"]) is not None:
-            return None
+        if (found := shutil.which(program, path=variables["PATH"])) is not None:
+            missing = find_missing_interpreter(Path(found), variables["PATH"])
+            if missing is None:
+                return None
+            return f"{program} needs {missing}, which is not found", f"install {missing}"
     with contextlib.suppress(PermissionError):
         if Path(program).is_file():
             return f"{program} is not executable", f"chmod +x {program}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from sshwarma.services import Services
 from sshwarma.settings import InvalidSettingsError, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
 from sshwarma.world.audit import Origin, operator, record_change
-from sshwarma.world.errors import Invalid, Unavailable, WorldError
+from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -116,24 +116,39 @@ async def apply_settings(
     """Put settings into force; note in a report what was skipped.
 
     Returns:
-        The new settings, with the old tables where not all could be put into force: the next reload
-        puts them into force, and says so.
+        The new settings, with the old tables of models and servers that were skipped: the next
+        reload tries those again, and says so.
     """
     configure_logging(new.log)
     services.settings.adopt(new)
     in_force = new
-    parts: dict[str, Callable[[], Awaitable[list[str]]]] = {
+    parts: dict[str, Callable[[], Awaitable[dict[str, str]]]] = {
         "models": lambda: services.roster.adopt(new.models),
         "mcp": lambda: services.hub.adopt(new.mcp),
     }
     for table, adopt in parts.items():
-        try:
-            report.problems += await adopt()
-        except (WorldError, OSError) as error:  # such as a full disk
-            report.problems.append(f"{table}: not all are in force, so reload again: {error}")
-            report.changed = [name for name in report.changed if not name.startswith(f"{table}.")]
-            in_force = in_force.model_copy(update={table: getattr(old, table)})
+        skipped = await adopt()
+        names = {f"{table}.{name}" for name in skipped}
+        report.problems += [f"{table}.{name}: {reason}" for name, reason in skipped.items()]
+        report.changed = [text for text in report.changed if text.partition(": ")[0] not in names]
+        tables = [one for one in getattr(new, table) if one.name not in skipped]
+        tables += [one for one in getattr(old, table) if one.name in skipped]
+        in_force = in_force.model_copy(update={table: tuple(tables)})
     return in_force
+
+
+def leave_out(settings: Settings, skipped: Mapping[str, Container[str]]) -> Settings:
+    """Return settings without the tables of some names, which are not in force.
+
+    Args:
+        settings: of a server that starts.
+        skipped: names of tables by the list that they are in, such as `models`.
+    """
+    kept = {
+        field: tuple(one for one in getattr(settings, field) if one.name not in names)
+        for field, names in skipped.items()
+    }
+    return settings.model_copy(update=kept)
 
 
 def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:

@@ -73,11 +73,13 @@ class Roster(Mapping[str, Backend]):
     Create it with `await Roster.open(...)`; end it with `close`.
 
     Attributes:
+        skipped: Why models of the settings were skipped at the start, by their names.
         models_dir: Folder of the files that were downloaded for models of kind local.
         downloads: Downloads into it.
     """
 
     def __init__(self, world: World, environ: Mapping[str, str], models_dir: Path) -> None:
+        self.skipped: Mapping[str, str] = {}
         self.models_dir = models_dir
         self._world = world
         self._environ = environ
@@ -99,30 +101,29 @@ class Roster(Mapping[str, Backend]):
     ) -> Roster:
         """Open the roster: models of the settings, models added by verb, and the guide.
 
-        The guide answers from `how_tos` and `topics`; `models_dir` holds downloads. A model whose
-        name is in use is skipped with a warning.
+        The guide answers from `how_tos` and `topics`; `models_dir` holds downloads. A model is
+        skipped with a warning if its name is in use, or the disk is full.
         """
         roster = cls(world, environ, models_dir)
         guide = await enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
         if not isinstance(guide, WorldError):
             backend = GuideBackend(topics, how_tos)
             roster._guide = RosterEntry(guide.id, backend, "built in")
-        await roster.adopt(models)
+        roster.skipped = await roster.adopt(models)
         await roster.downloads.resume()
         return roster
 
-    async def adopt(self, models: Sequence[ModelSettings]) -> list[str]:
+    async def adopt(self, models: Sequence[ModelSettings]) -> dict[str, str]:
         """Make these the models of the settings; running answers keep theirs.
 
         A model with a key file is made again even if nothing changed, because the file may have.
 
         Returns:
-            Why models were skipped, a sentence for each: their names are in use.
-
-        Raises:
-            Unavailable: if the world cannot be written to; then those that run stay.
+            Why models were skipped, a sentence for each name: it is in use, or the world cannot be
+            written to. One that runs stays then as it was.
         """
-        kept, problems = set(), []
+        kept: set[str] = set()
+        problems: dict[str, str] = {}
         for settings in models:
             agent = await enlist_agent(
                 self._world,
@@ -131,10 +132,11 @@ class Roster(Mapping[str, Backend]):
                 settings.prompt,
                 settings.rooms,
             )
-            if isinstance(agent, Unavailable):
-                raise agent
             if isinstance(agent, WorldError):
-                problems.append(f"models.{settings.name}: {agent}")
+                problems[settings.name] = str(agent)
+                known = self._world.agents.find_by_name(settings.name)
+                if known is not None and isinstance(agent, Unavailable):
+                    kept.add(known.id)
                 continue
             kept.add(agent.id)
             entry = self._entries.get(agent.id)
@@ -148,7 +150,10 @@ class Roster(Mapping[str, Backend]):
             self._entries.setdefault(self._guide.agent_id, self._guide)
         for agent in self._world.agents:
             self._follow(agent)
-        await retire_agents(self._world, self._entries)
+        try:
+            await retire_agents(self._world, self._entries)
+        except Unavailable as error:  # they do not answer; a later start or reload marks them
+            log.warning("models that are gone were not marked", reason=str(error))
         return problems
 
     # As a mapping.

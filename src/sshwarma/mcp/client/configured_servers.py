@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import structlog
 
@@ -10,7 +10,7 @@ from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.server_pool import ServerPool
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -18,8 +18,29 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 
-def declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
-    """Declare the servers of the settings; return all servers, marked unavailable."""
+async def declare_all(world: World, configured: Sequence[McpSettings]) -> list[Thing]:
+    """Declare the servers of the settings; return all servers, marked unavailable.
+
+    If the world cannot be written to, they are those that it has.
+    """
+    try:
+        return await world.change(lambda tx: _declare_all(tx, configured))
+    except Unavailable as error:
+        log.error("the mcp servers of the settings are not in force", reason=str(error))
+        return await world.store.read(server_records.list_servers)
+
+
+def find_skipped(servers: Sequence[Thing], configured: Sequence[McpSettings]) -> list[str]:
+    """Return the names of servers that a world does not have as they are set."""
+    own = {server.name: server for server in servers if server_records.is_from_settings(server)}
+    return [
+        settings.name
+        for settings in configured
+        if settings.name not in own or server_records.read_settings(own[settings.name]) != settings
+    ]
+
+
+def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
     names = {settings.name for settings in configured}
     for settings in configured:
         try:
@@ -36,23 +57,30 @@ def declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
     return servers
 
 
-async def adopt(pool: ServerPool, world: World, configured: Sequence[McpSettings]) -> list[str]:
+async def adopt(
+    pool: ServerPool, world: World, configured: Sequence[McpSettings]
+) -> dict[str, str]:
     """Connect new and changed servers of the settings; remove the others.
 
     Returns:
-        Why servers were skipped, a sentence for each.
+        Why servers were skipped, a sentence for each name: it is in use, or the world cannot be
+        written to. One that was there stays then as it was, and one to remove is disconnected.
     """
     names = {settings.name for settings in configured}
-    problems = []
+    problems: dict[str, str] = {}
+
+    async def attempt(name: str, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except (Conflict, NotFound, Unavailable) as error:
+            log.warning("an mcp server was skipped", server=name, reason=str(error))
+            problems[name] = str(error)
+
     for server in await world.store.read(server_records.list_servers):
         if server_records.is_from_settings(server) and server.name not in names:
-            await _remove(pool, world, server)
+            await attempt(server.name, _remove(pool, world, server))
     for settings in configured:
-        try:
-            await _declare(pool, world, settings)
-        except (Conflict, NotFound) as error:
-            log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
-            problems.append(f"mcp.{settings.name}: {error}")
+        await attempt(settings.name, _declare(pool, world, settings))
     return problems
 
 
@@ -70,6 +98,7 @@ async def _declare(pool: ServerPool, world: World, settings: McpSettings) -> Non
 
     Raises:
         Conflict: if the name is in use.
+        Unavailable: if the world cannot be written to; one that was there is connected again.
     """
     async with pool.lock_for(settings.name):
         servers = await world.store.read(server_records.list_servers)
@@ -80,13 +109,18 @@ async def _declare(pool: ServerPool, world: World, settings: McpSettings) -> Non
             and server_records.read_settings(old) == settings
         ):
             return
-        if old is not None:
-            await pool.oauth_sign_ins.cancel(old)
-            await pool.end(old.id)
-        server = await world.change(
-            lambda tx: server_records.declare_server(
-                tx, settings, created_by=None, from_settings=True
+        try:
+            if old is not None:
+                await pool.oauth_sign_ins.cancel(old)
+                await pool.end(old.id)
+            server = await world.change(
+                lambda tx: server_records.declare_server(
+                    tx, settings, created_by=None, from_settings=True
+                )
             )
-        )
+        except Unavailable:
+            if old is not None and old.enabled:
+                pool.supervise(old)
+            raise
         if server.enabled:
             pool.supervise(server)

@@ -60,7 +60,8 @@ class Hub(ToolProvider):
     """MCP servers of a world and their connections, from `start` to `close`.
 
     `folder` is the working directory of programs that have none of their own; the sign-in files
-    are stored beside it.
+    are stored beside it. `skipped` are the names of servers of the settings that are not in force
+    since the start.
     """
 
     timeout_seconds = None  # each server has its own timeout, and its calls raise TimeoutError
@@ -76,21 +77,26 @@ class Hub(ToolProvider):
         self.elicitation = self.pool.elicitation
         self.oauth_sign_ins = self.pool.oauth_sign_ins
         self.world = world
+        self.skipped: list[str] = []
         self._offers = Offers(world, self.pool)
         self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
 
     async def start(self, configured: Sequence[McpSettings] = ()) -> None:
-        """Declare the servers of the settings and connect to all enabled servers."""
-        servers = await self.world.change(lambda tx: configured_servers.declare_all(tx, configured))
+        """Declare the servers of the settings and connect to all enabled servers.
+
+        If the world cannot be written to, those that it has are connected.
+        """
+        servers = await configured_servers.declare_all(self.world, configured)
+        self.skipped = configured_servers.find_skipped(servers, configured)
         for server in servers:
             if server.enabled:
                 self.pool.supervise(server)
 
-    async def adopt(self, configured: Sequence[McpSettings]) -> list[str]:
+    async def adopt(self, configured: Sequence[McpSettings]) -> dict[str, str]:
         """Make these the servers of the settings; the others keep their connections.
 
         Returns:
-            Why servers were skipped, a sentence for each: their names are in use.
+            Why servers were skipped, a sentence for each name; see `configured_servers.adopt`.
         """
         return await configured_servers.adopt(self.pool, self.world, configured)
 

@@ -36,6 +36,7 @@ from sshwarma.common.units import KIB, MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk.deep_messages import ANSWER_REFUSED_CODE, DeepMessageReader
+from sshwarma.mcp.client.shebang import find_missing_interpreter
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.world.errors import Unavailable
 
@@ -176,6 +177,11 @@ async def _start_program(
     )
     if program is None:
         raise Unavailable(f"Program {command[0]} not found.")
+    missing = await loop.run_in_executor(
+        None, find_missing_interpreter, Path(program), env.get("PATH")
+    )
+    if missing is not None:
+        raise Unavailable(f"{command[0]} needs {missing}, which is not found. Install {missing}.")
     if not await loop.run_in_executor(None, cwd.is_dir):
         raise Unavailable(f"The directory {cwd} does not exist.")
     try:
