@@ -115,6 +115,33 @@ def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> N
     assert not list(server.data_dir.glob(".sshwarma-work-*"))
 
 
+def test_backup_is_restored_from_a_pipe_that_has_a_name(server: Server, tmp_path: Path) -> None:
+    assert server.cli("backup", str(tmp_path / "b.tar.gz")).returncode == 0
+    command = f'"$0" restore <(cat {tmp_path}/b.tar.gz) --data-dir {tmp_path}/new'
+    restored = subprocess.run(
+        ["bash", "-c", command, str(PROGRAM)], capture_output=True, text=True, check=False
+    )
+    assert (restored.returncode, restored.stderr) == (0, "")
+    assert (tmp_path / "new" / "world.db").exists()
+
+
+def test_restore_from_what_is_no_backup_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.mkdir(mode=0o755)
+    for source, told in (
+        ("restore /dev/zero", "/dev/zero is not a backup"),
+        ("restore - < /dev/zero", "standard input is not a backup"),
+        ("restore - <&-", "Standard input is closed."),
+    ):
+        tried = subprocess.run(
+            ["bash", "-c", f'"$0" {source} --data-dir {new}', str(PROGRAM)],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert tried.returncode == 1
+        assert tried.stderr.startswith(f"sshwarma: {told}"), tried.stderr
+        assert (list(new.iterdir()), new.stat().st_mode & 0o777) == ([], 0o755)
+
+
 def test_junk_is_refused_by_its_name_and_makes_no_world(tmp_path: Path) -> None:
     new = tmp_path / "new"
     junk = tmp_path / "junk"

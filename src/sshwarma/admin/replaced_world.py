@@ -160,10 +160,10 @@ def _list_logs(database: Path) -> list[Path]:
 
 
 def _keep_damaged(database: Path, kept: Path, work: Path) -> None:
-    """Keep a database that SQLite cannot read, with its log; take its name from it.
+    """Keep a database that SQLite cannot read, and its log; delete the latter.
 
-    Two files cannot be renamed at once. So both are copied, and the copies are complete before one
-    of the two is gone.
+    Two files cannot be renamed at once. So both are copied, and the copies are complete before the
+    log is gone.
     """
     logs = _list_logs(database)
     if logs and database.is_file():
@@ -177,10 +177,9 @@ def _keep_damaged(database: Path, kept: Path, work: Path) -> None:
         for path, name in pairs:
             (work / f"kept-{path.name}").rename(name)
         store_on_disk(kept.parent)
-        database.unlink()  # until the new one has its name, a start says that it is gone
     else:
         give_name(database, kept)
-    _delete_logs(database)
+    _delete_logs(database)  # the database keeps its name, so that a start says that it is damaged
 
 
 def _delete_logs(database: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -61,14 +62,23 @@ def restore_backup(
         ForeignDataDirError: if the directory belongs to another user.
     """
     check_data_dir_owner(data_dir)
-    if isinstance(source, Path):
-        _check_source(source)
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, Path):
+            _check_source(source)
+            if not source.is_file():  # a pipe, whose writer ends when it is closed
+                source = stack.enter_context(source.open("rb"))
+        return _restore(source, data_dir, force=force)
+
+
+def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[str, Any]:
     target = data_dir / DATABASE_NAME
     new = [path for path in (data_dir, *data_dir.parents) if not path.exists()]
+    is_empty = not new and data_dir.is_dir() and not any(data_dir.iterdir())
+    mode = stat.S_IMODE(data_dir.stat().st_mode) if is_empty else None
     data_dir_modes.make_data_dir_private(data_dir)
     with (
         data_dir_lock.lock_data_dir(data_dir),
-        _delete_after_failure(new),
+        _undo_after_failure(data_dir, new, mode),
         make_work_directory(data_dir) as work,
     ):
         delete_second_names(target)
@@ -96,7 +106,8 @@ def _check_source(source: Path) -> None:
         OSError: if it cannot be opened.
         InvalidBackupError: if it is such a world.
     """
-    source.open("rb").close()
+    if source.is_file() or not source.exists() or source.is_dir():
+        source.open("rb").close()
     if is_same_file(source, source.with_name(DATABASE_NAME)) and source.name != DATABASE_NAME:
         raise InvalidBackupError(
             f"{source} is the world {source.with_name(DATABASE_NAME)} by another name, which a"
@@ -108,23 +119,50 @@ def _name_source(source: Path | IO[bytes], work: Path) -> tuple[str, Path]:
     """Return what errors call a source, and its file, which a stream is read into."""
     if isinstance(source, Path):
         return str(source), source
+    name = source.name if isinstance(source.name, str) else ""
+    name = "standard input" if name in ("", "<stdin>") else name
     path = work / "backup"
     with path.open("xb") as file:
+        begin = source.read(len(SQLITE_MAGIC))
+        _check_beginning(begin, name)  # before the rest, which may have no end
+        file.write(begin)
         shutil.copyfileobj(source, file)
-    return "standard input", path
+    return name, path
 
 
 @contextlib.contextmanager
-def _delete_after_failure(new: list[Path]) -> Iterator[None]:
-    """Delete new directories if a restore fails: the locked one, and those above."""
+def _undo_after_failure(data_dir: Path, new: list[Path], mode: int | None) -> Iterator[None]:
+    """Leave a locked directory as it was if a restore fails.
+
+    Args:
+        data_dir: the directory.
+        new: directories that were made for it, the innermost first; they are deleted.
+        mode: the one that it had before, if it was there and empty.
+    """
     try:
         yield
     except BaseException:
-        if new and [path.name for path in new[0].iterdir()] == [data_dir_lock.LOCK_NAME]:
-            (new[0] / data_dir_lock.LOCK_NAME).unlink()
+        lock = data_dir / data_dir_lock.LOCK_NAME
+        if (new or mode is not None) and list(data_dir.iterdir()) == [lock]:
+            lock.unlink()
             for directory in new:
                 directory.rmdir()
+            if mode is not None:
+                data_dir.chmod(mode)
         raise
+
+
+def _check_beginning(begin: bytes, name: str) -> None:
+    """Refuse what begins neither as an archive nor as a database.
+
+    Raises:
+        InvalidBackupError: with what it should be.
+    """
+    if not begin.startswith(GZIP_MAGIC) and begin != SQLITE_MAGIC:
+        raise InvalidBackupError(
+            f"{name} is not a backup: it is neither an archive that sshwarma backup makes"
+            " (.tar.gz) nor a copy of a database (world-before-NNNN.db)."
+        )
 
 
 def _refuse_link(target: Path) -> None:
@@ -145,13 +183,9 @@ def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     """Write the database of a backup or a copy to a new file; return its manifest."""
     with source.open("rb") as file:
         magic = file.read(len(SQLITE_MAGIC))
+    _check_beginning(magic, name)
     if magic.startswith(GZIP_MAGIC):
         return unpack_archive(source, name, copy, blobs)
-    if magic != SQLITE_MAGIC:
-        raise InvalidBackupError(
-            f"{name} is not a backup: it is neither an archive that sshwarma backup makes"
-            " (.tar.gz) nor a copy of a database (world-before-NNNN.db)."
-        )
     try:
         copy_database(source, copy)
     except DamagedDatabaseError as error:

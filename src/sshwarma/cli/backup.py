@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -65,7 +65,7 @@ def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @click.option("--force", is_flag=True, help="Replace an existing world.")
 @with_invocation
 def restore(invocation: Invocation, file: Path, force: bool) -> int:
@@ -81,7 +81,12 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     exit_on_signals()
     settings = invocation.settings()
     refuse_second_world(settings)
-    source = sys.stdin.buffer if str(file) == STANDARD_STREAM else file
+    if str(file) != STANDARD_STREAM:
+        source: Path | BinaryIO = file
+    elif sys.stdin is None:
+        raise OSError("Standard input is closed. Redirect it: sshwarma restore - < FILE")
+    else:
+        source = sys.stdin.buffer
     manifest = restore_backup(source, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     is_newest = manifest["schema"] == newest_revision()

@@ -309,7 +309,7 @@ def with_invocation(
 
     @click.option(
         "--config",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, readable=False),
         metavar="FILE",
         help="Settings file (default: ./sshwarma.toml, else ~/.config/sshwarma/sshwarma.toml).",
     )
