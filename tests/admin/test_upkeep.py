@@ -43,6 +43,19 @@ async def test_audit_is_deleted_after_its_days(house: Upkept, alice: Someone) ->
     ].items()
 
 
+async def test_retention_of_new_settings_does_not_wait(house: Upkept, alice: Someone) -> None:
+    await do(alice, "/put old = 1")
+    await house.pass_time(31 * DAY_SECONDS)
+    house.settings.retention = RetentionSettings(audit_days=30)
+    everything = audit.AuditFilter()
+    for is_woken, verb in ((False, "put"), (True, "retention")):
+        if is_woken:
+            house.upkeep.wake()  # as a reload does
+        await house.pass_time(1)
+        rows = await alice.world.store.read(lambda c: audit.read_audit(c, everything, 100))
+        assert rows[-1].verb == verb
+
+
 async def test_many_rows_of_the_audit_are_deleted_in_steps(house: Upkept, alice: Someone) -> None:
     def fill(tx: Any) -> None:
         for number in range(1_200):

@@ -101,8 +101,8 @@ class Upkeep:
                     await self._woken.wait()
 
     def wake(self) -> None:
-        """Look at once, because the settings have changed; a failed backup need not wait."""
-        self._last_failure = None
+        """Look at once, because the settings have changed; nothing is recent then."""
+        self._last_failure = self._last_cleanup = None
         self._woken.set()
 
     async def run_due(self) -> None:

@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select
 
 from sshwarma.world.doors import Door
-from sshwarma.world.schema import audit
+from sshwarma.world.schema import audit, things
 from sshwarma.world.store import Change
 
 MAX_REQUEST_CHARACTERS = 1000
@@ -175,28 +175,51 @@ def _list_names(conn: Connection, name: str) -> list[tuple[str, int | None]]:
     names: list[tuple[str, int | None]] = [(name, None)]
     while len(names) <= MAX_EARLIER_NAMES:
         current, ended_at = names[-1]
-        query = select(audit.c.n, audit.c.what).order_by(audit.c.n.desc()).limit(1)
-        query = query.where(
-            audit.c.door == "cli",
-            audit.c.verb == "agents",
-            func.lower(audit.c.what).op("GLOB")(f"rename * {_quote_glob(current)}"),
-        )
-        if ended_at is not None:
-            query = query.where(audit.c.n < ended_at)
-        if (row := conn.execute(query).first()) is None:
+        row = _find_rename(conn, f"rename * {_quote_glob(current)}", ended_at)
+        if row is None:
             break
         names.append((row.what.split()[-2].removeprefix("@"), row.n))
     return names
 
 
-def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
-    """Return the condition that a request has a name, or an earlier one of its agent."""
-    return or_(
-        *(
-            _has_word(word) if ended_at is None else and_(_has_word(word), audit.c.n <= ended_at)
-            for word, ended_at in _list_names(conn, name)
-        )
+def _find_rename(conn: Connection, pattern: str, before: int | None) -> Row[int, str] | None:
+    """Return number and request of the last rename that a pattern matches."""
+    query = select(audit.c.n, audit.c.what).order_by(audit.c.n.desc()).limit(1)
+    query = query.where(
+        audit.c.door == "cli",
+        audit.c.verb == "agents",
+        func.lower(audit.c.what).op("GLOB")(pattern),
     )
+    if before is not None:
+        query = query.where(audit.c.n < before)
+    return conn.execute(query).first()
+
+
+def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
+    """Return the condition that a request has a name, or an earlier one of its agent.
+
+    A name that another agent gave up was that agent's until then.
+    """
+    conditions = []
+    for word, ended_at in _list_names(conn, name):
+        condition = _has_word(word)
+        if ended_at is not None:
+            condition = and_(condition, audit.c.n <= ended_at)
+        given_up = _find_rename(conn, f"rename {_quote_glob(word)} *", ended_at)
+        if given_up is not None and (ended_at is not None or _is_in_use(conn, word)):
+            condition = and_(condition, audit.c.n > given_up.n)
+        conditions.append(condition)
+    return or_(*conditions)
+
+
+def _is_in_use(conn: Connection, name: str) -> bool:
+    """Return whether an agent has a name now."""
+    query = select(things.c.id).where(
+        things.c.parent_id == "agents",
+        things.c.deleted_at.is_(None),
+        func.lower(things.c.name) == name.lower(),
+    )
+    return conn.execute(query).first() is not None
 
 
 def _quote_glob(word: str) -> str:
