@@ -34,6 +34,7 @@ REFUSALS = """
 /file mv nothing there
 /file mkdir ../outside
 /file history nothing
+/file version nothing
 /file search (
 /file patch = nothing
 /file diff nothing

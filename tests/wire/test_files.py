@@ -53,6 +53,7 @@ def test_any_bytes_come_back_as_they_went(alice: Person, room: str) -> None:
 @covers("file rm")
 @covers("file mkdir")
 @covers("file history")
+@covers("file version")
 @covers("file diff")
 @covers("file restore")
 def test_versions_are_listed_compared_and_brought_back(alice: Person, room: str) -> None:
@@ -71,7 +72,12 @@ def test_versions_are_listed_compared_and_brought_back(alice: Person, room: str)
     versions = alice.json(f"file history {at}")["versions"]
     assert versions[-1]["source"] == "user_upload"
     assert {version["source"] for version in versions[:-1]} == {"edit"}
-    alice.does(f"file restore {versions[-1]['id'][-6:]} {at}")
+    first, second = (version["id"] for version in versions[:-3:-1])
+    shown = alice.json(f"file version {second[-6:]} {at}")
+    assert (shown["version"]["id"], shown["parent_id"]) == (second, first)
+    assert shown["files"] == {"src/main.py": hashlib.sha256(b"print('ho')\n").hexdigest()}
+    assert f"from {first[-6:]}" in alice.does(f"file version {second[-6:]} {at}")
+    alice.does(f"file restore {first[-6:]} {at}")
     assert alice.run(f"file get src/main.py {at}").raw == b"print('hi')\n"
 
 

@@ -68,7 +68,11 @@ CONTAINER_TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ThingDetails:
-    """Details of a thing that the caller may see."""
+    """Details of a thing that the caller may see.
+
+    Attributes:
+        renderer: of a tool whose results are drawn by one, its name and configuration.
+    """
 
     name: str
     kind: str
@@ -86,6 +90,7 @@ class ThingDetails:
     calls_failed: int = 0
     calls_average: float | None = None
     contains: tuple[ContainedThing, ...] = ()
+    renderer: dict[str, Any] | None = None
 
 
 @view_for_reader(ThingDetails)
@@ -204,6 +209,7 @@ async def read_thing_details(caller: Caller, thing: Thing) -> ThingDetails:
 def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDetails:
     parent = things.get_thing(conn, thing.parent_id) if thing.parent_id else None
     facts: dict[str, str] = {}
+    renderer: dict[str, Any] | None = None
     if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
         facts |= _namespace_facts(conn, thing)
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
@@ -211,7 +217,11 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
             facts[label] = ", ".join(thing.metadata[key])
     if thing.kind == "tool":
         facts |= _name_facts(conn, thing, caller.reader)
-        thing = overrides.apply_override(thing, overrides.read_tool_override(conn, thing))
+        override = overrides.read_tool_override(conn, thing)
+        thing = overrides.apply_override(thing, override)
+        if override.renderer is not None:
+            facts["Results"] = f"drawn as {override.renderer}"
+            renderer = {"renderer": override.renderer, "config": override.renderer_config or {}}
     if thing.created_by:
         facts["Made by"] = caller.world.agents.name_of(thing.created_by)
     contains: tuple[ContainedThing, ...] = ()
@@ -231,6 +241,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         uri=thing.uri,
         facts=facts,
         contains=contains,
+        renderer=renderer,
     )
     return _add_calls(conn, caller, thing, details) if thing.kind == "tool" else details
 

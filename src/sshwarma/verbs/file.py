@@ -154,7 +154,7 @@ async def get_file(
     name = parse_path(path)
     entry = find_entry(tree, name)
     workspaces = workspaces_of(caller)
-    if caller.door == "exec" and not caller.wants_json:
+    if caller.wants_bytes:
         blob = await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
         return FileDownload(name, entry.size, entry.sha256, blob)
     if entry.size > MAX_JSON_FILE_BYTES:

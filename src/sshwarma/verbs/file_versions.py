@@ -1,4 +1,4 @@
-"""The verbs of `/file` that read and bring back versions: history, diff, restore."""
+"""The verbs of `/file` on versions: history, version, diff, restore."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from sshwarma.common.limits import (
 from sshwarma.services import services_of
 from sshwarma.verbs.file import file
 from sshwarma.verbs.file_arguments import FilePath, FileVersion, VersionCount
-from sshwarma.verbs.file_views import (
-    FileChange,
+from sshwarma.verbs.file_version_views import (
     FileDiff,
     FileDiffItem,
     FileHistory,
+    FileVersionContents,
     FileVersionItem,
 )
+from sshwarma.verbs.file_views import FileChange
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
@@ -64,6 +65,38 @@ async def list_file_versions(
         _, tree = await services_of(caller).workspaces.read_tree(caller.room_id)
         find_entry(tree, name)
     return FileHistory((await caller.room()).name, name, tuple(items))
+
+
+@file.verb(
+    "version",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/file version", "/file version 1f03ac"),
+)
+async def show_file_version(
+    caller: Caller, version: FileVersion | None = None
+) -> FileVersionContents:
+    """Show what made a version, and the hash of each file in it.
+
+    For people:
+        /file history lists versions.
+
+    Args:
+        version: the version, by its id or the end of it (default: the present one).
+    """
+    workspaces = services_of(caller).workspaces
+
+    def read(conn: Connection) -> tuple[FileVersionItem, str | None, Tree]:
+        name = version or manifests.read_active_id(conn, caller.room_id)
+        if name is None:
+            raise NotFound("This room has no files yet.")
+        found = manifests.find_manifest(conn, caller.room_id, name)
+        item = _version_item(conn, caller, found, removed=False)
+        return item, found.parent_id, workspaces.get_tree(conn, found.id)
+
+    item, parent_id, tree = await caller.world.store.read(read)
+    files = {path: entry.sha256 for path, entry in tree.items() if not entry.is_folder}
+    return FileVersionContents((await caller.room()).name, item, parent_id, files)
 
 
 @file.verb(

@@ -13,7 +13,7 @@ from sshwarma.common.shorten import count_rest
 from sshwarma.common.units import KIB, MIB
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
-from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view_for_reader
+from sshwarma.verbs.views import draw_columns, format_count, view_for_reader
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.workspaces.text_edit import number_lines
 from sshwarma.world.reader import Reader
@@ -268,108 +268,6 @@ def draw_file_change(result: FileChange, reader: Reader) -> Block:
     """Draw what was done, and the version that it made."""
     version = f"  version {result.version[-6:]}" if result.count else ""
     return block(line(result.text, ("dim", version), hang=2))
-
-
-@dataclass(frozen=True, slots=True)
-class FileVersionItem:
-    """A version of a room's files.
-
-    Attributes:
-        source: what made it: `user_upload`, `edit`, `tool_run` or `branch`.
-        paths: what it changed, the first ones; `changed` is how many.
-        removed: whether it removed the path that was asked for.
-    """
-
-    id: str
-    at: str
-    by: str
-    source: str
-    source_ref: str | None
-    changed: int
-    paths: tuple[str, ...]
-    files: int
-    size: int
-    removed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FileHistory:
-    """The versions of a room's files, newest first, or those of one path."""
-
-    room: str
-    path: str
-    versions: tuple[FileVersionItem, ...]
-
-
-@view_for_reader(FileHistory)
-def draw_file_history(result: FileHistory, reader: Reader) -> Block:
-    """Draw the versions with who made them and what changed."""
-    if not result.versions:
-        return block(line(("room", result.room), " has no files yet."))
-    of = f" of {result.path}" if result.path else ""
-    lines: list[Line] = [line(("heading", f"Versions{of} in {result.room}:"))]
-    lines += draw_columns(
-        (
-            (
-                ("mark", item.id[-6:]),
-                ("time", item.at[:16].replace("T", " ")),
-                ("name", item.by),
-                item.source.replace("_", " "),
-                ("warn", "removed") if item.removed else _describe_paths(item),
-            )
-            for item in result.versions
-        ),
-        cut_last=True,
-    )
-    lines += draw_hint(
-        reader, "{} brings a version back.", "file restore", version=result.versions[-1].id[-6:]
-    )
-    return block(*lines)
-
-
-def _describe_paths(item: FileVersionItem) -> str:
-    rest = count_rest(item.changed - len(item.paths))
-    return ", ".join(item.paths) + (f" {rest}" if rest else "") if item.paths else "no change"
-
-
-@dataclass(frozen=True, slots=True)
-class FileDiffItem:
-    """The difference at one path; `note` says why a `diff` is not shown."""
-
-    path: str
-    change: str
-    diff: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FileDiff:
-    """The differences of two versions; `files` are the first of `count` paths."""
-
-    old: str
-    new: str
-    count: int
-    files: tuple[FileDiffItem, ...]
-
-
-@view_for_reader(FileDiff)
-def draw_file_diff(result: FileDiff, reader: Reader) -> Block:
-    """Draw the differences as unified diffs, in colour."""
-    names = f"{result.old[-6:] or 'nothing'} → {result.new[-6:] or 'nothing'}"
-    if not result.count:
-        return block(line(f"Nothing differs ({names})."))
-    lines: list[Line] = [
-        line(("heading", f"{format_count(result.count, 'file')} changed"), ("dim", f" ({names})"))
-    ]
-    for item in result.files:
-        lines.append(line(("name", item.path), ("dim", f"  {item.change}")))
-        if item.note:
-            lines.append(line("  ", ("dim", item.note)))
-        if item.diff:
-            lines += [line("  ", *spans) for spans in draw_code_lines(item.diff, "diff")]
-    if rest := count_rest(result.count - len(result.files), "file"):
-        lines.append(line(("dim", rest)))
-    return block(*lines)
 
 
 def format_size(size: int) -> str:

@@ -257,7 +257,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
     export = await asyncio.to_thread(write_archive, manifest, contents)
     entry = await services.workspaces.store(export.data)
     file_name = f"{space.label}-{manifest.version}.zip"
-    if caller.door == "exec" and not caller.wants_json:
+    if caller.wants_bytes:
         path = await asyncio.to_thread(services.workspaces.blobs.check, entry.sha256)
         return FileDownload(file_name, entry.size, entry.sha256, path)
     encoded = base64.b64encode(export.data).decode()

@@ -3,6 +3,8 @@
     GET  /api/v1/verbs          list of verbs; docs/verbs.md describes its fields
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
     POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
+    *    /api/v1/NAME           operations with names of their own, see `endpoints.py`
+    GET  /api/openapi.json      all of these, in the form of OpenAPI
 
 A verb runs in the agent's last room, or in `?room=NAME`, within the scope of the token. A refusal
 is {"error": CODE, "message": …, "hint": …} with the HTTP status of its code.
@@ -15,24 +17,41 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS, MAX_API_REQUESTS_PER_AGENT
+from sshwarma.common.limits import (
+    HTTP_BODY_TIMEOUT_SECONDS,
+    MAX_API_REQUESTS_PER_AGENT,
+    MAX_ARCHIVE_BYTES,
+)
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
-from sshwarma.verbs.dispatch import invoke, run_line
+from sshwarma.verbs.dispatch import check_may_pipe, invoke, run_line
+from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line, is_read_verb
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.unknown_verb import unknown_verb_error
+from sshwarma.verbs.verb import Verb
 from sshwarma.verbs.views import render_in_thread
+from sshwarma.web.endpoints import (
+    ENDPOINTS,
+    Endpoint,
+    choose_verb,
+    describe_api,
+    read_query,
+)
 from sshwarma.web.errors import refuse
+from sshwarma.workspaces.blobs import Upload
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.bearer import (
@@ -78,14 +97,24 @@ class HttpApi:
             Route("/api/v1/verbs", self._handle_errors(self._list)),
             Route("/api/v1/verbs/{name}", self._handle_errors(self._invoke), methods=["POST"]),
             Route("/api/v1/line", self._handle_errors(self._run_line), methods=["POST"]),
+            Route("/api/openapi.json", self._handle_errors(self._describe)),
+            *(
+                Route(
+                    endpoint.path,
+                    self._handle_errors(partial(self._run_endpoint, endpoint)),
+                    methods=[endpoint.method],
+                )
+                for endpoint in ENDPOINTS
+            ),
         ]
 
     def _handle_errors(
-        self, answer: Callable[[Request], Awaitable[dict[str, Any]]]
+        self, answer: Callable[[Request], Awaitable[dict[str, Any] | Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                return JSONResponse(await answer(request))
+                answered = await answer(request)
+                return answered if isinstance(answered, Response) else JSONResponse(answered)
             except WorldError as error:
                 return refuse(error)
             except ClientDisconnect:
@@ -112,6 +141,34 @@ class HttpApi:
                 if not verb.ssh_only
             ]
         }
+
+    async def _describe(self, request: Request) -> dict[str, Any]:
+        return await asyncio.to_thread(describe_api)
+
+    async def _run_endpoint(
+        self, endpoint: Endpoint, request: Request
+    ) -> dict[str, Any] | Response:
+        """Run the verb of an endpoint; the result may be the bytes of a file."""
+        verb, _ = choose_verb(endpoint, {})
+        is_file = bool(endpoint.takes) and _content_type(request) == endpoint.takes
+
+        async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
+            if endpoint.method == "GET":
+                arguments = read_query(verb, request.query_params.multi_items())
+            chosen, given = choose_verb(endpoint, arguments)
+            caller = replace(caller, wants_bytes=bool(endpoint.answers_with))
+            return await invoke(caller, chosen.name, given)
+
+        upload = verb if is_file else None
+        result = await self._call(request, run, is_read_verb(verb), upload)
+        if not isinstance(result, FileDownload):
+            return await self._show(result)
+        return FileResponse(
+            result.blob,
+            media_type=endpoint.answers_with,
+            filename=result.path.rpartition("/")[2],
+            headers={"ETag": f'"{result.sha256}"', "X-Content-Type-Options": "nosniff"},
+        )
 
     async def _invoke(self, request: Request) -> dict[str, Any]:
         name = request.path_params["name"]
@@ -149,30 +206,51 @@ class HttpApi:
         run: Callable[[Caller, dict[str, Any]], Awaitable[Any]],
         is_read: bool,
     ) -> dict[str, Any]:
+        return await self._show(await self._call(request, run, is_read))
+
+    async def _show(self, result: Any) -> dict[str, Any]:
+        text, data = await render_in_thread(API_CLIENT, result)
+        return {"result": data, "text": text}
+
+    async def _call(
+        self,
+        request: Request,
+        run: Callable[[Caller, dict[str, Any]], Awaitable[Any]],
+        is_read: bool,
+        upload_verb: Verb | None = None,
+    ) -> Any:
         """Read and run a request; stop it when access ends or the client disconnects.
 
-        `is_read`: whether it counts as a read, not as a line.
+        Args:
+            request: the request.
+            run: returns the result for the caller and the arguments of the body.
+            is_read: whether it counts as a read, not as a line.
+            upload_verb: the verb that takes the body as a file; else the body is JSON.
         """
         agent, token = await self._authenticate(request)
         request.scope[SCOPE_AGENT_KEY] = agent.id
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
-            with self._count_request(agent.id), open_request:
+            with self._count_request(agent.id), open_request, ExitStack() as stack:
                 await self._line_rate.admit(agent.id, is_read=is_read)
                 caller = await self._make_caller(request, agent, token)
-                arguments = await self._arguments(request)
+                upload = None
+                if upload_verb is None:
+                    arguments = await self._arguments(request)
+                else:
+                    await check_may_pipe(caller, upload_verb)
+                    upload = stack.enter_context(closing(self._begin_upload()))
+                    arguments = await self._receive_file(request, upload)
                 # Again: the token, roles and rooms may have changed while the body was read.
                 await self._authenticate(request)
-                caller = await caller.refreshed()
+                caller = replace(await caller.refreshed(), upload=upload)
                 open_request.room_id = caller.room_id
                 async with _end_with_client(request, open_request):
-                    result = await run(caller, arguments)
+                    return await run(caller, arguments)
         except Forbidden as error:
             if open_request.lost_access:
                 raise Unauthorized(open_request.reason) from error
             raise
-        text, data = await render_in_thread(API_CLIENT, result)
-        return {"result": data, "text": text}
 
     @contextlib.contextmanager
     def _count_request(self, agent_id: str) -> Iterator[None]:
@@ -220,20 +298,20 @@ class HttpApi:
             caller.in_accessible_room() if room_name is None else caller.in_room(room_name)
         )
 
+    def _begin_upload(self) -> Upload:
+        return self._services.workspaces.blobs.begin_upload()
+
+    async def _receive_file(self, request: Request, upload: Upload) -> dict[str, Any]:
+        """Write a body to an upload; return the arguments, which there are none."""
+        async for chunk in _read_body(request, MAX_ARCHIVE_BYTES):
+            await asyncio.to_thread(upload.write, chunk)
+        return {}
+
     async def _arguments(self, request: Request) -> dict[str, Any]:
         limit = self._settings.limits.stdin_bytes * 2  # JSON escapes may double a text
         body = bytearray()
-        try:
-            async with asyncio.timeout(HTTP_BODY_TIMEOUT_SECONDS):
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > limit:
-                        raise Invalid(f"body: must have at most {limit} bytes.")
-        except TimeoutError:
-            count_refusal("http_body_timeout")
-            raise TimedOut(
-                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
-            ) from None
+        async for chunk in _read_body(request, limit):
+            body += chunk
         try:
             arguments = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
@@ -241,6 +319,36 @@ class HttpApi:
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the parts of a body.
+
+    Raises:
+        Invalid: if it has more than `limit` bytes.
+        TimedOut: if it takes more than HTTP_BODY_TIMEOUT_SECONDS.
+    """
+    size, stream = 0, request.stream()
+    end = asyncio.get_running_loop().time() + HTTP_BODY_TIMEOUT_SECONDS
+    while True:
+        try:
+            async with asyncio.timeout_at(end):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            count_refusal("http_body_timeout")
+            raise TimedOut(
+                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
+            ) from None
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > limit:
+            raise Invalid(f"body: must have at most {limit} bytes.")
+        yield chunk
 
 
 def _client_address(request: Request) -> str:

@@ -52,8 +52,9 @@ class Caller:
         question: of an answering model, the question that it answers.
         called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
-        upload: the content that a command over ssh was piped, for a verb that takes bytes.
+        upload: the content that came with the request, for a verb that takes bytes.
         wants_json: whether a command over ssh prints all fields of its result, not its view.
+        wants_bytes: whether the door sends the bytes of a file that is the result.
         on_progress: shows a few words of progress, where the door can.
         on_wait: gives the request more seconds, or takes some back, while it waits for a person.
         model_reader: of an answering model, what it reads as: it knows the tools it is offered.
@@ -76,6 +77,7 @@ class Caller:
     scope: TokenScope = TokenScope.APPROVE
     upload: PendingUpload | None = None
     wants_json: bool = False
+    wants_bytes: bool = False
     on_progress: Callable[[str], None] | None = None
     on_wait: Callable[[float], None] | None = None
     model_reader: Reader | None = None

@@ -153,7 +153,8 @@ class ExecHandler(TaskHandler):
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", self._origin)
-                caller = await replace(caller, wants_json=self._json).in_accessible_room()
+                caller = replace(caller, wants_json=self._json, wants_bytes=not self._json)
+                caller = await caller.in_accessible_room()
                 if room_name:
                     caller = await caller.in_room(room_name)
                 if await self._is_registration(caller, line):

@@ -1,0 +1,150 @@
+"""Results of the verbs on versions of files, and how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sshwarma.common.limits import MAX_LISTED_FILES
+from sshwarma.common.shorten import count_rest
+from sshwarma.terminal.highlight import draw_code_lines
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view_for_reader
+from sshwarma.world.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersionItem:
+    """A version of a room's files.
+
+    Attributes:
+        source: what made it: `user_upload`, `edit`, `tool_run` or `branch`.
+        paths: what it changed, the first ones; `changed` is how many.
+        removed: whether it removed the path that was asked for.
+    """
+
+    id: str
+    at: str
+    by: str
+    source: str
+    source_ref: str | None
+    changed: int
+    paths: tuple[str, ...]
+    files: int
+    size: int
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileHistory:
+    """The versions of a room's files, newest first, or those of one path."""
+
+    room: str
+    path: str
+    versions: tuple[FileVersionItem, ...]
+
+
+@view_for_reader(FileHistory)
+def draw_file_history(result: FileHistory, reader: Reader) -> Block:
+    """Draw the versions with who made them and what changed."""
+    if not result.versions:
+        return block(line(("room", result.room), " has no files yet."))
+    of = f" of {result.path}" if result.path else ""
+    lines: list[Line] = [line(("heading", f"Versions{of} in {result.room}:"))]
+    lines += draw_columns(
+        (
+            (
+                ("mark", item.id[-6:]),
+                ("time", item.at[:16].replace("T", " ")),
+                ("name", item.by),
+                item.source.replace("_", " "),
+                ("warn", "removed") if item.removed else _describe_paths(item),
+            )
+            for item in result.versions
+        ),
+        cut_last=True,
+    )
+    lines += draw_hint(
+        reader, "{} brings a version back.", "file restore", version=result.versions[-1].id[-6:]
+    )
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersionContents:
+    """A version with its files.
+
+    Attributes:
+        parent_id: the version that it was made from; None for the first.
+        files: SHA-256 of the content of each file, by path.
+    """
+
+    room: str
+    version: FileVersionItem
+    parent_id: str | None
+    files: Mapping[str, str]
+
+
+@view_for_reader(FileVersionContents)
+def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
+    """Draw what made a version, and its files with the start of their hashes."""
+    item = result.version
+    reference = f" ({item.source_ref})" if item.source_ref else ""
+    lines: list[Line] = [
+        line(("heading", f"Version {item.id[-6:]}"), f" of the files in {result.room}"),
+        line(
+            f"  {item.source.replace('_', ' ')} by ", ("name", item.by), f"{reference}, {item.at}"
+        ),
+        line(f"  from {result.parent_id[-6:]}" if result.parent_id else "  the first version"),
+        line(f"  changed {_describe_paths(item)}"),
+    ]
+    shown = list(result.files.items())[:MAX_LISTED_FILES]
+    lines += draw_columns((("dim", sha256[:12]), path) for path, sha256 in shown)
+    if rest := count_rest(len(result.files) - len(shown), "file"):
+        lines.append(line(f"  {rest}"))
+    return block(*lines)
+
+
+def _describe_paths(item: FileVersionItem) -> str:
+    rest = count_rest(item.changed - len(item.paths))
+    return ", ".join(item.paths) + (f" {rest}" if rest else "") if item.paths else "no change"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiffItem:
+    """The difference at one path; `note` says why a `diff` is not shown."""
+
+    path: str
+    change: str
+    diff: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """The differences of two versions; `files` are the first of `count` paths."""
+
+    old: str
+    new: str
+    count: int
+    files: tuple[FileDiffItem, ...]
+
+
+@view_for_reader(FileDiff)
+def draw_file_diff(result: FileDiff, reader: Reader) -> Block:
+    """Draw the differences as unified diffs, in colour."""
+    names = f"{result.old[-6:] or 'nothing'} → {result.new[-6:] or 'nothing'}"
+    if not result.count:
+        return block(line(f"Nothing differs ({names})."))
+    lines: list[Line] = [
+        line(("heading", f"{format_count(result.count, 'file')} changed"), ("dim", f" ({names})"))
+    ]
+    for item in result.files:
+        lines.append(line(("name", item.path), ("dim", f"  {item.change}")))
+        if item.note:
+            lines.append(line("  ", ("dim", item.note)))
+        if item.diff:
+            lines += [line("  ", *spans) for spans in draw_code_lines(item.diff, "diff")]
+    if rest := count_rest(result.count - len(result.files), "file"):
+        lines.append(line(("dim", rest)))
+    return block(*lines)

@@ -1,0 +1,240 @@
+"""Endpoints of the API with names of their own, each a verb of the registry.
+
+The arguments of a verb are the query of a GET, and the body of a POST, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import sshwarma
+from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.verbs.verb import Verb
+from sshwarma.web.errors import HTTP_STATUSES
+from sshwarma.world.errors import Invalid
+
+API_PREFIX: Final = "/api/v1"
+ZIP_TYPE: Final = "application/zip"
+BYTES_TYPE: Final = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A path of the API that runs a verb.
+
+    Attributes:
+        name: the last part of its path.
+        method: of HTTP.
+        verb: name of the verb.
+        defaults: arguments that a request need not give.
+        answers_with: media type of the content of the file that is the result; "" for JSON.
+        takes: media type of a body that is the file itself, besides JSON; "" for none.
+        switched_off_by: the argument that runs `switched_off` if it is false; "" for none.
+        switched_off: name of that verb.
+    """
+
+    name: str
+    method: Literal["GET", "POST"]
+    verb: str
+    defaults: tuple[tuple[str, Any], ...] = ()
+    answers_with: str = ""
+    takes: str = ""
+    switched_off_by: str = ""
+    switched_off: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of its requests."""
+        return f"{API_PREFIX}/{self.name}"
+
+
+ENDPOINTS: Final = (
+    Endpoint("list_toolsets", "GET", "toolset list"),
+    Endpoint("get_toolset", "GET", "toolset show"),
+    Endpoint("import_toolset", "POST", "toolset import", takes=ZIP_TYPE),
+    Endpoint("export_toolset", "GET", "toolset export", answers_with=ZIP_TYPE),
+    Endpoint(
+        "enable_toolset",
+        "POST",
+        "toolset enable",
+        switched_off_by="enabled",
+        switched_off="toolset disable",
+    ),
+    Endpoint("uninstall_toolset", "POST", "toolset uninstall"),
+    Endpoint("list_tools", "GET", "tool list", defaults=(("pattern", "*"),)),
+    Endpoint("get_available_tools", "GET", "tool list"),
+    Endpoint("get_tool", "GET", "tool show"),
+    Endpoint("get_workspace_files", "GET", "files"),
+    Endpoint("get_workspace_file", "GET", "file get", answers_with=BYTES_TYPE),
+    Endpoint("get_workspace_manifest", "GET", "file version"),
+)
+"""Operations on toolsets, tools and the files of rooms."""
+
+
+def choose_verb(endpoint: Endpoint, arguments: dict[str, Any]) -> tuple[Verb, dict[str, Any]]:
+    """Return the verb of a request, and its arguments.
+
+    Raises:
+        Invalid: if the argument that chooses the verb is neither true nor false.
+    """
+    name, given = endpoint.verb, dict(endpoint.defaults) | arguments
+    if endpoint.switched_off_by:
+        is_on = given.pop(endpoint.switched_off_by, True)
+        if not isinstance(is_on, bool):
+            raise Invalid(f"{endpoint.switched_off_by}: must be true or false.")
+        name = name if is_on else endpoint.switched_off
+    return _get_verb(name), given
+
+
+def read_query(verb: Verb, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the arguments of a GET; `room` is not one of them.
+
+    A value is text, and JSON where the argument is a number, a truth value or a list.
+
+    Raises:
+        Invalid: if an argument is given twice.
+    """
+    properties = verb.input_schema.get("properties", {})
+    found: dict[str, Any] = {}
+    for name, value in query:
+        if name == "room":
+            continue
+        if name in found:
+            raise Invalid(f"{name}: must be given once.")
+        found[name] = value if _takes_text(properties.get(name, {})) else _read_json(value)
+    return found
+
+
+def describe_api() -> dict[str, Any]:
+    """Return the description of the API in the form of OpenAPI 3.1.
+
+    It is made from the declarations of the verbs, as their help is.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in ENDPOINTS:
+        paths[endpoint.path] = {endpoint.method.lower(): _describe_endpoint(endpoint)}
+    for verb in every_verb():
+        if not verb.ssh_only:
+            paths[f"{API_PREFIX}/verbs/{verb.path}"] = {"post": _describe_verb(verb)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sshwarma",
+            "version": sshwarma.__version__,
+            "description": "A request runs in the room of the token's agent, or in `room`.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Error": {
+                    "type": "object",
+                    "required": ["error", "message", "hint"],
+                    "properties": {
+                        "error": {"type": "string", "enum": sorted(HTTP_STATUSES)},
+                        "message": {"type": "string"},
+                        "hint": {"type": "string"},
+                    },
+                },
+                "Answer": {
+                    "type": "object",
+                    "required": ["result", "text"],
+                    "properties": {
+                        "result": {"description": "The result as data."},
+                        "text": {"type": "string", "description": "The result as people read it."},
+                    },
+                },
+            },
+        },
+    }
+
+
+_ROOM: Final = {
+    "name": "room",
+    "in": "query",
+    "description": "Name of the room (default: the agent's last room).",
+    "schema": {"type": "string"},
+}
+
+
+def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
+    verb = _get_verb(endpoint.verb)
+    described = _describe_verb(verb) | {"operationId": endpoint.name}
+    if endpoint.answers_with:
+        content = {endpoint.answers_with: {"schema": {"type": "string", "format": "binary"}}}
+        described["responses"]["200"]["content"] = content
+    if endpoint.method == "GET":
+        del described["requestBody"]
+        described["parameters"] = [_ROOM, *_describe_query(verb, dict(endpoint.defaults))]
+        return described
+    content = described["requestBody"]["content"]
+    if endpoint.takes:
+        content[endpoint.takes] = {"schema": {"type": "string", "format": "binary"}}
+    if endpoint.switched_off_by:
+        schema = content["application/json"]["schema"]
+        switch = {"type": "boolean", "default": True}
+        content["application/json"]["schema"] = schema | {
+            "properties": schema.get("properties", {}) | {endpoint.switched_off_by: switch}
+        }
+    return described
+
+
+def _describe_verb(verb: Verb) -> dict[str, Any]:
+    reference = {"$ref": "#/components/schemas/"}
+    answer, error = ({"$ref": reference["$ref"] + name} for name in ("Answer", "Error"))
+    return {
+        "operationId": f"verb_{verb.path}",
+        "tags": [verb.section],
+        "summary": verb.summary,
+        "description": verb.program_detail,
+        "parameters": [_ROOM],
+        "requestBody": {"content": {"application/json": {"schema": verb.input_schema}}},
+        "responses": {
+            "200": {
+                "description": "The result.",
+                "content": {"application/json": {"schema": answer}},
+            },
+            "default": {
+                "description": "The refusal.",
+                "content": {"application/json": {"schema": error}},
+            },
+        },
+    }
+
+
+def _describe_query(verb: Verb, defaults: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    schema = verb.input_schema
+    for name, described in schema.get("properties", {}).items():
+        if name == "room":
+            continue
+        shown = described | ({"default": defaults[name]} if name in defaults else {})
+        yield {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()) and name not in defaults,
+            "description": shown.pop("description", ""),
+            "schema": shown,
+        }
+
+
+def _get_verb(name: str) -> Verb:
+    verb = find_verb(name)
+    if verb is None:
+        raise LookupError(f"{name} is not a verb")
+    return verb
+
+
+def _takes_text(schema: Mapping[str, Any]) -> bool:
+    options = schema.get("anyOf", (schema,))
+    return any(option.get("type", "string") == "string" for option in options)
+
+
+def _read_json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value  # the check of the arguments refuses it by its name
