@@ -125,6 +125,18 @@ def test_backup_is_restored_from_a_pipe_that_has_a_name(server: Server, tmp_path
     assert (tmp_path / "new" / "world.db").exists()
 
 
+def test_warnings_of_a_command_are_not_in_its_json(server: Server, tmp_path: Path) -> None:
+    assert server.cli("backup", str(tmp_path / "b.tar.gz")).returncode == 0
+    (tmp_path / "new").mkdir(mode=0o755)
+    (tmp_path / "new" / "sshwarma.lock").touch()
+    words = ["restore", str(tmp_path / "b.tar.gz"), "--json", "--data-dir", str(tmp_path / "new")]
+    restored = subprocess.run(
+        [str(forked_program()), *words], capture_output=True, text=True, check=True
+    )
+    assert json.loads(restored.stdout)["missing_blobs"] == 0
+    assert "access of other users was removed" in restored.stderr
+
+
 def test_restore_from_what_is_no_backup_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     new = tmp_path / "new"
     new.mkdir(mode=0o755)

@@ -75,6 +75,8 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
     new = [path for path in (data_dir, *data_dir.parents) if not path.exists()]
     is_empty = not new and data_dir.is_dir() and not any(data_dir.iterdir())
     mode = stat.S_IMODE(data_dir.stat().st_mode) if is_empty else None
+    if is_empty:
+        data_dir.chmod(0o700)  # nothing to warn of: it may get its mode back
     data_dir_modes.make_data_dir_private(data_dir)
     with (
         data_dir_lock.lock_data_dir(data_dir),

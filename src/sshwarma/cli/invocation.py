@@ -38,6 +38,8 @@ class Invocation:
     def settings(self, **flags: Any) -> Settings:
         """Load the settings; `flags` and --data-dir override environment and file.
 
+        Warnings of the command go to stderr from here on, as the settings say.
+
         Raises:
             SystemExit: with status 2 and the reasons on stderr if the settings are invalid.
         """
@@ -48,9 +50,12 @@ class Invocation:
             describe_invalid_settings,
             load_settings,
         )
+        from sshwarma.settings.logs import configure_logging
 
         try:
-            return load_settings(self.config, **self.with_data_dir(flags))
+            loaded = load_settings(self.config, **self.with_data_dir(flags))
+            configure_logging(loaded.log.model_copy(update={"level": "warning"}))
+            return loaded
         except ValidationError as error:
             problems = describe_invalid_settings(error, self.config)
         except InvalidSettingsError as error:
