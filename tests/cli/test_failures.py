@@ -27,6 +27,7 @@ from support.driver.fixtures import homes
 from support.driver.forkserver import SETUP
 from support.driver.server import PROGRAM, forked_program
 from support.full_disk import filled, small_disk
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -205,6 +206,28 @@ def test_server_that_is_stopped_is_reported_after_a_while() -> None:
         assert place.run("keys", "list").returncode == 0
         assert server.stop() == 0
         assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_failure(place: Place, closed: str) -> None:
+    for words in ("keys list", "keys add ann -", "broadcast -", "backup -", "version"):
+        done = subprocess.run(
+            ["bash", "-c", f'"$0" {words} --data-dir {place.data} {closed}', str(PROGRAM)]
+            if words != "version" else ["bash", "-c", f'"$0" version {closed}', str(PROGRAM)],
+            capture_output=True, text=True, errors="replace", check=False, timeout=60, input="",
+            env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+        )  # fmt: skip
+        assert done.returncode in (0, 1, 2), (words, done.stderr)
+        assert "Traceback" not in done.stderr
+    start = f'exec "$0" {" ".join(SERVE)} --data-dir {place.data} {closed}'
+    with subprocess.Popen(
+        ["bash", "-c", start, str(PROGRAM)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+    ) as server:  # fmt: skip
+        wait_until(lambda: (place.data / "control.sock").exists() or server.poll() is not None)
+        assert server.poll() is None
+        server.terminate()
+    assert server.returncode == 0
 
 
 def test_version_is_an_option_and_a_command(place: Place) -> None:

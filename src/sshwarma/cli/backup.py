@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -81,12 +81,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     exit_on_signals()
     settings = invocation.settings()
     refuse_second_world(settings)
-    if str(file) != STANDARD_STREAM:
-        source: Path | BinaryIO = file
-    elif sys.stdin is None:
-        raise OSError("Standard input is closed. Redirect it: sshwarma restore - < FILE")
-    else:
-        source = sys.stdin.buffer
+    source = sys.stdin.buffer if str(file) == STANDARD_STREAM else file
     manifest = restore_backup(source, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     is_newest = manifest["schema"] == newest_revision()

@@ -97,6 +97,20 @@ def main(argv: list[str] | None = None) -> int:
     return EXIT_OK if result is None else result
 
 
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed.
+
+    The next file would get its number, and what is written to the stream.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def program() -> NoReturn:
     """Run the command, then end the process without the end of the interpreter.
 
@@ -107,6 +121,7 @@ def program() -> NoReturn:
     libraries, such as that of the sentence model, some of which wait for each other.
     """
     os.umask(PRIVATE)
+    _open_closed_streams()
     gc.disable()
     status = main()
     with contextlib.suppress(OSError):  # the reader of a pipe is gone
