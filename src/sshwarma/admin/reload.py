@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -121,34 +121,38 @@ async def apply_settings(
     """
     configure_logging(new.log)
     services.settings.adopt(new)
-    in_force = new
-    parts: dict[str, Callable[[], Awaitable[dict[str, str]]]] = {
-        "models": lambda: services.roster.adopt(new.models),
-        "mcp": lambda: services.hub.adopt(new.mcp),
+    skipped = {
+        "models": await services.roster.adopt(new.models),
+        "mcp": await services.hub.adopt(new.mcp),
     }
-    for table, adopt in parts.items():
-        skipped = await adopt()
-        names = {f"{table}.{name}" for name in skipped}
-        report.problems += [f"{table}.{name}: {reason}" for name, reason in skipped.items()]
-        report.changed = [text for text in report.changed if text.partition(": ")[0] not in names]
-        tables = [one for one in getattr(new, table) if one.name not in skipped]
-        tables += [one for one in getattr(old, table) if one.name in skipped]
-        in_force = in_force.model_copy(update={table: tuple(tables)})
-    return in_force
+    reasons = {
+        f"{table}.{name}": reason
+        for table, found in skipped.items()
+        for name, reason in found.items()
+    }
+    report.problems += [f"{name}: {reason}" for name, reason in reasons.items()]
+    report.changed = [text for text in report.changed if text.partition(": ")[0] not in reasons]
+    return leave_out(new, skipped, old)
 
 
-def leave_out(settings: Settings, skipped: Mapping[str, Container[str]]) -> Settings:
+def leave_out(
+    new: Settings, skipped: Mapping[str, Container[str]], old: Settings | None = None
+) -> Settings:
     """Return settings without the tables of some names, which are not in force.
 
     Args:
-        settings: of a server that starts.
+        new: the settings.
         skipped: names of tables by the list that they are in, such as `models`.
+        old: settings in force before, whose tables of these names still are; None at the start.
     """
     kept = {
-        field: tuple(one for one in getattr(settings, field) if one.name not in names)
+        field: (
+            *(one for one in getattr(new, field) if one.name not in names),
+            *(one for one in getattr(old, field, ()) if one.name in names),
+        )
         for field, names in skipped.items()
     }
-    return settings.model_copy(update=kept)
+    return new.model_copy(update=kept)
 
 
 def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:

@@ -160,7 +160,7 @@ def _list_logs(database: Path) -> list[Path]:
 
 
 def _keep_damaged(database: Path, kept: Path, work: Path) -> None:
-    """Keep a database that SQLite cannot read, and its log; delete the latter.
+    """Keep a database that SQLite cannot read with its log, and delete the log.
 
     Two files cannot be renamed at once. So both are copied, and the copies are complete before the
     log is gone.

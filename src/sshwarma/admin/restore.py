@@ -62,20 +62,21 @@ def restore_backup(
         ForeignDataDirError: if the directory belongs to another user.
     """
     check_data_dir_owner(data_dir)
-    with contextlib.ExitStack() as stack:
-        if isinstance(source, Path):
-            _check_source(source)
-            if not source.is_file():  # a pipe, whose writer ends when it is closed
-                source = stack.enter_context(source.open("rb"))
+    if not isinstance(source, Path):
         return _restore(source, data_dir, force=force)
+    with source.open("rb") as opened:
+        _refuse_second_name(source)
+        # A pipe is read from here: its writer ends when it is closed.
+        return _restore(source if source.is_file() else opened, data_dir, force=force)
 
 
 def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[str, Any]:
+    """Restore from a file or a stream; see `restore_backup`."""
     target = data_dir / DATABASE_NAME
     new = [path for path in (data_dir, *data_dir.parents) if not path.exists()]
-    is_empty = not new and data_dir.is_dir() and not any(data_dir.iterdir())
-    mode = stat.S_IMODE(data_dir.stat().st_mode) if is_empty else None
-    if is_empty:
+    mode = None
+    if data_dir.is_dir() and not any(data_dir.iterdir()):
+        mode = stat.S_IMODE(data_dir.stat().st_mode)
         data_dir.chmod(0o700)  # nothing to warn of: it may get its mode back
     data_dir_modes.make_data_dir_private(data_dir)
     with (
@@ -101,15 +102,12 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
     return manifest
 
 
-def _check_source(source: Path) -> None:
-    """Check that a file can be read, and is not a world by the name of a copy.
+def _refuse_second_name(source: Path) -> None:
+    """Refuse a world by the name of a copy.
 
     Raises:
-        OSError: if it cannot be opened.
         InvalidBackupError: if it is such a world.
     """
-    if source.is_file() or not source.exists() or source.is_dir():
-        source.open("rb").close()
     if is_same_file(source, source.with_name(DATABASE_NAME)) and source.name != DATABASE_NAME:
         raise InvalidBackupError(
             f"{source} is the world {source.with_name(DATABASE_NAME)} by another name, which a"

@@ -224,7 +224,7 @@ def draw_file_data(result: FileData, reader: Reader) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class FileDownload:
-    """A file whose bytes a command over ssh writes to its output."""
+    """A file whose bytes the door sends, as it does if `Caller.wants_bytes`."""
 
     path: str
     size: int

@@ -17,7 +17,6 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -44,14 +43,15 @@ from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.verb import Verb
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.endpoints import (
+    API_PREFIX,
     ENDPOINTS,
     Endpoint,
     choose_verb,
     describe_api,
+    get_verb,
     read_query,
 )
 from sshwarma.web.errors import refuse
-from sshwarma.workspaces.blobs import Upload
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.bearer import (
@@ -94,9 +94,11 @@ class HttpApi:
     def routes(self) -> list[Route]:
         """The routes of the API, for Starlette."""
         return [
-            Route("/api/v1/verbs", self._handle_errors(self._list)),
-            Route("/api/v1/verbs/{name}", self._handle_errors(self._invoke), methods=["POST"]),
-            Route("/api/v1/line", self._handle_errors(self._run_line), methods=["POST"]),
+            Route(f"{API_PREFIX}/verbs", self._handle_errors(self._list)),
+            Route(
+                f"{API_PREFIX}/verbs/{{name}}", self._handle_errors(self._invoke), methods=["POST"]
+            ),
+            Route(f"{API_PREFIX}/line", self._handle_errors(self._run_line), methods=["POST"]),
             Route("/api/openapi.json", self._handle_errors(self._describe)),
             *(
                 Route(
@@ -149,7 +151,7 @@ class HttpApi:
         self, endpoint: Endpoint, request: Request
     ) -> dict[str, Any] | Response:
         """Run the verb of an endpoint; the result may be the bytes of a file."""
-        verb, _ = choose_verb(endpoint, {})
+        verb = get_verb(endpoint.verb)
         is_file = bool(endpoint.takes) and _content_type(request) == endpoint.takes
 
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
@@ -159,8 +161,7 @@ class HttpApi:
             caller = replace(caller, wants_bytes=bool(endpoint.answers_with))
             return await invoke(caller, chosen.name, given)
 
-        upload = verb if is_file else None
-        result = await self._call(request, run, is_read_verb(verb), upload)
+        result = await self._call(request, run, is_read_verb(verb), verb if is_file else None)
         if not isinstance(result, FileDownload):
             return await self._show(result)
         return FileResponse(
@@ -231,16 +232,18 @@ class HttpApi:
         request.scope[SCOPE_AGENT_KEY] = agent.id
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
-            with self._count_request(agent.id), open_request, ExitStack() as stack:
+            with self._count_request(agent.id), open_request, contextlib.ExitStack() as stack:
                 await self._line_rate.admit(agent.id, is_read=is_read)
                 caller = await self._make_caller(request, agent, token)
-                upload = None
+                upload, arguments = None, {}
                 if upload_verb is None:
                     arguments = await self._arguments(request)
                 else:
                     await check_may_pipe(caller, upload_verb)
-                    upload = stack.enter_context(closing(self._begin_upload()))
-                    arguments = await self._receive_file(request, upload)
+                    blobs = self._services.workspaces.blobs
+                    upload = stack.enter_context(contextlib.closing(blobs.begin_upload()))
+                    async for chunk in _read_body(request, MAX_ARCHIVE_BYTES):
+                        await asyncio.to_thread(upload.write, chunk)
                 # Again: the token, roles and rooms may have changed while the body was read.
                 await self._authenticate(request)
                 caller = replace(await caller.refreshed(), upload=upload)
@@ -297,15 +300,6 @@ class HttpApi:
         return await (
             caller.in_accessible_room() if room_name is None else caller.in_room(room_name)
         )
-
-    def _begin_upload(self) -> Upload:
-        return self._services.workspaces.blobs.begin_upload()
-
-    async def _receive_file(self, request: Request, upload: Upload) -> dict[str, Any]:
-        """Write a body to an upload; return the arguments, which there are none."""
-        async for chunk in _read_body(request, MAX_ARCHIVE_BYTES):
-            await asyncio.to_thread(upload.write, chunk)
-        return {}
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         limit = self._settings.limits.stdin_bytes * 2  # JSON escapes may double a text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
 import sshwarma
@@ -74,6 +75,14 @@ ENDPOINTS: Final = (
 """Operations on toolsets, tools and the files of rooms."""
 
 
+def get_verb(name: str) -> Verb:
+    """Return the verb that an endpoint names."""
+    verb = find_verb(name)
+    if verb is None:
+        raise LookupError(f"{name} is not a verb")
+    return verb
+
+
 def choose_verb(endpoint: Endpoint, arguments: dict[str, Any]) -> tuple[Verb, dict[str, Any]]:
     """Return the verb of a request, and its arguments.
 
@@ -86,7 +95,7 @@ def choose_verb(endpoint: Endpoint, arguments: dict[str, Any]) -> tuple[Verb, di
         if not isinstance(is_on, bool):
             raise Invalid(f"{endpoint.switched_off_by}: must be true or false.")
         name = name if is_on else endpoint.switched_off
-    return _get_verb(name), given
+    return get_verb(name), given
 
 
 def read_query(verb: Verb, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -108,6 +117,7 @@ def read_query(verb: Verb, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return found
 
 
+@cache
 def describe_api() -> dict[str, Any]:
     """Return the description of the API in the form of OpenAPI 3.1.
 
@@ -161,19 +171,21 @@ _ROOM: Final = {
 }
 
 
+_BYTES: Final = {"type": "string", "format": "binary"}
+
+
 def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
-    verb = _get_verb(endpoint.verb)
+    verb = get_verb(endpoint.verb)
     described = _describe_verb(verb) | {"operationId": endpoint.name}
     if endpoint.answers_with:
-        content = {endpoint.answers_with: {"schema": {"type": "string", "format": "binary"}}}
-        described["responses"]["200"]["content"] = content
+        described["responses"]["200"]["content"] = {endpoint.answers_with: {"schema": _BYTES}}
     if endpoint.method == "GET":
         del described["requestBody"]
         described["parameters"] = [_ROOM, *_describe_query(verb, dict(endpoint.defaults))]
         return described
     content = described["requestBody"]["content"]
     if endpoint.takes:
-        content[endpoint.takes] = {"schema": {"type": "string", "format": "binary"}}
+        content[endpoint.takes] = {"schema": _BYTES}
     if endpoint.switched_off_by:
         schema = content["application/json"]["schema"]
         switch = {"type": "boolean", "default": True}
@@ -184,8 +196,6 @@ def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _describe_verb(verb: Verb) -> dict[str, Any]:
-    reference = {"$ref": "#/components/schemas/"}
-    answer, error = ({"$ref": reference["$ref"] + name} for name in ("Answer", "Error"))
     return {
         "operationId": f"verb_{verb.path}",
         "tags": [verb.section],
@@ -194,16 +204,15 @@ def _describe_verb(verb: Verb) -> dict[str, Any]:
         "parameters": [_ROOM],
         "requestBody": {"content": {"application/json": {"schema": verb.input_schema}}},
         "responses": {
-            "200": {
-                "description": "The result.",
-                "content": {"application/json": {"schema": answer}},
-            },
-            "default": {
-                "description": "The refusal.",
-                "content": {"application/json": {"schema": error}},
-            },
+            "200": _describe_json("The result.", "Answer"),
+            "default": _describe_json("The refusal.", "Error"),
         },
     }
+
+
+def _describe_json(description: str, schema: str) -> dict[str, Any]:
+    content = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
+    return {"description": description, "content": {"application/json": content}}
 
 
 def _describe_query(verb: Verb, defaults: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -219,13 +228,6 @@ def _describe_query(verb: Verb, defaults: Mapping[str, Any]) -> Iterator[dict[st
             "description": shown.pop("description", ""),
             "schema": shown,
         }
-
-
-def _get_verb(name: str) -> Verb:
-    verb = find_verb(name)
-    if verb is None:
-        raise LookupError(f"{name} is not a verb")
-    return verb
 
 
 def _takes_text(schema: Mapping[str, Any]) -> bool:

@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select
 
 from sshwarma.world.doors import Door
-from sshwarma.world.schema import audit, things
+from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
+from sshwarma.world.things import find_child
 
 MAX_REQUEST_CHARACTERS = 1000
 """Characters of a request that its audit row keeps; the last of a longer one is CUT_MARK."""
@@ -206,20 +207,12 @@ def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
         if ended_at is not None:
             condition = and_(condition, audit.c.n <= ended_at)
         given_up = _find_rename(conn, f"rename {_quote_glob(word)} *", ended_at)
-        if given_up is not None and (ended_at is not None or _is_in_use(conn, word)):
+        if given_up is not None and (
+            ended_at is not None or find_child(conn, "agents", word.lower(), "agent")
+        ):
             condition = and_(condition, audit.c.n > given_up.n)
         conditions.append(condition)
     return or_(*conditions)
-
-
-def _is_in_use(conn: Connection, name: str) -> bool:
-    """Return whether an agent has a name now."""
-    query = select(things.c.id).where(
-        things.c.parent_id == "agents",
-        things.c.deleted_at.is_(None),
-        func.lower(things.c.name) == name.lower(),
-    )
-    return conn.execute(query).first() is not None
 
 
 def _quote_glob(word: str) -> str:
