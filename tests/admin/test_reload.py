@@ -82,12 +82,15 @@ def test_settings_that_cannot_be_read_are_refused_with_the_reason(tmp_path: Path
 
 
 async def test_skipped_parts_are_reported_and_tried_again_and_the_others_are_in_force() -> None:
+    adopted: list[object] = []
+
     class Models:
         async def adopt(self, models: object) -> dict[str, str]:
             return {"qwen": "The disk is full."}
 
     class Servers:
         async def adopt(self, servers: object) -> dict[str, str]:
+            adopted.append(servers)
             return {"old": "The disk is full."}
 
     removed = {**FILES, "name": "old"}
@@ -107,4 +110,4 @@ async def test_skipped_parts_are_reported_and_tried_again_and_the_others_are_in_
     assert report.changed == ['motd: "" -> new', "models.gone: removed", "mcp.files: added"]
     again = compare_settings(in_force, new).changed
     assert again == ["models.qwen: added", "mcp.old: removed"], "the next reload"
-    assert services.settings.motd == "new"
+    assert (services.settings.motd, adopted) == ("new", [new.mcp])

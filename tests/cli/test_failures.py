@@ -210,19 +210,21 @@ def test_server_that_is_stopped_is_reported_after_a_while() -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_are_no_failure(place: Place, closed: str) -> None:
-    for words in ("keys list", "keys add ann -", "broadcast -", "backup -", "version"):
+    at, environ = f"--data-dir {place.data}", {"PATH": os.environ["PATH"], "HOME": str(place.home)}
+    for words in (
+        *("version", f"keys list {at}", f"keys add ann - {at}"),
+        *(f"broadcast - {at}", f"backup - {at}"),
+    ):
         done = subprocess.run(
-            ["bash", "-c", f'"$0" {words} --data-dir {place.data} {closed}', str(PROGRAM)]
-            if words != "version" else ["bash", "-c", f'"$0" version {closed}', str(PROGRAM)],
-            capture_output=True, text=True, errors="replace", check=False, timeout=60, input="",
-            env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+            ["bash", "-c", f'"$0" {words} {closed}', str(PROGRAM)], input="", env=environ,
+            capture_output=True, text=True, errors="replace", check=False, timeout=60,
         )  # fmt: skip
         assert done.returncode in (0, 1, 2), (words, done.stderr)
         assert "Traceback" not in done.stderr
-    start = f'exec "$0" {" ".join(SERVE)} --data-dir {place.data} {closed}'
+    start = f'exec "$0" {" ".join(SERVE)} {at} {closed}'
     with subprocess.Popen(
-        ["bash", "-c", start, str(PROGRAM)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+        ["bash", "-c", start, str(PROGRAM)], env=environ,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
         wait_until(lambda: (place.data / "control.sock").exists() or server.poll() is not None)
         assert server.poll() is None

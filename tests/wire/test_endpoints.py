@@ -10,57 +10,23 @@ import shutil
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
 from sshwarma.web.endpoints import ENDPOINTS
 from support.driver import Person, Server
+from support.http_api import Api
 from support.sandboxes import needs_bubblewrap
 
 APP_BUILDER = Path(__file__).parents[2] / "examples" / "toolsets" / "app-builder"
 REFUSED = 422
 
 
-class Api:
-    """The API for the holder of a token, in a room."""
-
-    def __init__(self, server: Server, name: str, room: str, scope: str = "build") -> None:
-        self.server, self.room = server, room
-        self.token = server.operate("token_new", name=name, scope=scope)["token"]
-        self.headers: dict[str, str] = {}
-
-    def ask(
-        self,
-        path: str,
-        /,
-        body: bytes | None = None,
-        kind: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> tuple[int, bytes]:
-        words = urlencode({"room": self.room, **(query or {})})
-        request = urllib.request.Request(
-            f"http://{self.server.http}/api/v1/{path}?{words}", body,
-            {"Authorization": f"Bearer {self.token}", "Content-Type": kind},
-        )  # fmt: skip
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                self.headers = {key.lower(): value for key, value in answer.headers.items()}
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-
-    def get(self, path: str, /, **query: str) -> Any:
-        status, body = self.ask(path, query=query)
-        assert status == 200, body
-        return json.loads(body)["result"]
-
-    def post(self, path: str, /, **arguments: object) -> tuple[int, Any]:
-        status, body = self.ask(path, json.dumps(arguments).encode())
-        return status, json.loads(body)
+def api_of(server: Server, name: str, room: str, scope: str = "build") -> Api:
+    """The API for an agent in a room, with a new token."""
+    return Api(server, server.operate("token_new", name=name, scope=scope)["token"], room)
 
 
 @pytest.fixture
@@ -73,10 +39,10 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
     serve: Callable[..., Server], archive: bytes
 ) -> None:
     server = serve()
-    api = Api(server, server.owner.name, "lobby")
+    api = api_of(server, server.owner.name, "lobby")
     assert api.get("list_toolsets")["toolsets"] == []
-    status, body = api.ask("import_toolset", archive, "application/zip")
-    assert (status, json.loads(body)["text"][:21]) == (200, "Installed app-builder"), body
+    answer = api.ask("import_toolset", archive, "application/zip")
+    assert (answer.status, answer.data["text"][:21]) == (200, "Installed app-builder")
     shown = api.get("get_toolset", name="app-builder")
     names = {tool["id"] for tool in shown["tools"]}
     assert len(names) == 3 and all(name.startswith("app-builder:") for name in names)
@@ -85,11 +51,11 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
     server.owner.does("equip room app-builder:*")
     available = {tool["name"] for tool in api.get("get_available_tools")["tools"]}
     assert names < available
-    status, body = api.ask("export_toolset", query={"name": "app-builder"})
-    assert (status, api.headers["content-type"]) == (200, "application/zip")
-    assert api.headers["content-disposition"] == 'attachment; filename="app-builder-1.0.0.zip"'
-    assert api.headers["etag"] == f'"{hashlib.sha256(body).hexdigest()}"'
-    assert "toolset.yaml" in zipfile.ZipFile(io.BytesIO(body)).namelist()
+    answer = api.ask("export_toolset", query={"name": "app-builder"})
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/zip")
+    assert answer.headers["content-disposition"] == 'attachment; filename="app-builder-1.0.0.zip"'
+    assert answer.headers["etag"] == f'"{hashlib.sha256(answer.body).hexdigest()}"'
+    assert "toolset.yaml" in zipfile.ZipFile(io.BytesIO(answer.body)).namelist()
     for is_on in (False, True):
         assert api.post("enable_toolset", name="app-builder", enabled=is_on)[0] == 200
         usable = {t["name"] for t in api.get("list_tools")["tools"] if not t["obstacle"]}
@@ -104,35 +70,36 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
 def test_files_of_a_room_are_read(world: Server, alice: Person, bob: Person, room: str) -> None:
     content = bytes(range(256)) * 5_000
     alice.run(f"file put 'data/ü x.bin' --room {room}", content)
-    api = Api(world, alice.name, room, "read")
+    api = api_of(world, alice.name, room, "read")
     (listed,) = api.get("get_workspace_files", path="data")["files"]
     assert listed["path"] == "data/ü x.bin"
-    status, body = api.ask("get_workspace_file", query={"path": "data/ü x.bin"})
-    assert (status, body, api.headers["x-content-type-options"]) == (200, content, "nosniff")
+    answer = api.ask("get_workspace_file", query={"path": "data/ü x.bin"})
+    assert (answer.status, answer.body) == (200, content)
+    assert answer.headers["x-content-type-options"] == "nosniff"
     manifest = api.get("get_workspace_manifest")
     assert manifest["files"] == {"data/ü x.bin": hashlib.sha256(content).hexdigest()}
     for path in ("../world.db", "/etc/passwd"):
-        assert api.ask("get_workspace_file", query={"path": path})[0] == REFUSED
+        assert api.ask("get_workspace_file", query={"path": path}).status == REFUSED
     alice.does(f"room private --room {room}")
-    assert Api(world, bob.name, room).ask("get_workspace_files")[0] in (403, 404)
+    assert api_of(world, bob.name, room).ask("get_workspace_files").status in (403, 404)
 
 
 def test_wrong_requests_are_refused_by_name(world: Server, alice: Person, room: str) -> None:
-    api = Api(world, alice.name, room)
+    api = api_of(world, alice.name, room)
     for name, query, told in (
         ("get_tool", {}, "name"),
         ("get_tool", {"name": "sshwarma:look", "colour": "red"}, "colour"),
         ("get_workspace_file", {"path": "nothing"}, "nothing"),
     ):
-        status, body = api.ask(name, query=query)
-        assert status in (404, REFUSED) and told in json.loads(body)["message"]
+        refusal = api.ask(name, query=query)
+        assert refusal.status in (404, REFUSED) and told in refusal.data["message"]
     status, answer = api.post("enable_toolset", name="x", enabled="no")
     assert (status, answer["message"]) == (REFUSED, "enabled: must be true or false.")
-    status, body = api.ask("import_toolset", b"PK", "application/zip")
-    assert status == 403, "a member may not import"
-    assert api.ask("export_toolset", b"{}")[0] == 405
+    member = api.ask("import_toolset", b"PK", "application/zip")
+    assert member.status == 403, "a member may not import"
+    assert api.ask("export_toolset", b"{}").status == 405
     api.token = "swt_nonsense"
-    assert api.ask("list_tools")[0] == 401
+    assert api.ask("list_tools").status == 401
 
 
 def test_description_of_the_api_has_every_endpoint_and_verb(world: Server) -> None:

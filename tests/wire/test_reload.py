@@ -51,6 +51,19 @@ def server() -> Iterator[Server]:
         assert made.stop() == 0
 
 
+@pytest.fixture
+def server_on_small_disk() -> Iterator[Server]:
+    """A server whose data directory is a small file system."""
+    with homes() as home:
+        place = home()
+        with small_disk(place / "data") as is_mounted:
+            if not is_mounted:
+                pytest.skip("no file system can be mounted here")
+            made = Server(place)
+            yield made
+            assert made.stop() == 0
+
+
 def post_mcp(server: Server, token: str, host: str) -> int:
     """Send a request of an MCP client to a host name; return the status."""
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -171,51 +184,41 @@ def test_log_names_the_settings_file_that_was_found() -> None:
         assert server.stop() == 0
 
 
-def test_settings_come_into_force_on_a_full_disk() -> None:
+def test_settings_come_into_force_on_a_full_disk(server_on_small_disk: Server) -> None:
     """They may be what makes room."""
-    with homes() as home:
-        place = home()
-        with small_disk(place / "data") as is_mounted:
-            if not is_mounted:
-                pytest.skip("no file system can be mounted here")
-            server = Server(place)
-            write(server, f'motd = "new"\n[registration]\nmode = "invite"\n{MODEL}')
-            with filled(server.data_dir):
-                done = server.cli("reload")
-                assert done.returncode == 0, done.stderr
-                shown = done.stdout.splitlines()
-                assert shown[:3] == ["Reloaded.", '  motd: "" -> new', REGISTRATION]
-                assert any(line.startswith("  models.qwen: The disk is full") for line in shown)
-                assert shown[-1].startswith(f"{UNRECORDED}: The disk is full.")
-                assert "needs an invite code" in server.stranger("bob").run("look", b"", "-T").err
-                write(server, 'motd = "newer"\n[registration]\nmode = "invite"\n')
-                server.process.send_signal(signal.SIGHUP)
-                wait_until(lambda: "new -> newer" in server.log())
-                wait_until(lambda: server.log().count("the audit has no row of a reload") == 2)
-            write(server, f'motd = "newer"\n[registration]\nmode = "invite"\n{MODEL}')
-            done = server.cli("reload")
-            assert done.stdout.splitlines() == ["Reloaded.", "  models.qwen: added"]
-            assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
-            assert server.stop() == 0
+    server = server_on_small_disk
+    write(server, f'motd = "new"\n[registration]\nmode = "invite"\n{MODEL}')
+    with filled(server.data_dir):
+        done = server.cli("reload")
+        assert done.returncode == 0, done.stderr
+        shown = done.stdout.splitlines()
+        assert shown[:3] == ["Reloaded.", '  motd: "" -> new', REGISTRATION]
+        assert any(line.startswith("  models.qwen: The disk is full") for line in shown)
+        assert shown[-1].startswith(f"{UNRECORDED}: The disk is full.")
+        assert "needs an invite code" in server.stranger("bob").run("look", b"", "-T").err
+        write(server, 'motd = "newer"\n[registration]\nmode = "invite"\n')
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "new -> newer" in server.log())
+        wait_until(lambda: server.log().count("the audit has no row of a reload") == 2)
+    write(server, f'motd = "newer"\n[registration]\nmode = "invite"\n{MODEL}')
+    done = server.cli("reload")
+    assert done.stdout.splitlines() == ["Reloaded.", "  models.qwen: added"]
+    assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
 
 
-def test_server_starts_on_a_full_disk_with_new_models_and_servers() -> None:
-    with homes() as home:
-        place = home()
-        with small_disk(place / "data") as is_mounted:
-            if not is_mounted:
-                pytest.skip("no file system can be mounted here")
-            server = Server(place)
-            with filled(server.data_dir):
-                server.stop()
-                write(server, f"{MODEL}{SERVER_OF_MCP}")
-                server.start()
-                assert "a model was skipped" in server.log()
-                assert "the mcp servers of the settings are not in force" in server.log()
-            done = server.cli("reload").stdout.splitlines()
-            assert done[:3] == ["Reloaded.", "  models.qwen: added", "  mcp.files: added"]
-            assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
-            assert server.stop() == 0
+def test_server_starts_on_a_full_disk_with_new_models_and_servers(
+    server_on_small_disk: Server,
+) -> None:
+    server = server_on_small_disk
+    with filled(server.data_dir):
+        server.stop()
+        write(server, f"{MODEL}{SERVER_OF_MCP}")
+        server.start()
+        assert "a model was skipped" in server.log()
+        assert "the mcp servers of the settings are not in force" in server.log()
+    done = server.cli("reload").stdout.splitlines()
+    assert done[:3] == ["Reloaded.", "  models.qwen: added", "  mcp.files: added"]
+    assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
 
 
 def test_invalid_settings_change_nothing(server: Server) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +13,7 @@ from support.driver import Person, Server
 from support.driver.covers import covers
 from support.driver.fixtures import answering
 from support.driver.model import Asked, Model, question
+from support.http_api import Api
 from support.waiting import wait_until
 
 
@@ -154,23 +153,9 @@ def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -
     assert (refused.status, "needs the build right" in refused.err) == (1, True)
     token = house.operate("token_new", name=ann.name, scope="build")["token"]
     (waiting,) = ann.json("approvals")["waiting"]
-    status, answer = _post(house, token, "allow", {"number": waiting["number"]})
+    status, answer = Api(house, token).run("allow", number=waiting["number"])
     assert (status, "approve" in json.dumps(answer)) == (403, True)
     token = house.operate("token_new", name=ann.name, scope="approve")["token"]
-    status, _ = _post(house, token, "allow", {"number": waiting["number"]})
+    status, _ = Api(house, token).run("allow", number=waiting["number"])
     assert status == 200
     screen.wait_for("exit status 0")
-
-
-def _post(house: Server, token: str, verb: str, body: dict[str, Any]) -> tuple[int, Any]:
-    request = urllib.request.Request(
-        f"http://{house.http}/api/v1/verbs/{verb}",
-        json.dumps(body).encode(),
-        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from support.driver import Person, Server
 from support.driver.covers import covers
+from support.http_api import Api
 
 Named = Callable[[str], str]
 
@@ -50,21 +48,6 @@ def counting_model() -> Iterator[CountingModel]:
     yield server
     server.shutdown()
     server.server_close()
-
-
-def post(server: Server, token: str, verb: str, query: str = "", **arguments: object) -> Any:
-    """What the HTTP API gives for a verb, or the refusal it gives."""
-    request = urllib.request.Request(
-        f"http://{server.http}/api/v1/verbs/{verb}{query}",
-        json.dumps(arguments).encode(),
-        {"Authorization": f"Bearer {token}"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return json.load(refused)
 
 
 @covers("schema")
@@ -146,10 +129,10 @@ def test_sql_works_as_a_tool_and_over_http(alice: Person, room: str) -> None:
     assert (ran["ok"], ran["structured"]["rows"]) == (True, [["lobby"]])
     assert "lobby" in ran["text"]
     token = alice.server.operate("token_new", name=alice.name)["token"]
-    answer = post(alice.server, token, "sql", text=asked)
+    answer = Api(alice.server, token).run("sql", text=asked)[1]
     assert answer["result"]["rows"] == [["lobby"]]
     assert answer["result"]["columns"] == ["name"]
-    refusal = post(alice.server, token, "sql", text="SELECT * FROM tokens")
+    refusal = Api(alice.server, token).run("sql", text="SELECT * FROM tokens")[1]
     assert (refusal["error"], refusal["message"]) == ("forbidden", "tokens is not readable.")
 
 
@@ -201,7 +184,7 @@ def test_stats_are_the_same_over_every_door(
     assert total["total_tokens"] == sum(use["total_tokens"] for use in over_ssh["spent"]) == 360
     assert [(tool["tool"], tool["calls"]) for tool in over_ssh["tools"]] == [("sshwarma:note", 1)]
     token = server.operate("token_new", name="ann")["token"]
-    assert post(server, token, "stats")["result"] == over_ssh
+    assert Api(server, token).run("stats")[1]["result"] == over_ssh
     by_sql = ann.json("sql SELECT sum(total_tokens), count(DISTINCT turn_id) FROM usage")
     assert by_sql["rows"] == [[360, 3]]
     grouped = ann.json(

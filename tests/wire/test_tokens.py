@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-import urllib.error
-import urllib.request
-from typing import Any
 
 from support.driver import Person, Server
 from support.driver.covers import covers
+from support.http_api import Api
 from support.waiting import wait_until
-
-
-def over_http(world: Server, token: str, verb: str, **arguments: object) -> tuple[int, Any]:
-    request = urllib.request.Request(
-        f"http://{world.http}/api/v1/verbs/{verb}",
-        json.dumps(arguments).encode(),
-        {"Authorization": f"Bearer {token}"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refused:
-        return refused.code, json.load(refused)
 
 
 @covers("token new", "token list")
@@ -38,7 +22,7 @@ def test_token_scope_limits_the_verbs(world: Server, alice: Person, room: str) -
         ("vibe", {"text": "calm"}, ("build",)),
     ):
         for scope, token in made.items():
-            status, answer = over_http(world, token["token"], verb, **arguments)
+            status, answer = Api(world, token["token"]).run(verb, **arguments)
             assert status == (200 if scope in reach else 403), answer
             assert scope in reach or f"this token has {scope}" in answer["message"]
     assert [one["label"] for one in alice.json("token list")["tokens"]] == [
@@ -49,10 +33,10 @@ def test_token_scope_limits_the_verbs(world: Server, alice: Person, room: str) -
 @covers("token revoke")
 def test_a_revoked_token_is_refused(world: Server, alice: Person, bob: Person) -> None:
     made = alice.json("token new laptop")
-    assert over_http(world, made["token"], "look")[0] == 200
+    assert Api(world, made["token"]).run("look")[0] == 200
     assert bob.run(f"token revoke {made['id']}").status == 1
     assert alice.does(f"token revoke {made['id']}") == "Revoked the token laptop.\n"
-    assert over_http(world, made["token"], "look")[0] == 401
+    assert Api(world, made["token"]).run("look")[0] == 401
     assert alice.run("token").out == "You have no tokens. /token new LABEL creates one.\n"
 
 
@@ -71,7 +55,7 @@ def test_lists_show_when_a_token_was_used(world: Server, alice: Person) -> None:
     assert item["last_used_at"] is None and item["created_at"] < item["expires_at"]
     assert re.search(r"  until \S+ \S+  never used  laptop", alice.run("token").out)
     for _ in range(3):
-        assert over_http(world, made["token"], "look")[0] == 200
+        assert Api(world, made["token"]).run("look")[0] == 200
 
     def is_used() -> bool:
         [one] = [one for one in world.operate("token_list") if one["id"] == made["id"]]
