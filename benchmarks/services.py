@@ -34,7 +34,7 @@ def idle_services(world: World, folder: Path) -> Services:
     budgets = ModelBudgets(world, roster.limits)
     settings = ReloadableSettings()
     workspaces = Workspaces(world, BlobStore(folder / "blobs"))
-    sandbox = SandboxHost(resource_dir("embedded") / "sandbox", folder)
+    sandbox = SandboxHost(resource_dir("embedded") / "sandbox", folder, folder / "devices")
     runs = WorkspaceRuns(workspaces, sandbox, folder / "workspaces")
     return Services(
         tools=tools,

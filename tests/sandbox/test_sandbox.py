@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,43 +16,7 @@ from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Ending, SandboxError
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
-from support.sandboxes import ACCOUNTS, needs_bubblewrap
-
-SECONDS = 30
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SandboxHost]:
-    made = SandboxHost(ACCOUNTS, tmp_path)
-    assert await made.check() is None
-    yield made
-    assert made.running == 0
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Path:
-    path = tmp_path / "ws"
-    path.mkdir()
-    return path
-
-
-async def run(host: SandboxHost, ws: Path | None, script: str, shell: str = "bash") -> str:
-    """Run a script and return what it printed, with the limit that ended it."""
-    async with host.run(
-        Profile(ws), [f"/bin/{shell}", "-c", script], cpu_seconds=20, merge_errors=True
-    ) as sandbox:
-        assert sandbox.process.stdout is not None
-        async with asyncio.timeout(SECONDS):
-            printed = (await sandbox.process.stdout.read()).decode(errors="replace")
-            ending = await sandbox.wait()
-    return printed + (f"[{ending.excess}]" if ending.excess else "")
-
-
-async def python(host: SandboxHost, ws: Path | None, script: str) -> str:
-    if ws is not None:
-        (ws / "script.py").write_text(script)
-    return await run(host, ws, "python3 script.py")
-
+from support.sandboxes import ACCOUNTS, SECONDS, needs_bubblewrap, python, run
 
 pytestmark = pytest.mark.process
 
@@ -247,7 +210,7 @@ async def test_without_bubblewrap_nothing_is_run(
 ) -> None:
     missing = SandboxObstacle("bubblewrap is not installed", "install the package bubblewrap")
     monkeypatch.setattr(host_module, "find_bubblewrap", lambda: missing)
-    host = SandboxHost(ACCOUNTS, tmp_path)
+    host = SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices")
     assert await host.check() == missing
     with pytest.raises(SandboxError) as raised:
         async with host.run(Profile(None), ["/bin/true"], cpu_seconds=1):
@@ -266,7 +229,7 @@ async def test_sandbox_that_does_not_hold_is_not_used(
     )
     fake.chmod(0o755)
     monkeypatch.setattr(host_module, "find_bubblewrap", lambda: fake)
-    obstacle = await SandboxHost(ACCOUNTS, tmp_path).check()
+    obstacle = await SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices").check()
     assert obstacle is not None
     assert "the check of a sandbox printed what it must not" in obstacle.reason
     assert f"sees {tmp_path}" in obstacle.reason

@@ -88,7 +88,8 @@ def make_services(world: World, **parts: Any) -> Services:
     composer = parts.get("composer") or ContextComposer(lua)
     settings = ReloadableSettings()
     workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
-    runs = WorkspaceRuns(workspaces, SandboxHost(ACCOUNTS, TEST_FILES), TEST_FILES / "workspaces")
+    sandbox = SandboxHost(ACCOUNTS, TEST_FILES, TEST_FILES / "devices")
+    runs = WorkspaceRuns(workspaces, sandbox, TEST_FILES / "workspaces")
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,

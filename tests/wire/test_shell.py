@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from support.driver import Person, Server
 from support.driver.covers import covers
 from support.driver.fixtures import answering
 from support.driver.model import Asked, Model, question
+from support.driver.server import PROGRAM
 from support.http_api import Api
+from support.sandboxes import needs_bubblewrap
 from support.waiting import wait_until
 
 
@@ -159,3 +163,29 @@ def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -
     status, _ = Api(house, token).run("allow", number=waiting["number"])
     assert status == 200
     screen.wait_for("exit status 0")
+
+
+@pytest.mark.process
+@needs_bubblewrap
+def test_files_that_the_server_has_inherited_are_not_open_inside(tmp_path: Path) -> None:
+    """A shell or a service manager may leave some open."""
+    data_dir, secret = tmp_path / "data", tmp_path / "secret"
+    secret.write_text("sesame")
+    with secret.open() as inherited, subprocess.Popen(
+        [str(PROGRAM), "serve", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0",
+         "--http", "off"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, text=True,
+        pass_fds=(inherited.fileno(),), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        assert server.stdout is not None
+        port = server.stdout.readline().split()[1].rpartition(":")[2]
+        for words in ("create x", f"shell bash -c 'cat <&{inherited.fileno()}'"):
+            done = subprocess.run(
+                ["ssh", "-i", str(data_dir / "operator_ed25519"), "-p", port, "-T",
+                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                 "127.0.0.1", words],
+                capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+        server.terminate()
+    assert "Bad file descriptor" in done.stdout, done
+    assert "sesame" not in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,15 +18,20 @@ def check_sandbox(data_dir: Path) -> CheckResult:
 
     It is no failure if it cannot be made: everything else works.
     """
+    parent = data_dir if data_dir.is_dir() else None
 
     async def check() -> CheckResult:
-        host = SandboxHost(resource_dir("embedded") / "sandbox", data_dir)
-        if (obstacle := await host.check()) is not None:
+        # Not a folder of the server, which may belong to another user.
+        with tempfile.TemporaryDirectory(dir=parent) as folder:
+            host = SandboxHost(resource_dir("embedded") / "sandbox", data_dir, Path(folder))
+            obstacle = await host.check()
+        if obstacle is not None:
             return warn("sandbox", f"no command can be run: {obstacle.reason}", obstacle.remedy)
         if os.geteuid() == 0:
             return warn(
                 "sandbox",
-                "works, but its programs are processes of root, though without rights",
+                "works, but its programs are processes of root, without capabilities: the kernel"
+                " does not limit their number, and a fault in it would make them root",
                 "run the server as another user",
             )
         return CheckResult("sandbox", True, "commands run without network and other files")

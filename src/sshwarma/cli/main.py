@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import sys
+from pathlib import Path
 from typing import Final, NoReturn
 
 import click
@@ -112,6 +113,18 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
+def _keep_open_files() -> None:
+    """Keep files that were open at the start from the programs that this one starts.
+
+    What a shell, a script or a service manager has left open would be open in each sandbox and
+    each MCP server: uvloop closes nothing for them.
+    """
+    with contextlib.suppress(FileNotFoundError):  # without /dev
+        for path in Path("/dev/fd").iterdir():
+            with contextlib.suppress(OSError):  # the one that lists them is closed by now
+                os.set_inheritable(int(path.name), int(path.name) < 3)
+
+
 def program() -> NoReturn:
     """Run the command, then end the process without the end of the interpreter.
 
@@ -123,6 +136,7 @@ def program() -> NoReturn:
     """
     os.umask(PRIVATE)
     _open_closed_streams()
+    _keep_open_files()
     gc.disable()
     status = main()
     with contextlib.suppress(OSError):  # the reader of a pipe is gone

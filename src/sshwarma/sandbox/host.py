@@ -12,7 +12,8 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_SANDBOXES
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, find_bubblewrap
-from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.devices import make_devices
+from sshwarma.sandbox.profile import MachineFiles, Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 
@@ -27,8 +28,20 @@ for process in /proc/[0-9]*; do echo "process"; done
 while read -r name rest; do case $name in *:) echo "network $name";; esac; done < /proc/net/dev
 if [ -e "$1" ]; then echo "sees $1"; fi
 if (echo x > /usr/written) 2>/dev/null || (echo x > /written) 2>/dev/null; then echo "writes"; fi
+for file in /proc/[!0-9]* /proc/sys/kernel/core_pattern /proc/pressure/cpu; do
+    if [ -w "$file" ] && [ ! -c "$file" ]; then echo "writes $file"; fi
+done
+for file in /proc/kpagecount /proc/slabinfo /proc/timer_list /proc/vmallocinfo; do
+    if [ -f "$file" ] && [ -r "$file" ]; then echo "reads $file"; fi
+done
+for file in /dev/null /dev/tty /dev/urandom; do
+    if chmod 666 "$file" 2>/dev/null; then echo "changes the mode of $file"; fi
+done
 """
-"""A script of the shell that prints what it sees inside; its argument is a path outside."""
+"""A script of the shell that prints what it sees inside; its argument is a path outside.
+
+What it tries to write or change belongs to root: only programs of a root server could.
+"""
 
 _EXPECTED: Final = (
     "NoNewPrivs:1", "CapEff:0000000000000000", "Seccomp:2", "process", "process", "network lo:",
@@ -39,14 +52,15 @@ _EXPECTED: Final = (
 class SandboxHost:
     """Makes sandboxes, if a check has shown that they hold."""
 
-    def __init__(self, accounts: Path, hidden: Path) -> None:
+    def __init__(self, accounts: Path, hidden: Path, devices: Path) -> None:
         """Prepare sandboxes.
 
         Args:
             accounts: the directory with the files of /etc inside.
             hidden: a directory that must not be seen inside, such as that of the data.
+            devices: where a server that runs as root makes device files.
         """
-        self._accounts = accounts
+        self._files = MachineFiles(accounts, devices if os.geteuid() == 0 else None)
         self._hidden = hidden
         self._program: Path | None = None
         self._filter = b""
@@ -78,6 +92,9 @@ class SandboxHost:
         try:
             self._filter = make_filter()
             if (obstacle := check_version(await _read_version(found))) is not None:
+                return obstacle
+            devices = self._files.devices
+            if devices and (obstacle := await asyncio.to_thread(make_devices, devices)) is not None:
                 return obstacle
             self._program = found
             lines = await self._run_check()
@@ -151,7 +168,7 @@ class SandboxHost:
     ) -> Sandbox:
         assert self._program is not None  # noqa: S101 - it was checked
         return await start_sandbox(
-            self._program, self._accounts, self._filter, profile, command,
+            self._program, self._files, self._filter, profile, command,
             cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors,
         )  # fmt: skip
 

@@ -6,6 +6,8 @@ directory that programs inside can write.
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_SHARED_MEMORY_BYTES,
     MAX_SANDBOX_TEMPORARY_BYTES,
 )
+from sshwarma.sandbox.devices import DEVICES
 
 WORKSPACE: Final = "/ws"
 """Where the files of a room are inside."""
@@ -57,12 +60,27 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def list_options(profile: Profile, accounts: Path) -> list[str]:
-    """Return options of bubblewrap for a sandbox, without descriptors and command.
+@dataclass(frozen=True, slots=True)
+class MachineFiles:
+    """Files that all sandboxes of a server contain.
 
-    `accounts` is the directory with the files of /etc.
+    Attributes:
+        accounts: the directory with the files of /etc.
+        devices: a directory with the files of /dev; None for those of the machine.
     """
-    return [*_isolation(), *_temporary_files(), *_files(profile, accounts), *_start(profile)]
+
+    accounts: Path
+    devices: Path | None = None
+
+
+def list_options(profile: Profile, files: MachineFiles) -> list[str]:
+    """Return options of bubblewrap for a sandbox, without descriptors and command."""
+    return [
+        *_isolation(),
+        *_temporary_files(files.devices),
+        *_files(profile, files.accounts),
+        *_start(profile),
+    ]
 
 
 def _isolation() -> Iterator[str]:
@@ -75,12 +93,33 @@ def _isolation() -> Iterator[str]:
     yield from ("--cap-drop", "ALL")
 
 
-def _temporary_files() -> Iterator[str]:
+def _temporary_files(devices: Path | None) -> Iterator[str]:
     """Yield /proc, /dev and /tmp: without sizes, they could take all memory."""
-    yield from ("--proc", "/proc", "--dev", "/dev")
+    yield from ("--proc", "/proc")
+    yield from _kernel_files()
+    yield from ("--dev", "/dev")
+    for name in DEVICES if devices else ():
+        yield from ("--dev-bind", f"{devices}/{name}", f"/dev/{name}")
     yield from ("--size", str(MAX_SANDBOX_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--remount-ro", "/dev")
     yield from ("--size", str(MAX_SANDBOX_TEMPORARY_BYTES), "--tmpfs", HOME)
+
+
+def _kernel_files() -> Iterator[str]:
+    """Yield what hides the secrets in /proc, and makes all else there read-only.
+
+    They belong to root, and so to the programs of a server that runs as root, without any
+    capability: it could set the program that the kernel starts as root at a crash, or the modes of
+    files in /proc, which are the same for all. Bubblewrap makes only some of it read-only.
+    """
+    with os.scandir("/proc") as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.isdigit())
+    for path in (f"/proc/{name}" for name in names):
+        mode = os.lstat(path).st_mode
+        is_read_by_all = mode & stat.S_IROTH and not stat.S_ISCHR(mode)  # a container hides some
+        if not is_read_by_all:
+            yield from ("--ro-bind", os.devnull, path)
+    yield from ("--remount-ro", "/proc")
 
 
 def _files(profile: Profile, accounts: Path) -> Iterator[str]:

@@ -8,7 +8,8 @@ import json
 import os
 import resource
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from asyncio import StreamWriter
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.processes import end_process, kill_process
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
-from sshwarma.sandbox.profile import Profile, list_options
+from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
 from sshwarma.sandbox.watch import find_excess, find_folder_excess
 
 START_SECONDS: Final = 10.0
@@ -77,13 +78,25 @@ class _Descriptor:
 
 
 class Sandbox:
-    """A running sandbox. Its streams are those of `process`."""
+    """A running sandbox.
+
+    Attributes:
+        process: bubblewrap; its output and errors are those of the program.
+        stdin: the standard input of the program; closed if that is empty.
+    """
 
     def __init__(
-        self, process: Process, init: int, pidfd: int, status: _Descriptor, folder: Path | None
+        self,
+        process: Process,
+        stdin: StreamWriter,
+        init: int,
+        pidfd: int,
+        status: _Descriptor,
+        folder: Path | None,
     ) -> None:
         """Watch a sandbox whose first process is `init`."""
         self.process = process
+        self.stdin = stdin
         self._status = status  # bubblewrap writes to it at the end
         self._init = init
         self._pidfd = pidfd
@@ -124,6 +137,7 @@ class Sandbox:
     async def _close(self) -> None:
         self._watcher.cancel()
         await asyncio.gather(self._watcher, return_exceptions=True)
+        self.stdin.close()
         await self.process.wait()
         self._status.close()
 
@@ -151,7 +165,7 @@ class Sandbox:
 
 async def start_sandbox(
     program: Path,
-    accounts: Path,
+    files: MachineFiles,
     syscall_filter: bytes,
     profile: Profile,
     command: Sequence[str],
@@ -164,7 +178,7 @@ async def start_sandbox(
 
     Args:
         program: bubblewrap.
-        accounts: the directory with the files of /etc.
+        files: what all sandboxes contain.
         syscall_filter: what `make_filter` returns.
         profile: what the sandbox contains.
         command: the program and its arguments; they can be seen inside.
@@ -179,20 +193,21 @@ async def start_sandbox(
         status_reader, status_writer = map(_Descriptor, os.pipe())
         gate_reader, gate_writer = map(_Descriptor, os.pipe())
         # In memory, because the arguments of a process can be read inside.
-        options = _make_file("\0".join(list_options(profile, accounts)).encode() + b"\0")
+        options = _make_file("\0".join(list_options(profile, files)).encode() + b"\0")
         calls = _make_file(syscall_filter)
         inherited = (status_writer, gate_reader, options, calls)
         for descriptor in (gate_writer, *inherited):
             stack.callback(descriptor.close)
         failed = stack.enter_context(contextlib.ExitStack())
         failed.callback(status_reader.close)
+        source, writer = await _open_input(stack, failed)
         names = ("--json-status-fd", "--block-fd", "--args", "--seccomp")
         numbers = [descriptor.number for descriptor in inherited]
         process = await asyncio.create_subprocess_exec(
             str(program),
             *(f"{word}" for option in zip(names, numbers, strict=True) for word in option),
             *("--", *command),
-            stdin=PIPE if stdin else DEVNULL,
+            stdin=source,
             stdout=PIPE,
             stderr=STDOUT if merge_errors else PIPE,
             pass_fds=numbers,
@@ -202,9 +217,30 @@ async def start_sandbox(
         )
         for descriptor in inherited:
             descriptor.close()
+        if not stdin:
+            writer.close()
         init, pidfd = await _begin(process, status_reader.number, gate_writer.number, cpu_seconds)
         failed.pop_all()
-    return Sandbox(process, init, pidfd, status_reader, profile.workspace)
+    return Sandbox(process, writer, init, pidfd, status_reader, profile.workspace)
+
+
+async def _open_input(
+    stack: contextlib.ExitStack, failed: contextlib.ExitStack
+) -> tuple[int, StreamWriter]:
+    """Return the end of a pipe for a program, and a stream that writes to the other.
+
+    uvloop's own are sockets, into which a program can write as well, which breaks the stream. The
+    null device would be that of the machine, whose mode a program of root could change.
+    `stack` closes the end for the program, and `failed` the stream.
+    """
+    reader, writer = os.pipe()
+    stack.callback(os.close, reader)
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(writer, "wb", 0)
+    )
+    failed.callback(transport.close)
+    return reader, StreamWriter(transport, protocol, None, loop)
 
 
 async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> tuple[int, int]:

@@ -111,11 +111,11 @@ async def ask_worker(
     command = [_python(), "-I", "-S", "/w/worker.py"]
     async with host.run(profile, command, cpu_seconds=2 * int(seconds), stdin=True) as sandbox:
         process = sandbox.process
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
+        assert process.stdout and process.stderr  # noqa: S101 - for mypy
         async with asyncio.timeout(seconds):
             printing = asyncio.create_task(_read_printed(process.stderr))
             try:
-                await _send(process.stdin, lines.encode())
+                await _send(sandbox.stdin, lines.encode())
                 line = await _read_line(process.stdout)
                 if not line.endswith(b"\n"):
                     ending = await sandbox.wait()

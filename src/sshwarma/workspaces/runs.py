@@ -37,6 +37,9 @@ MAX_KEPT_FOLDERS: Final = 32
 """Folders that stay on the disk for the next program of their room, each of at most
 MAX_WORKSPACE_BYTES."""
 
+DEVICES_DIRECTORY: Final = "devices"
+"""In the data directory of a server that runs as root: the devices of its sandboxes."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -73,8 +76,11 @@ class WorkspaceRuns:
     async def open(cls, world: World, settings: Settings) -> WorkspaceRuns:
         """Use the data directory; check the sandbox, and delete leftovers of a server."""
         workspaces = Workspaces(world, BlobStore(settings.blobs_dir))
-        sandbox = SandboxHost(resource_dir("embedded") / "sandbox", settings.data_dir)
-        runs = cls(workspaces, sandbox, settings.data_dir / FOLDERS_DIRECTORY)
+        data_dir = settings.data_dir
+        sandbox = SandboxHost(
+            resource_dir("embedded") / "sandbox", data_dir, data_dir / DEVICES_DIRECTORY
+        )
+        runs = cls(workspaces, sandbox, data_dir / FOLDERS_DIRECTORY)
         await asyncio.to_thread(workspaces.blobs.delete_uploads)
         await asyncio.to_thread(delete_tree, runs._directory)
         if (obstacle := await sandbox.check()) is not None:
