@@ -165,6 +165,32 @@ def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -
     screen.wait_for("exit status 0")
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "refusal"),
+    [
+        ("mute {bob}", "You are muted in"),
+        ("unequip room workspace:*", "workspace:run_command is not equipped here."),
+    ],
+)
+def test_caller_who_lost_the_tool_while_it_waited_is_refused(
+    house: Server, ann: Person, name: Any, meanwhile: str, refusal: str
+) -> None:
+    bob = house.person(name("bob"))
+    room = ann.json("files")["room"]
+    screen = ann.sit(room=room)
+    bob.does(f"join {room}")
+    call = 'run workspace:run_command command="touch made"'
+    with subprocess.Popen(
+        [*bob.ssh("-T"), call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waits:
+        screen.wait_for("asks to run workspace:run_command")
+        assert ann.run(meanwhile.format(bob=bob.name)).status == 0
+        assert ann.run("allow").status == 0
+        out, errors = waits.communicate()
+    assert refusal in out + errors and waits.returncode == 1
+    assert ann.json("files")["count"] == 0
+
+
 @pytest.mark.process
 @needs_bubblewrap
 def test_files_that_the_server_has_inherited_are_not_open_inside(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -292,6 +293,38 @@ def test_disabled_toolset_hides_its_tools_until_it_is_enabled(ann: Person, paint
     assert ann.run(f"run {painted}:ask").status != 0
     ann.does(f"toolset enable {painted}")
     assert call(ann, f"{painted}:ask")["ok"]
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("meanwhile", "refusal"),
+    [("upgrade", "was changed after the question"), ("disable", "is unavailable")],
+)
+def test_toolset_that_changed_while_a_call_waited_is_not_run(
+    house: Server, ann: Person, name: Callable[[str], str], meanwhile: str, refusal: str
+) -> None:
+    kit_id, bob = name("kit"), house.person(name("bob"))
+    asking = KIT.replace("{tools}", "{tools}    requires_confirmation: true\n")
+    tools = "  - id: fail\n    entrypoint: tools.kit:fail\n"
+    files = kit(kit_id) | {"toolset.yaml": asking.format(id=kit_id, version="1", tools=tools)}
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    room = ann.json("files")["room"]
+    screen = ann.sit(room=room)
+    bob.does(f"join {room}")
+    with subprocess.Popen(
+        [*bob.ssh("-T"), f"run {kit_id}:fail"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as waits:
+        screen.wait_for(f"asks to run {kit_id}:fail")
+        if meanwhile == "upgrade":
+            later = files | {"tools/helpers.py": HELPERS + "\n"}
+            assert ann.run("toolset import", pack(later), "-T").status == 0
+        else:
+            ann.does(f"toolset disable {kit_id}")
+        assert ann.run("allow").status == 0
+        said = waits.communicate()[0].decode()
+    assert refusal in said
+    assert ann.json("files")["count"] == 0
 
 
 def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from sqlalchemy import Connection
 
 from sshwarma.common.limits import APPROVAL_TIMEOUT_SECONDS, MAX_WAITING_APPROVALS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
-from sshwarma.world import rows
+from sshwarma.world import rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 APPROVAL_KEY: Final = "approval"
@@ -95,16 +99,51 @@ class Approvals:
             )
         return waiting
 
-    async def require(self, caller: Caller, tool: str, arguments: Mapping[str, Any]) -> None:
+    async def require(
+        self,
+        caller: Caller,
+        tool: Thing,
+        arguments: Mapping[str, Any],
+        find: Callable[[Caller, str], Awaitable[LoadoutItem]],
+    ) -> None:
         """Wait until a person allows a call; who may allow it need not be asked.
+
+        Args:
+            caller: who calls.
+            tool: what is called.
+            arguments: that it gets.
+            find: returns a tool of the caller by its name, to check after the wait that it still
+                has it.
 
         Raises:
             ApprovalDenied: if somebody denies it, nobody can be asked, or nobody answers in
                 APPROVAL_TIMEOUT_SECONDS.
+            WorldError: if the caller may not call the tool any more, or it was changed meanwhile.
         """
         room = await caller.room()
         if _is_approved_by_caller(caller, room):
             return
+        asked = await self._read_definition(tool)
+        await self._wait_for_answer(caller, room, tool.label, arguments)
+        # The wait may have lasted minutes, and the call was checked before it.
+        current = await caller.as_present()
+        if caller.call_stack is None or not caller.call_stack.is_trial:
+            await find(current, tool.label)
+        if await self._read_definition(tool) != asked:
+            raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
+
+    async def _read_definition(self, tool: Thing) -> list[tuple[str, dict[str, Any]]]:
+        """Return what decides what a call does: the tool and its namespace."""
+
+        def read(conn: Connection) -> list[tuple[str, dict[str, Any]]]:
+            found = [things.get_thing(conn, one) for one in (tool.id, tool.parent_id or "")]
+            return [(thing.id, thing.metadata) for thing in found if thing is not None]
+
+        return await self._world.store.read(read)
+
+    async def _wait_for_answer(
+        self, caller: Caller, room: Room, tool: str, arguments: Mapping[str, Any]
+    ) -> None:
         if not self._find_people(room):
             raise ApprovalDenied(
                 f"{tool} needs the approval of a person with the build right, and none is in"

@@ -346,7 +346,7 @@ class Tools:
         seconds = provider.timeout_seconds
         try:
             if tool.metadata.get(CONFIRM_KEY):
-                await self.approvals.require(caller, tool.label, arguments)
+                await self.approvals.require(caller, tool, arguments, self.find)
             async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:
