@@ -239,7 +239,7 @@ class App:
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
-        toolsets = Toolsets(world, runs, settings.data_dir)
+        toolsets = await Toolsets.open(world, runs, settings.data_dir)
         tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"

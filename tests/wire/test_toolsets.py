@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import subprocess
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,100 +15,10 @@ from support.driver.covers import covers
 from support.driver.fixtures import answering
 from support.driver.model import Asked, Model
 from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import FUNCTIONS, kit, pack
 from support.waiting import wait_until
 
 APP_BUILDER = Path(__file__).parents[2] / "examples" / "toolsets" / "app-builder"
-
-KIT = """
-manifest_version: "1"
-id: {id}
-name: Kit
-version: "{version}"
-tools:
-{tools}
-"""
-
-MODULE = '''
-import os
-import sys
-import time
-from enum import Enum
-from typing import Literal
-
-from covalt_toolset import get_context, tool
-from pydantic import BaseModel, Field
-
-from tools.helpers import double
-
-
-class Colour(Enum):
-    RED = "red"
-
-
-class Where(BaseModel):
-    path: str = Field(description="where it goes")
-    times: int = 1
-
-
-@tool(name="Paint It", description="Paint a file", requires_confirmation=False)
-def paint(where: Where, colour: Colour = Colour.RED, mode: Literal["new", "old"] = "new") -> dict:
-    """Paint.
-
-    Args:
-        mode: how it is opened.
-    """
-    context = get_context()
-    (context.workspace / where.path).write_text(colour.value * double(where.times))
-    print("painted", where.path)
-    return {"room": context.chat_id, "kit": context.toolset_id, "kind": type(colour).__name__}
-
-
-def fail(workspace):
-    (workspace / "partial").write_text("half")
-    raise ValueError("no paint is left")
-
-
-def leave():
-    os._exit(7)
-
-
-def wait_long():
-    while True:
-        time.sleep(1)
-
-
-def peek(path: str) -> str:
-    return open(path).read()
-
-
-def spend() -> int:
-    return len(bytearray(4 << 30))
-
-
-def ask() -> str:
-    return sys.stdin.read() + "nothing"
-'''
-
-HELPERS = "def double(number: int) -> int:\n    return 2 * number\n"
-
-FUNCTIONS = ("paint", "fail", "leave", "wait_long", "peek", "spend", "ask")
-
-
-def pack(files: dict[str, str], folder: str = "") -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in files.items():
-            archive.writestr(f"{folder}{path}", text)
-    return data.getvalue()
-
-
-def kit(name: str, version: str = "1.0", functions: tuple[str, ...] = FUNCTIONS) -> dict[str, str]:
-    tools = "".join(f"  - id: {one}\n    entrypoint: tools.kit:{one}\n" for one in functions)
-    return {
-        "toolset.yaml": KIT.format(id=name, version=version, tools=tools),
-        "tools/kit.py": MODULE,
-        "tools/helpers.py": HELPERS,
-    }
 
 
 def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
@@ -245,29 +152,6 @@ def test_upgrade_keeps_decisions_and_deletes_tools_that_are_gone(ann: Person, pa
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"toolset.yaml": "id: x"}, "manifest_version"),
-        ({"toolset.yaml": "{"}, "toolset.yaml"),
-        ({"tools/kit.py": "import nothing_here"}, "No module named 'nothing_here'"),
-        ({"tools/kit.py": "def paint(: pass"}, "SyntaxError"),
-        ({"tools/kit.py": "while True: pass"}, "cannot be read in 10 s"),
-        ({"tools/kit.py": "paint = 3"}, "has no function"),
-        ({"../out": "x"}, "../out"),
-    ],
-)
-def test_unusable_toolset_is_refused_and_leaves_nothing(
-    ann: Person, name: Callable[[str], str], change: dict[str, str], said: str
-) -> None:
-    kit_id = name("bad")
-    refused = ann.run("toolset import", pack(kit(kit_id) | change), "-T")
-    assert refused.status != 0
-    assert said in refused.err, refused
-    assert kit_id not in [one["id"] for one in ann.json("toolset list")["toolsets"]]
-
-
-@needs_bubblewrap
 @covers("toolset import", "toolset export", "toolset uninstall")
 def test_export_is_imported_again_as_the_same(
     ann: Person, painted: str, name: Callable[[str], str]
@@ -293,44 +177,6 @@ def test_disabled_toolset_hides_its_tools_until_it_is_enabled(ann: Person, paint
     assert ann.run(f"run {painted}:ask").status != 0
     ann.does(f"toolset enable {painted}")
     assert call(ann, f"{painted}:ask")["ok"]
-
-
-@needs_bubblewrap
-@pytest.mark.parametrize(
-    ("meanwhile", "refusal"),
-    [("upgrade", "was changed after the question"), ("disable", "is unavailable")],
-)
-def test_toolset_that_changed_while_a_call_waited_is_not_run(
-    house: Server, ann: Person, name: Callable[[str], str], meanwhile: str, refusal: str
-) -> None:
-    kit_id, bob = name("kit"), house.person(name("bob"))
-    asking = KIT.replace("{tools}", "{tools}    requires_confirmation: true\n")
-    tools = "  - id: fail\n    entrypoint: tools.kit:fail\n"
-    files = kit(kit_id) | {"toolset.yaml": asking.format(id=kit_id, version="1", tools=tools)}
-    assert ann.run("toolset import", pack(files), "-T").status == 0
-    ann.does(f"equip room {kit_id}:*")
-    room = ann.json("files")["room"]
-    screen = ann.sit(room=room)
-    bob.does(f"join {room}")
-    with subprocess.Popen(
-        [*bob.ssh("-T"), f"run {kit_id}:fail"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as waits:
-        screen.wait_for(f"asks to run {kit_id}:fail")
-        if meanwhile == "upgrade":
-            later = files | {"tools/helpers.py": HELPERS + "\n"}
-            assert ann.run("toolset import", pack(later), "-T").status == 0
-        else:
-            ann.does(f"toolset disable {kit_id}")
-        assert ann.run("allow").status == 0
-        said = waits.communicate()[0].decode()
-    assert refusal in said
-    assert ann.json("files")["count"] == 0
-
-
-def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:
-    bob = house.person(name("bob"))
-    refused = bob.run("toolset import", pack(kit(name("kit"))), "-T")
-    assert refused.status != 0 and "needs the admin right" in refused.err
 
 
 @needs_bubblewrap

@@ -84,6 +84,23 @@ def read_files(conn: Connection, toolset_id: str) -> list[StoredFile]:
     return [StoredFile(*row) for row in conn.execute(query.order_by(columns.path))]
 
 
+def check_toolset_id(conn: Connection, toolset_id: str) -> Thing | None:
+    """Return what has the id of a toolset now.
+
+    Raises:
+        Invalid: if it cannot be the name of a namespace.
+        Conflict: if a namespace that is no toolset, or something else, has it.
+    """
+    namespaces.check_namespace_name(toolset_id)
+    known = things.find_by_qualified_name(conn, toolset_id)
+    if known is not None and known.deleted_at is None and not is_toolset(known):
+        raise Conflict(
+            f"{toolset_id} is {things.describe_kind(known.kind)} already.",
+            hint="Rename one of them.",
+        )
+    return known
+
+
 def install_toolset(
     tx: Change,
     bundle: Bundle,
@@ -102,12 +119,7 @@ def install_toolset(
         Conflict: if a namespace that is no toolset, or something else, has its id.
     """
     manifest = bundle.manifest
-    known = things.find_by_qualified_name(tx.conn, manifest.id)
-    if known is not None and known.deleted_at is None and not is_toolset(known):
-        raise Conflict(
-            f"{manifest.id} is {things.describe_kind(known.kind)} already.",
-            hint="Rename one of them.",
-        )
+    known = check_toolset_id(tx.conn, manifest.id)
     is_new = known is None or known.deleted_at is not None
     if is_new:
         known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)

@@ -7,8 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,12 +24,15 @@ from sshwarma.sandbox.run import SandboxError
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, read_bundle
+from sshwarma.toolsets.code_folders import CodeFolders
 from sshwarma.toolsets.input_schema import find_schema_problem
 from sshwarma.toolsets.records import (
     TREE_KEY,
     StoredFile,
     ToolInfo,
+    check_toolset_id,
     install_toolset,
+    list_toolsets,
     read_files,
 )
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
@@ -43,7 +45,6 @@ from sshwarma.toolsets.worker_process import (
     ask_worker,
 )
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.delete_tree import delete_tree
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
@@ -86,7 +87,26 @@ class Toolsets(ToolProvider):
         """Use a data directory, where the files of toolsets are copies of contents."""
         self._world = world
         self._runs = runs
-        self._directory = data_dir / DIRECTORY
+        self._folders = CodeFolders(data_dir / DIRECTORY, runs.workspaces.blobs)
+        self._installing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, world: World, runs: WorkspaceRuns, data_dir: Path) -> Toolsets:
+        """Use a data directory; delete what a server that was killed has left there."""
+        toolsets = cls(world, runs, data_dir)
+        await toolsets.delete_old_folders()
+        return toolsets
+
+    async def delete_old_folders(self) -> None:
+        """Delete the folders of toolsets that are not installed, and of old versions.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        spaces = await self._world.store.read(list_toolsets)
+        await self._folders.delete_others(
+            {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
+        )
 
     async def install(self, caller: Caller, archive: bytes, source: tuple[str, str]) -> Installed:
         """Install the toolset of a ZIP file, or upgrade the one that has its id.
@@ -106,42 +126,30 @@ class Toolsets(ToolProvider):
         for field in ("mcp_servers", "requirements"):
             if getattr(manifest, field):
                 raise Invalid(f"{field}: toolsets with them cannot be installed by this version.")
-        tree = hash_files({file.path: file.sha256 for file in bundle.files})
-        folder = await asyncio.to_thread(self._store, bundle, tree)
-        tools = await self._inspect(bundle, folder)
+        files = {file.path: file.sha256 for file in bundle.files}
+        tree = hash_files(files)
 
         def work(tx: Change) -> tuple[Thing, bool]:
             return install_toolset(tx, bundle, tools, tree=tree, source=source, by=caller.agent.id)
 
-        _, is_new = await caller.change(work)
+        async with self._installing:
+            # Before anything of it is on the disk or runs.
+            await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
+            try:
+                await asyncio.to_thread(self._store_contents, bundle)
+                async with self._folders.use(manifest.id, tree, files) as folder:
+                    tools = await self._inspect(bundle, folder)
+                    _, is_new = await caller.change(work)
+            finally:
+                await asyncio.shield(self.delete_old_folders())
         return Installed(manifest.id, manifest.name, manifest.version, len(tools), is_new)
 
-    def _store(self, bundle: Bundle, tree: str) -> Path:
-        """Store the contents of a bundle, on the disk; return the folder that has them."""
+    def _store_contents(self, bundle: Bundle) -> None:
+        """Store the contents of a bundle, on the disk."""
         blobs = self._runs.workspaces.blobs
         for content in bundle.contents.values():
             blobs.store(content)
         blobs.sync()
-        return self._make_folder(
-            bundle.manifest.id, tree, {file.path: file.sha256 for file in bundle.files}
-        )
-
-    def _make_folder(self, toolset_id: str, tree: str, files: Mapping[str, str]) -> Path:
-        """Make the folder of a toolset from its contents, unless it is there."""
-        folder = self._directory / toolset_id / tree
-        if folder.is_dir():
-            return folder
-        made = folder.with_name(f".new-{secrets.token_hex(8)}")
-        try:
-            for path, sha256 in files.items():
-                target = made / path
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.write_bytes(self._runs.workspaces.blobs.read(sha256))
-            with contextlib.suppress(OSError):  # somebody else has just made it
-                made.rename(folder)
-        finally:
-            delete_tree(made)
-        return folder
 
     async def _inspect(self, bundle: Bundle, folder: Path) -> list[ToolInfo]:
         """Let a worker describe the tools, in a sandbox without files of a room.
@@ -187,7 +195,6 @@ class Toolsets(ToolProvider):
 
     @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        code = await self._find_code(tool)
         steps: list[tuple[str, int]] = []
 
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
@@ -201,7 +208,8 @@ class Toolsets(ToolProvider):
                 return error  # what the tool did to the files until then is kept
 
         try:
-            answer, files = await self._runs.run(caller, work)
+            async with self._open_code(tool) as code:
+                answer, files = await self._runs.run(caller, work)
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         saved_at = now_ms()
@@ -233,8 +241,9 @@ class Toolsets(ToolProvider):
             context,
         )
 
-    async def _find_code(self, tool: Thing) -> ToolsetCode:
-        """Return the code of a tool; its folder is made again if it is gone.
+    @contextlib.asynccontextmanager
+    async def _open_code(self, tool: Thing) -> AsyncIterator[ToolsetCode]:
+        """Keep the folder with the code of a tool; it is made again if it is gone.
 
         Raises:
             Unavailable: if the toolset is not installed any more.
@@ -245,17 +254,17 @@ class Toolsets(ToolProvider):
             return space, read_files(conn, space.label)
 
         space, files = await self._world.store.read(read)
+        hashes = {file.path: file.sha256 for file in files}
         tree = str(space.metadata.get(TREE_KEY, ""))
-        if tree != hash_files({file.path: file.sha256 for file in files}):
+        if tree != hash_files(hashes):
             raise Unavailable(f"The files of {space.label} are not those that were installed.")
-        folder = await asyncio.to_thread(
-            self._make_folder, space.label, tree, {file.path: file.sha256 for file in files}
-        )
         meta = tool.metadata
         found = WorkerTool(
             tool.name, meta["module"], meta["path"], meta["function"], meta.get("manifest_schema")
         )
-        return ToolsetCode(space.label, str(space.metadata.get("version", "")), folder, (found,))
+        async with self._folders.use(space.label, tree, hashes) as folder:
+            version = str(space.metadata.get("version", ""))
+            yield ToolsetCode(space.label, version, folder, (found,))
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.

@@ -305,6 +305,7 @@ async def uninstall_toolset(
             hint="Add --yes to do it.",
         )
     await caller.change(lambda tx: records.uninstall_toolset(tx, space))
+    await services_of(caller).toolsets.delete_old_folders()
     return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.")
 
 

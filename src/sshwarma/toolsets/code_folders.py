@@ -1,0 +1,86 @@
+"""Folders with the files of toolsets, which sandboxes contain.
+
+They are copies of contents, and can be deleted at any time but while a sandbox has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping
+from pathlib import Path
+
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.delete_tree import delete_tree
+
+
+class CodeFolders:
+    """Folders in a directory, each named by a toolset and the hash of its files."""
+
+    def __init__(self, directory: Path, blobs: BlobStore) -> None:
+        """Use a directory, which need not exist."""
+        self._directory = directory
+        self._blobs = blobs
+        self._users: Counter[tuple[str, str]] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def use(
+        self, toolset_id: str, tree: str, files: Mapping[str, str]
+    ) -> AsyncIterator[Path]:
+        """Keep a folder while it is in use; it is made if it is missing.
+
+        Args:
+            toolset_id: of the toolset.
+            tree: the hash of all files.
+            files: the hashes of their contents by path.
+
+        Raises:
+            DamagedBlob: if a content is missing or damaged.
+            OSError: if the disk is full or fails.
+        """
+        key = (toolset_id, tree)
+        self._users[key] += 1
+        try:
+            yield await asyncio.to_thread(self._make, self._directory / toolset_id / tree, files)
+        finally:
+            self._users[key] -= 1
+
+    def _make(self, folder: Path, files: Mapping[str, str]) -> Path:
+        if folder.is_dir():
+            return folder
+        made = folder.with_name(f".new-{secrets.token_hex(8)}")
+        try:
+            for path, sha256 in files.items():
+                target = made / path
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                target.write_bytes(self._blobs.read(sha256))
+            with contextlib.suppress(OSError):  # somebody else has just made it
+                made.rename(folder)
+        finally:
+            delete_tree(made)
+        return folder
+
+    async def delete_others(self, kept: Collection[tuple[str, str]]) -> None:
+        """Delete all folders but those in use and those kept, by toolset and hash.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        in_use = {key for key, users in self._users.items() if users}
+        self._users = Counter({key: self._users[key] for key in in_use})
+        await asyncio.to_thread(self._delete, in_use | set(kept))
+
+    def _delete(self, kept: Collection[tuple[str, str]]) -> None:
+        if not self._directory.is_dir():
+            return
+        ids = {toolset_id for toolset_id, _ in kept}
+        for toolset in self._directory.iterdir():
+            if toolset.name not in ids:
+                delete_tree(toolset)
+                continue
+            for folder in toolset.iterdir():
+                # One that is new is being made, by a use that began after the folders were listed.
+                if (toolset.name, folder.name) not in kept and not folder.name.startswith(".new-"):
+                    delete_tree(folder)

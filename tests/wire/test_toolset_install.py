@@ -1,0 +1,122 @@
+"""What of a toolset is installed, and what a refused one leaves: nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import homes
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import HELPERS, KIT, kit, pack
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with homes() as home:
+        server = Server(home(), limits__lines_per_10_seconds=1_000_000)
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"), role="admin")
+    one.does(f"create {name('bench')}")
+    yield one
+    one.hang_up()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"toolset.yaml": "id: x"}, "manifest_version"),
+        ({"toolset.yaml": "{"}, "toolset.yaml"),
+        ({"tools/kit.py": "import nothing_here"}, "No module named 'nothing_here'"),
+        ({"tools/kit.py": "def paint(: pass"}, "SyntaxError"),
+        ({"tools/kit.py": "while True: pass"}, "cannot be read in 10 s"),
+        ({"tools/kit.py": "paint = 3"}, "has no function"),
+        ({"../out": "x"}, "../out"),
+    ],
+)
+def test_unusable_toolset_is_refused_and_leaves_nothing(
+    house: Server, ann: Person, name: Callable[[str], str], change: dict[str, str], said: str
+) -> None:
+    kit_id = name("bad")
+    refused = ann.run("toolset import", pack(kit(kit_id) | change), "-T")
+    assert refused.status != 0
+    assert said in refused.err, refused
+    assert kit_id not in [one["id"] for one in ann.json("toolset list")["toolsets"]]
+    assert not (house.data_dir / "toolsets" / kit_id).exists()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("taken", ["workspace", "sshwarma", "room", "global", "all"])
+def test_toolset_with_a_name_that_is_taken_is_refused_before_it_runs(
+    house: Server, ann: Person, taken: str
+) -> None:
+    slow = {"tools/kit.py": "while True: pass"}  # it would be ended after 10 s
+    refused = ann.run("toolset import", pack(kit(taken) | slow), "-T")
+    assert refused.status != 0 and taken in refused.err, refused
+    assert "cannot be read" not in refused.err
+    assert not (house.data_dir / "toolsets" / taken).exists()
+
+
+@needs_bubblewrap
+def test_folders_stay_only_for_what_is_installed(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    folder = house.data_dir / "toolsets" / kit_id
+    for version in ("1", "2"):
+        assert ann.run("toolset import", pack(kit(kit_id, version)), "-T").status == 0
+        assert len(list(folder.iterdir())) == 1
+    (folder / "old").mkdir()
+    (folder.parent / "killed" / ".new-1").mkdir(parents=True)
+    house.stop()
+    house.start()
+    assert len(list(folder.iterdir())) == 1
+    assert not (folder.parent / "killed").exists()
+    ann.does(f"toolset uninstall {kit_id} --yes")
+    assert not folder.exists()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("meanwhile", "refusal"),
+    [("upgrade", "was changed after the question"), ("disable", "is unavailable")],
+)
+def test_toolset_that_changed_while_a_call_waited_is_not_run(
+    house: Server, ann: Person, name: Callable[[str], str], meanwhile: str, refusal: str
+) -> None:
+    kit_id, bob = name("kit"), house.person(name("bob"))
+    asking = KIT.replace("{tools}", "{tools}    requires_confirmation: true\n")
+    tools = "  - id: fail\n    entrypoint: tools.kit:fail\n"
+    files = kit(kit_id) | {"toolset.yaml": asking.format(id=kit_id, version="1", tools=tools)}
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    room = ann.json("files")["room"]
+    screen = ann.sit(room=room)
+    bob.does(f"join {room}")
+    with subprocess.Popen(
+        [*bob.ssh("-T"), f"run {kit_id}:fail"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as waits:
+        screen.wait_for(f"asks to run {kit_id}:fail")
+        if meanwhile == "upgrade":
+            later = files | {"tools/helpers.py": HELPERS + "\n"}
+            assert ann.run("toolset import", pack(later), "-T").status == 0
+        else:
+            ann.does(f"toolset disable {kit_id}")
+        assert ann.run("allow").status == 0
+        said = waits.communicate()[0].decode()
+    assert refusal in said
+    assert ann.json("files")["count"] == 0
+
+
+def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:
+    bob = house.person(name("bob"))
+    refused = bob.run("toolset import", pack(kit(name("kit"))), "-T")
+    assert refused.status != 0 and "needs the admin right" in refused.err
