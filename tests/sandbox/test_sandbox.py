@@ -12,11 +12,11 @@ from sshwarma.common import limits
 from sshwarma.sandbox import host as host_module
 from sshwarma.sandbox import watch
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, explain_failure
-from sshwarma.sandbox.host import SandboxHost
+from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Ending, SandboxError
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
-from support.sandboxes import ACCOUNTS, SECONDS, needs_bubblewrap, python, run
+from support.sandboxes import ACCOUNTS, SECONDS, USER, needs_bubblewrap, python, run
 
 pytestmark = pytest.mark.process
 
@@ -164,9 +164,8 @@ async def test_nothing_outlives_the_sandbox(host: SandboxHost, ws: Path) -> None
 
 @needs_bubblewrap
 async def test_context_that_is_left_ends_everything(host: SandboxHost, ws: Path) -> None:
-    async with host.run(
-        Profile(ws), ["/bin/sh", "-c", "echo begun; while :; do date >> f; done"], cpu_seconds=60
-    ) as sandbox:
+    words = ["/bin/sh", "-c", "echo begun; while :; do date >> f; done"]
+    async with host.run(Profile(ws), words, USER, cpu_seconds=60) as sandbox:
         assert sandbox.process.stdout is not None
         assert await sandbox.process.stdout.readline() == b"begun\n"
     size = (ws / "f").stat().st_size if (ws / "f").exists() else 0
@@ -177,7 +176,7 @@ async def test_context_that_is_left_ends_everything(host: SandboxHost, ws: Path)
 @needs_bubblewrap
 async def test_flood_that_nobody_reads_does_not_block_the_end(host: SandboxHost, ws: Path) -> None:
     async with asyncio.timeout(SECONDS):
-        async with host.run(Profile(ws), ["/bin/sh", "-c", "yes"], cpu_seconds=60) as sandbox:
+        async with host.run(Profile(ws), ["/bin/sh", "-c", "yes"], USER, cpu_seconds=60) as sandbox:
             assert sandbox.process.stdout is not None
             await sandbox.process.stdout.readline()
 
@@ -188,18 +187,28 @@ async def test_more_sandboxes_than_allowed_wait(
 ) -> None:
     running: list[int] = []
 
-    async def one() -> None:
-        async with host.run(Profile(None), ["/bin/sleep", "0.05"], cpu_seconds=9) as sandbox:
+    told: list[str] = []
+
+    async def one(user: str) -> None:
+        use = SandboxUser(user, told.append)
+        async with host.run(Profile(None), ["/bin/sleep", "0.05"], use, cpu_seconds=9) as sandbox:
             running.append(host.running)
             assert await sandbox.wait() == Ending(0)
 
-    await asyncio.gather(*(one() for _ in range(2 * limits.MAX_SANDBOXES)))
-    assert max(running) == limits.MAX_SANDBOXES
+    most, share = limits.MAX_SANDBOXES, limits.MAX_SANDBOXES_PER_PERSON
+    await asyncio.gather(*(one(f"user{number}") for number in range(2 * most)))
+    assert max(running) == most
+    assert set(told) == {f"It waits: {most} programs run on this server already."}
+    running.clear()
+    told.clear()
+    await asyncio.gather(*(one("ann") for _ in range(2 * share)))
+    assert max(running) == share
+    assert set(told) == {f"It waits: {share} programs of yours run already."}
 
 
 @needs_bubblewrap
 async def test_program_that_does_not_exist_is_its_status(host: SandboxHost) -> None:
-    async with host.run(Profile(None), ["/bin/nothing"], cpu_seconds=9) as sandbox:
+    async with host.run(Profile(None), ["/bin/nothing"], USER, cpu_seconds=9) as sandbox:
         assert (await sandbox.wait()).status == 1
         assert sandbox.process.stderr is not None
         assert b"No such file" in await sandbox.process.stderr.read()
@@ -213,7 +222,7 @@ async def test_without_bubblewrap_nothing_is_run(
     host = SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices")
     assert await host.check() == missing
     with pytest.raises(SandboxError) as raised:
-        async with host.run(Profile(None), ["/bin/true"], cpu_seconds=1):
+        async with host.run(Profile(None), ["/bin/true"], USER, cpu_seconds=1):
             raise AssertionError
     assert raised.value.obstacle == missing
 

@@ -9,11 +9,13 @@ from typing import Final
 
 import pytest
 
-from sshwarma.sandbox.host import SandboxHost
+from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import Profile
 from sshwarma.world.resources import resource_dir
 
 SECONDS: Final = 30
+
+USER: Final = SandboxUser("ann")
 
 ACCOUNTS: Final = resource_dir("embedded") / "sandbox"
 
@@ -25,7 +27,7 @@ needs_bubblewrap: Final = pytest.mark.skipif(
 async def run(host: SandboxHost, ws: Path | None, script: str, shell: str = "bash") -> str:
     """Run a script and return what it printed, with the limit that ended it."""
     async with host.run(
-        Profile(ws), [f"/bin/{shell}", "-c", script], cpu_seconds=20, merge_errors=True
+        Profile(ws), [f"/bin/{shell}", "-c", script], USER, cpu_seconds=20, merge_errors=True
     ) as sandbox:
         assert sandbox.process.stdout is not None
         async with asyncio.timeout(SECONDS):

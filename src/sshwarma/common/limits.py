@@ -1419,6 +1419,10 @@ MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
 MAX_SANDBOXES: Final = 8
 """Sandboxes that run at a time on this server: each may take a processor. The next one waits."""
 
+MAX_SANDBOXES_PER_PERSON: Final = 3
+"""Sandboxes that run at a time for one person and the models that they have asked: others find
+some free. The next one waits."""
+
 TOOLSET_CALL_SECONDS: Final = 60.0
 """Seconds that a tool of a toolset may run: a turn waits for it."""
 

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import os
 import platform
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
-from sshwarma.common.limits import MAX_SANDBOXES
+from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, find_bubblewrap
 from sshwarma.sandbox.devices import make_devices
 from sshwarma.sandbox.profile import MachineFiles, Profile
@@ -49,6 +51,24 @@ _EXPECTED: Final = (
 """What it prints in a sandbox as it must be: two processes, itself and the first one."""
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxUser:
+    """For whom a program runs.
+
+    Attributes:
+        id: whose share of the sandboxes it takes.
+        report: shows a few words of progress, such as what it waits for; None if nobody sees them.
+    """
+
+    id: str
+    report: Callable[[str], None] | None = None
+
+    def tell(self, text: str) -> None:
+        """Show a few words of progress."""
+        if self.report is not None:
+            self.report(text)
+
+
 class SandboxHost:
     """Makes sandboxes, if a check has shown that they hold."""
 
@@ -65,6 +85,7 @@ class SandboxHost:
         self._program: Path | None = None
         self._filter = b""
         self._slots = asyncio.Semaphore(MAX_SANDBOXES)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._checking = asyncio.Lock()
         self.obstacle: SandboxObstacle | None = SandboxObstacle(
             "the sandbox has not been checked yet", "try again in a moment"
@@ -131,6 +152,7 @@ class SandboxHost:
         self,
         profile: Profile,
         command: Sequence[str],
+        user: SandboxUser,
         *,
         cpu_seconds: int,
         stdin: bool = False,
@@ -138,14 +160,15 @@ class SandboxHost:
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
-        Waits while MAX_SANDBOXES run. The arguments are those of `start_sandbox`.
+        Waits while MAX_SANDBOXES run, or MAX_SANDBOXES_PER_PERSON of the user. The other arguments
+        are those of `start_sandbox`.
 
         Raises:
             SandboxError: if it cannot be made.
         """
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
-        async with self._slots:
+        async with self._take_turn(user):
             sandbox = await self._start(
                 profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
             )
@@ -156,6 +179,18 @@ class SandboxHost:
                 # Nothing may write to the files any more when the caller reads them.
                 await asyncio.shield(sandbox.kill())
                 self.running -= 1
+
+    @contextlib.asynccontextmanager
+    async def _take_turn(self, user: SandboxUser) -> AsyncIterator[None]:
+        """Wait until one more sandbox may run for a user."""
+        share = self._shares.setdefault(user.id, asyncio.Semaphore(MAX_SANDBOXES_PER_PERSON))
+        if share.locked():
+            user.tell(f"It waits: {MAX_SANDBOXES_PER_PERSON} programs of yours run already.")
+        async with share:
+            if self._slots.locked():
+                user.tell(f"It waits: {MAX_SANDBOXES} programs run on this server already.")
+            async with self._slots:
+                yield
 
     async def _start(
         self,

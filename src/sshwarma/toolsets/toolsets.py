@@ -45,7 +45,7 @@ from sshwarma.toolsets.worker_process import (
     ask_worker,
 )
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
+from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
@@ -138,7 +138,7 @@ class Toolsets(ToolProvider):
             try:
                 await asyncio.to_thread(self._store_contents, bundle)
                 async with self._folders.use(manifest.id, tree, files) as folder:
-                    tools = await self._inspect(bundle, folder)
+                    tools = await self._inspect(caller, bundle, folder)
                     _, is_new = await caller.change(work)
             finally:
                 await asyncio.shield(self.delete_old_folders())
@@ -151,7 +151,7 @@ class Toolsets(ToolProvider):
             blobs.store(content)
         blobs.sync()
 
-    async def _inspect(self, bundle: Bundle, folder: Path) -> list[ToolInfo]:
+    async def _inspect(self, caller: Caller, bundle: Bundle, folder: Path) -> list[ToolInfo]:
         """Let a worker describe the tools, in a sandbox without files of a room.
 
         Raises:
@@ -172,7 +172,14 @@ class Toolsets(ToolProvider):
         code = ToolsetCode(manifest.id, manifest.version, folder, tools)
         try:
             answer = await ask_worker(
-                self._runs.sandbox, code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS
+                self._runs.sandbox,
+                code,
+                None,
+                "",
+                "tools/list",
+                {},
+                TOOLSET_IMPORT_SECONDS,
+                sandbox_user(caller),
             )
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
@@ -203,6 +210,7 @@ class Toolsets(ToolProvider):
                 return await ask_worker(
                     self._runs.sandbox, code, folder, caller.room_id, "tools/call",
                     {"name": tool.name, "arguments": arguments}, TOOLSET_CALL_SECONDS,
+                    sandbox_user(caller),
                 )  # fmt: skip
             except (WorkerError, TimeoutError) as error:
                 return error  # what the tool did to the files until then is kept

@@ -19,7 +19,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
-from sshwarma.sandbox.host import SandboxHost
+from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import WORKSPACE, Profile
 from sshwarma.world.resources import resource_dir
 
@@ -76,6 +76,7 @@ async def ask_worker(
     method: str,
     params: Mapping[str, Any],
     seconds: float,
+    user: SandboxUser,
 ) -> WorkerAnswer:
     """Start a worker, send one request, and end it with all that it has started.
 
@@ -86,13 +87,42 @@ async def ask_worker(
         room_id: of the room, as tools see it.
         method: of the request: tools/list or tools/call.
         params: of the request.
-        seconds: until it must have answered.
+        seconds: until it must have answered, once it runs.
+        user: for whom it runs.
 
     Raises:
         SandboxError: if there is no sandbox.
         WorkerError: if it answers with an error, or not at all.
         TimeoutError: if it takes longer.
     """
+    lines = _write_request(code, room_id, method, params)
+    profile = Profile(workspace, mounts={TOOLSET_PATH: code.folder, **_list_mounts()})
+    command = [_python(), "-I", "-S", "/w/worker.py"]
+    cpu_seconds = 2 * int(seconds)
+    async with host.run(profile, command, user, cpu_seconds=cpu_seconds, stdin=True) as sandbox:
+        process = sandbox.process
+        assert process.stdout and process.stderr  # noqa: S101 - for mypy
+        async with asyncio.timeout(seconds):
+            printing = asyncio.create_task(_read_printed(process.stderr))
+            try:
+                await _send(sandbox.stdin, lines)
+                line = await _read_line(process.stdout)
+                if not line.endswith(b"\n"):
+                    ending = await sandbox.wait()
+                    said = await printing
+                    raise WorkerError(_describe_end(ending.status, ending.excess, said))
+                await sandbox.stop()  # no tool does anything more, and all it printed is there
+                printed = await printing
+            finally:
+                printing.cancel()
+                await asyncio.gather(printing, return_exceptions=True)
+    return WorkerAnswer(_read_answer(line), tuple(printed))
+
+
+def _write_request(
+    code: ToolsetCode, room_id: str, method: str, params: Mapping[str, Any]
+) -> bytes:
+    """Return what a worker reads: a line that describes the toolset, and the request."""
     config = {
         "toolset": TOOLSET_PATH,
         "workspace": WORKSPACE,
@@ -106,27 +136,7 @@ async def ask_worker(
         ],
     }  # fmt: skip
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    lines = "".join(f"{json.dumps(one)}\n" for one in (config, request))
-    profile = Profile(workspace, mounts={TOOLSET_PATH: code.folder, **_list_mounts()})
-    command = [_python(), "-I", "-S", "/w/worker.py"]
-    async with host.run(profile, command, cpu_seconds=2 * int(seconds), stdin=True) as sandbox:
-        process = sandbox.process
-        assert process.stdout and process.stderr  # noqa: S101 - for mypy
-        async with asyncio.timeout(seconds):
-            printing = asyncio.create_task(_read_printed(process.stderr))
-            try:
-                await _send(sandbox.stdin, lines.encode())
-                line = await _read_line(process.stdout)
-                if not line.endswith(b"\n"):
-                    ending = await sandbox.wait()
-                    said = await printing
-                    raise WorkerError(_describe_end(ending.status, ending.excess, said))
-                await sandbox.stop()  # no tool does anything more, and all it printed is there
-                printed = await printing
-            finally:
-                printing.cancel()
-                await asyncio.gather(printing, return_exceptions=True)
-    return WorkerAnswer(_read_answer(line), tuple(printed))
+    return "".join(f"{json.dumps(one)}\n" for one in (config, request)).encode()
 
 
 async def _send(stream: asyncio.StreamWriter, data: bytes) -> None:

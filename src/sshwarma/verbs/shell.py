@@ -32,7 +32,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import view
 from sshwarma.workspaces.paths import parse_path
-from sshwarma.workspaces.runs import RunFiles, describe_files
+from sshwarma.workspaces.runs import RunFiles, describe_files, sandbox_user
 from sshwarma.workspaces.tree import list_folders
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -185,7 +185,7 @@ async def _run_in_sandbox(
     )
     words = [_SHELL, "-c", command]
     async with services_of(caller).runs.sandbox.run(
-        profile, words, cpu_seconds=2 * seconds, merge_errors=True
+        profile, words, sandbox_user(caller), cpu_seconds=2 * seconds, merge_errors=True
     ) as sandbox:
         assert sandbox.process.stdout is not None  # noqa: S101 - it has a pipe
         try:

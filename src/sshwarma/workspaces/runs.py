@@ -19,7 +19,7 @@ import structlog
 
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
-from sshwarma.sandbox.host import SandboxHost
+from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.delete_tree import delete_tree
@@ -61,6 +61,11 @@ class RunFiles:
     problem: str = ""
 
 
+def sandbox_user(caller: Caller) -> SandboxUser:
+    """Return for whom the programs of a caller run: the person who asked a model."""
+    return SandboxUser(caller.person_id or caller.agent.id, caller.on_progress)
+
+
 class WorkspaceRuns:
     """The folders in which programs work, by room."""
 
@@ -98,6 +103,8 @@ class WorkspaceRuns:
             OSError: if the disk is full or fails.
         """
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
+        if lock.locked():
+            sandbox_user(caller).tell("It waits for another program in this room.")
         async with lock:
             folder = self._use_folder(caller.room_id)
             _, base = await self.workspaces.read_tree(caller.room_id)
