@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import json
 import os
 import re
@@ -52,8 +53,9 @@ class Place:
         return self.home / "data"
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        place_of = () if "--data-dir" in words else ("--data-dir", str(self.data))
         return subprocess.run(
-            [str(forked_program()), *words, "--data-dir", str(self.data)],
+            [str(forked_program()), *words, *place_of],
             capture_output=True, text=True, check=False, timeout=60, cwd=self.home,
             env={"PATH": os.environ["PATH"], "HOME": str(self.home)} | IMPATIENT,
         )  # fmt: skip
@@ -86,6 +88,16 @@ def leave(place: Place) -> None:
     """Change nothing."""
 
 
+def fill_folder(place: Place) -> None:
+    (place.data / "world.db").unlink()
+    folder = place.home / "folder"
+    folder.mkdir()
+    (folder / "file").touch()
+    (folder / "cut").write_bytes(gzip.compress(b"x" * 1000)[:15])
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "socket"))
+
+
 RESTORE = r"is damaged: .+\. Restore a backup: sshwarma restore FILE --force --data-dir \S+"
 TABLE = [
     (damage, SERVE, RESTORE),
@@ -103,6 +115,12 @@ TABLE = [
      r"Cannot listen on \S+: another process uses the address\. Choose another with --http"),
     (leave, ["keys", "add", "ann", "nofile.pub"], r"nofile\.pub not found\. Check the path\."),
     (leave, ["backup", "nowhere/out.tar.gz"], r"The directory \S+/nowhere does not exist\."),
+    (fill_folder, ["restore", "folder"], r"folder is a directory\. Name a file\."),
+    (fill_folder, ["restore", "folder/file/x"], r"a part of this path is a file\. Check the path"),
+    (fill_folder, ["restore", "folder/socket"], r"socket is a socket\. Name a file\."),
+    (fill_folder, ["restore", "folder/file"], r"file is empty\. If it was made by a command, see"),
+    (fill_folder, ["restore", "folder/cut"], r"cut is not a readable backup: its end is missing"),
+    (fill_folder, ["info", "--data-dir", "folder/file"], r"file is a file\. --data-dir is the dir"),
     (leave, ["reload"], r"No server is running on \S+\. Give the --data-dir of one that is\."),
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import time
@@ -155,9 +156,21 @@ def test_models_and_servers_are_changed_and_removed(server: Server) -> None:
 
 def test_model_whose_name_is_in_use_is_reported(server: Server) -> None:
     server.person("qwen")
+    owner, bob = server.owner, server.person("bob")
+    heading = "These were skipped, and are not in force:\n"
     write(server, MODEL)
     done = server.cli("reload")
-    assert "These were skipped:\n  models.qwen: qwen is already the name of" in done.stdout
+    assert done.returncode == 1
+    assert f"Reloaded.\n{heading}  models.qwen: qwen is already the name of" in done.stdout
+    assert server.cli("reload").returncode == 1
+    for person, sees in ((owner, True), (bob, False)):
+        said = person.does("models")
+        assert ("In the settings, and not in force:\n  qwen: qwen is already" in said) is sees, said
+        skipped = person.json("models")["skipped"]
+        assert [one[0] for one in skipped] == (["qwen"] if sees else [])
+    write(server, "")
+    assert server.cli("reload").returncode == 0
+    assert "not in force" not in owner.does("models")
 
 
 def test_models_and_servers_that_cannot_work_are_named_with_the_reason(server: Server) -> None:
@@ -190,7 +203,7 @@ def test_settings_come_into_force_on_a_full_disk(server_on_small_disk: Server) -
     write(server, f'motd = "new"\n[registration]\nmode = "invite"\n{MODEL}')
     with filled(server.data_dir):
         done = server.cli("reload")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 1, done.stderr
         shown = done.stdout.splitlines()
         assert shown[:3] == ["Reloaded.", '  motd: "" -> new', REGISTRATION]
         assert any(line.startswith("  models.qwen: The disk is full") for line in shown)
@@ -215,7 +228,11 @@ def test_server_starts_on_a_full_disk_with_new_models_and_servers(
         write(server, f"{MODEL}{SERVER_OF_MCP}")
         server.start()
         assert "a model was skipped" in server.log()
-        assert "the mcp servers of the settings are not in force" in server.log()
+        assert re.search("mcp servers of the settings are not in force .*files", server.log())
+        owner = server.owner
+        assert "files is in the settings and not in force" in owner.run("mcp show files").err
+        said = owner.does("mcp list")
+        assert "In the settings, and not in force:\n  files: The disk is full" in said
     done = server.cli("reload").stdout.splitlines()
     assert done[:3] == ["Reloaded.", "  models.qwen: added", "  mcp.files: added"]
     assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
@@ -242,10 +259,21 @@ def test_reload_of_a_file_that_the_server_does_not_read_is_refused(server: Serve
     assert "new" in server.cli("reload", "--config", str(own)).stdout
 
 
-def test_directory_is_no_settings_file(server: Server) -> None:
+def test_directory_binary_file_and_pipe_are_no_settings_file(server: Server) -> None:
+    """Settings from a pipe were not read at all, without a word."""
     refused = server.cli("doctor", "--config", str(server.home))
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == f"sshwarma: {server.home} is a directory.\n"
+    assert refused.stderr == f"sshwarma: {server.home} is a directory. Name a file.\n"
+    binary, pipe = server.home / "binary.toml", server.home / "pipe"
+    binary.write_bytes(b"\x7fELF\xc9")
+    os.mkfifo(pipe)
+    for path, reason in (
+        (binary, "is not TOML: its byte 5 is not UTF-8 text"),
+        (pipe, "is a pipe, socket or device. Name a file: it is read again at a reload."),
+    ):
+        refused = server.cli("doctor", "--config", str(path))
+        assert refused.returncode == 2
+        assert refused.stderr == f"sshwarma: invalid settings:\n  {path} {reason}\n"
 
 
 def test_sighup_reloads_and_warns_of_what_needs_a_restart(server: Server) -> None:

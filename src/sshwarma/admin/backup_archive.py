@@ -80,9 +80,14 @@ def unpack_archive(archive: Path, name: str, to: Path, blobs: Path) -> dict[str,
             if len(file.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
                 raise ValueError("it goes on after its end")
     except (
-        tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError, RecursionError,
+        tarfile.TarError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError,
     ) as error:  # fmt: skip
         raise InvalidBackupError(f"{name} is not a readable backup: {error}") from error
+    except EOFError as error:
+        raise InvalidBackupError(
+            f"{name} is not a readable backup: its end is missing. Copy it again from where it was"
+            " made."
+        ) from error
     if checksum != manifest.get("sha256"):
         raise InvalidBackupError(f"{name} is damaged: the checksum of its database is wrong")
     return manifest

@@ -158,6 +158,10 @@ def _check_beginning(begin: bytes, name: str) -> None:
     Raises:
         InvalidBackupError: with what it should be.
     """
+    if not begin:
+        raise InvalidBackupError(
+            f"{name} is empty. If it was made by a command, see what that printed."
+        )
     if not begin.startswith(GZIP_MAGIC) and begin != SQLITE_MAGIC:
         raise InvalidBackupError(
             f"{name} is not a backup: it is neither an archive that sshwarma backup makes"

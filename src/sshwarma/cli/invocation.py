@@ -104,6 +104,10 @@ class Invocation:
             hint = f"{servers} Give --data-dir."
         else:
             hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
+        if settings.data_dir.is_file():
+            raise NotFound(
+                f"{settings.data_dir} is a file.", hint="--data-dir is the directory of a world."
+            )
         raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
 
     def nearest_settings(self) -> Settings:

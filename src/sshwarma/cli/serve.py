@@ -9,6 +9,7 @@ import click
 from typing_extensions import override
 
 from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.exit_status import EXIT_FAILED
 
 
 class ServeCommand(click.Command):
@@ -90,20 +91,23 @@ def reload(invocation: Invocation) -> int:
     """Read the settings of the running server again.
 
     What can change while it runs is in force at once; the rest is listed, and waits for a restart.
+    The exit status is 1 if a model or an MCP server was skipped.
     """
     named: dict[str, Any] = {}
     if invocation.config is not None:
         named["file"] = str(invocation.config.resolve())
     report = invocation.ask_server("reload", **named)
-    lines = ["Reloaded." if report["changed"] else "Reloaded; nothing changed."]
+    skipped, changed = report["problems"], report["changed"]
+    lines = ["Reloaded." if changed or skipped else "Reloaded; nothing changed."]
     lines += [f"  {setting}" for setting in report["changed"]]
     for heading, key in (
         ("These changed, and need a restart:", "needs_restart"),
-        ("These were skipped:", "problems"),
+        ("These were skipped, and are not in force:", "problems"),
         ("These cannot work:", "broken"),
     ):
         if report[key]:
             lines += [heading, *(f"  {text}" for text in report[key])]
     if report["unrecorded"]:
         lines.append(f"The audit has no row of this reload: {report['unrecorded']}")
-    return invocation.show(report, *lines)
+    status = invocation.show(report, *lines)
+    return EXIT_FAILED if skipped else status

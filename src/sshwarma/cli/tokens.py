@@ -22,7 +22,8 @@ def token() -> None:
     type=click.Choice(["read", "act", "build", "approve"]),
     default="act",
     show_default=True,
-    help="read: look; act: also talk, move and call tools; build: everything the agent may do.",
+    help="read: look; act: also talk, move and call tools; build: also all else that the agent may"
+    " do, but allow calls that wait for a person; approve: that, too.",
 )
 @with_invocation
 def new(invocation: Invocation, name: str, label: str, days: float | None, scope: str) -> int:

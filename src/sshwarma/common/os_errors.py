@@ -20,6 +20,10 @@ def describe_os_error(error: OSError) -> str:
         case PermissionError():
             return f"Permission denied: {error.filename}."
         case IsADirectoryError():
-            return f"{error.filename} is a directory."
+            return f"{error.filename} is a directory. Name a file."
+        case NotADirectoryError():
+            return f"{error.filename}: a part of this path is a file. Check the path."
+        case OSError(errno=errno.ENXIO):
+            return f"{error.filename} is a socket. Name a file."
         case _:
             return f"{error.filename}: {error.strerror}."

@@ -73,7 +73,7 @@ class Roster(Mapping[str, Backend]):
     Create it with `await Roster.open(...)`; end it with `close`.
 
     Attributes:
-        skipped: Why models of the settings were skipped at the start, by their names.
+        skipped: Why models of the settings are not in force, by their names.
         models_dir: Folder of the files that were downloaded for models of kind local.
         downloads: Downloads into it.
     """
@@ -109,7 +109,7 @@ class Roster(Mapping[str, Backend]):
         if not isinstance(guide, WorldError):
             backend = GuideBackend(topics, how_tos)
             roster._guide = RosterEntry(guide.id, backend, "built in")
-        roster.skipped = await roster.adopt(models)
+        await roster.adopt(models)
         await roster.downloads.resume()
         return roster
 
@@ -154,6 +154,7 @@ class Roster(Mapping[str, Backend]):
             await retire_agents(self._world, self._entries)
         except Unavailable as error:  # they do not answer; a later start or reload marks them
             log.warning("models that are gone were not marked", reason=str(error))
+        self.skipped = problems
         return problems
 
     # As a mapping.

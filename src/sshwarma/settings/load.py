@@ -187,21 +187,30 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     Raises:
         FileNotFoundError: if `config` is given and does not exist.
         IsADirectoryError: if it is a directory.
-        InvalidSettingsError: if the file is not TOML, or a variable is unknown or cannot be parsed.
+        InvalidSettingsError: if it is no file or not TOML, or a variable is unknown or cannot be
+            parsed.
         pydantic.ValidationError: naming each wrong field.
     """
     if config is not None and not config.exists():
         raise FileNotFoundError(f"settings file not found: {config}")
     if config is not None and config.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(config))
+    if config is not None and not config.is_file():
+        raise InvalidSettingsError(
+            f"{config} is a pipe, socket or device. Name a file: it is read again at a reload."
+        )
     _check_variables(os.environ)
     _TomlFile.path = config or find_settings_file()
     if config is None and _TomlFile.path is not None:
         _check_trusted(_TomlFile.path)
     try:
         return Settings(**flags)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSettingsError(
+            f"{_TomlFile.path} is not TOML: its byte {error.start + 1} is not UTF-8 text"
+        ) from error
     except SettingsError as error:
         raise InvalidSettingsError(_describe_unreadable_variable(str(error))) from error
 

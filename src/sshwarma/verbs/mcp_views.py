@@ -22,6 +22,7 @@ from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.views import (
     cut_to_line,
     draw_columns,
+    draw_skipped,
     format_count,
     format_duration,
     view,
@@ -29,7 +30,7 @@ from sshwarma.verbs.views import (
 )
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import unknown_name_error
+from sshwarma.world.errors import NotFound, unknown_name_error
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.things import Thing
 
@@ -49,16 +50,23 @@ class ServerListItem:
 
 @dataclass(frozen=True, slots=True)
 class ServerList:
-    """The MCP servers that the caller may see."""
+    """The MCP servers that the caller may see.
+
+    Attributes:
+        skipped: servers of the settings that are not in force, with the reasons; for admins.
+    """
 
     servers: tuple[ServerListItem, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 @view_for_reader(ServerList)
 def draw_server_list(result: ServerList, reader: Reader) -> Block:
     """Draw the MCP servers, with their states and numbers of tools."""
+    skipped = draw_skipped(result.skipped)
     if not result.servers:
-        return block(f"No MCP servers.{reader.hint(' An owner adds one with {}.', 'mcp add')}")
+        hint = reader.hint(" An owner adds one with {}.", "mcp add")
+        return block(f"No MCP servers.{hint}", *skipped)
     return block(
         line(("heading", "MCP servers:")),
         *draw_columns(
@@ -76,6 +84,7 @@ def draw_server_list(result: ServerList, reader: Reader) -> Block:
             for server in result.servers
             if server.refused
         ),
+        *skipped,
     )
 
 
@@ -215,7 +224,8 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 refused=_read_refused(server),
             )
         )
-    return ServerList(tuple(servers))
+    skipped = tuple(hub.skipped.items()) if show_addresses else ()
+    return ServerList(tuple(servers), skipped)
 
 
 def _read_refused(server: Thing) -> tuple[tuple[str, str], ...]:
@@ -239,7 +249,14 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
     Raises:
         NotFound: if it does not exist, or is in a room that the caller may not enter.
     """
-    server = await hub.find(name)
+    show_addresses = await _may_see_addresses(caller)
+    try:
+        server = await hub.find(name)
+    except NotFound:
+        if show_addresses and name in hub.skipped:
+            reason = hub.skipped[name]
+            raise NotFound(f"{name} is in the settings and not in force: {reason}") from None
+        raise
     ancestors, tools = await caller.world.store.read(
         lambda conn: (
             things.read_ancestors(conn, server.id),
@@ -248,7 +265,6 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
     )
     if not all(map(await caller.visibility_filter(), ancestors)):
         raise unknown_name_error("MCP server", name, hint=next_call("{} lists them.", "mcp list"))
-    show_addresses = await _may_see_addresses(caller)
     if show_addresses:
         hub.mark_read(caller, server, tools)
     condition, sign_in = hub.status_of(server), hub.oauth_sign_ins.describe_status(server)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import draw_columns, view
+from sshwarma.verbs.views import draw_columns, draw_skipped, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 
@@ -23,16 +23,21 @@ class ModelListItem:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """The models that answer in the caller's room."""
+    """The models that answer in the caller's room.
+
+    Attributes:
+        skipped: models of the settings that are not in force, with the reasons; for admins.
+    """
 
     models: tuple[ModelListItem, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 @view(ModelList)
 def draw_model_list(result: ModelList) -> Block:
     """Draw the models that answer in a room."""
     if not result.models:
-        return block("No model answers here.")
+        return block("No model answers here.", *draw_skipped(result.skipped))
     return block(
         line(("heading", "Models:")),
         *draw_columns(
@@ -43,6 +48,7 @@ def draw_model_list(result: ModelList) -> Block:
             )
             for model in result.models
         ),
+        *draw_skipped(result.skipped),
     )
 
 
@@ -54,9 +60,12 @@ async def list_models(caller: Caller) -> ModelList:
     or its own settings say where it may be called.
     """
     answering = services_of(caller).turns
+    room = await caller.room()
+    skipped = services_of(caller).roster.skipped if await caller.may_administer() else {}
     return ModelList(
         tuple(
             ModelListItem(agent.name, answering.model_of(agent), agent.description)
-            for agent in answering.list_models_in(await caller.room())
-        )
+            for agent in answering.list_models_in(room)
+        ),
+        tuple(skipped.items()),
     )

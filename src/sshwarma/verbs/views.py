@@ -110,6 +110,13 @@ def draw_confirmation(confirmation: Confirmation, reader: Reader) -> Block:
     return block(line(add_next_call(confirmation.text, confirmation.next, reader), hang=2))
 
 
+def draw_skipped(skipped: Iterable[tuple[str, str]]) -> list[Line]:
+    """Draw what the settings have and is not in force, with the reasons."""
+    lines = [line("  ", ("warn", f"{name}: {reason}"), hang=4) for name, reason in skipped]
+    heading = "In the settings, and not in force:"
+    return [line(("heading", heading)), *lines] if lines else []
+
+
 def join_names(items: Iterable[str], style: str) -> list[Span]:
     """Join names with commas, each in a style: `a, b, c`."""
     spans: list[Span] = []

@@ -6,17 +6,24 @@ without its 10 MiB. A new file gets the schema that all migrations together make
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DatabaseError
 
+from sshwarma.common.units import KIB
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.sqlite_engine import create_sqlite_engine
+
+_START_BYTES: Final = 128 * KIB
+"""Bytes that SQLite needs to open a database with a log: the index of the log is 32 KiB."""
 
 
 class SchemaError(Exception):
@@ -153,10 +160,18 @@ def sqlite_error(path: Path, error: BaseException | None) -> DamagedDatabaseErro
     if isinstance(error, sqlite3.OperationalError):  # no permission, a lock, a full disk
         reason = str(error).rstrip(".")
         code = getattr(error, "sqlite_errorname", "")
-        if code == "SQLITE_FULL" or code.startswith("SQLITE_IOERR"):  # also says it of a full disk
-            reason = f"{reason}. Make room on its disk; if there is room, check the disk"
+        if code == "SQLITE_FULL" or code.startswith("SQLITE_IOERR"):
+            reason = _explain_disk(path, reason)
         return DamagedDatabaseError(f"{path} cannot be used: {reason}.")
     return DamagedDatabaseError(describe_damage(path, error))
+
+
+def _explain_disk(path: Path, reason: str) -> str:
+    """Return what is wrong with a disk: SQLite says "disk I/O error" of a full one."""
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(path.parent).free < _START_BYTES:
+            return "the disk is full, and SQLite makes files beside the database. Make room on it"
+    return f"{reason}. Make room on its disk; if there is room, check the disk"
 
 
 def describe_damage(path: Path, found: BaseException | str | None) -> str:

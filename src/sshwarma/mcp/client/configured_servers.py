@@ -18,19 +18,27 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 
-async def declare_all(world: World, configured: Sequence[McpSettings]) -> list[Thing]:
+async def declare_all(
+    world: World, configured: Sequence[McpSettings]
+) -> tuple[list[Thing], dict[str, str]]:
     """Declare the servers of the settings; return all servers, marked unavailable.
 
-    If the world cannot be written to, they are those that it has.
+    If the world cannot be written to, they are those that it has. Returns also why servers of the
+    settings are not in force, a sentence for each name.
     """
     try:
         return await world.change(lambda tx: _declare_all(tx, configured))
     except Unavailable as error:
-        log.error("the mcp servers of the settings are not in force", reason=str(error))
-        return await world.store.read(server_records.list_servers)
+        servers = await world.store.read(server_records.list_servers)
+        skipped = dict.fromkeys(_find_undeclared(servers, configured), str(error))
+        log.error(
+            "mcp servers of the settings are not in force",
+            servers=list(skipped), reason=str(error),
+        )  # fmt: skip
+        return servers, skipped
 
 
-def find_skipped(servers: Sequence[Thing], configured: Sequence[McpSettings]) -> list[str]:
+def _find_undeclared(servers: Sequence[Thing], configured: Sequence[McpSettings]) -> list[str]:
     """Return the names of servers that a world does not have as they are set."""
     own = {server.name: server for server in servers if server_records.is_from_settings(server)}
     return [
@@ -40,13 +48,17 @@ def find_skipped(servers: Sequence[Thing], configured: Sequence[McpSettings]) ->
     ]
 
 
-def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
+def _declare_all(
+    tx: Change, configured: Sequence[McpSettings]
+) -> tuple[list[Thing], dict[str, str]]:
+    skipped: dict[str, str] = {}
     names = {settings.name for settings in configured}
     for settings in configured:
         try:
             server_records.declare_server(tx, settings, created_by=None, from_settings=True)
         except (Conflict, NotFound) as error:
             log.warning("an mcp server was skipped", server=settings.name, reason=str(error))
+            skipped[settings.name] = str(error)
     server_records.remove_offers(tx)
     for server in server_records.list_servers(tx.conn):
         if server_records.is_from_settings(server) and server.name not in names:
@@ -54,7 +66,7 @@ def _declare_all(tx: Change, configured: Sequence[McpSettings]) -> list[Thing]:
     servers = server_records.list_servers(tx.conn)
     if servers:
         server_records.mark_unavailable(tx, [server.id for server in servers])
-    return servers
+    return servers, skipped
 
 
 async def adopt(

@@ -5,7 +5,7 @@ The world stores the servers and whether each is enabled; the hub holds their li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ class Hub(ToolProvider):
     """MCP servers of a world and their connections, from `start` to `close`.
 
     `folder` is the working directory of programs that have none of their own; the sign-in files
-    are stored beside it. `skipped` are the names of servers of the settings that are not in force
-    since the start.
+    are stored beside it. `skipped` says why servers of the settings are not in force, by their
+    names.
     """
 
     timeout_seconds = None  # each server has its own timeout, and its calls raise TimeoutError
@@ -77,7 +77,7 @@ class Hub(ToolProvider):
         self.elicitation = self.pool.elicitation
         self.oauth_sign_ins = self.pool.oauth_sign_ins
         self.world = world
-        self.skipped: list[str] = []
+        self.skipped: Mapping[str, str] = {}
         self._offers = Offers(world, self.pool)
         self._read: LRUCache[tuple[str, str], dict[str, str]] = LRUCache(MAX_MCP_SERVERS)
 
@@ -86,8 +86,7 @@ class Hub(ToolProvider):
 
         If the world cannot be written to, those that it has are connected.
         """
-        servers = await configured_servers.declare_all(self.world, configured)
-        self.skipped = configured_servers.find_skipped(servers, configured)
+        servers, self.skipped = await configured_servers.declare_all(self.world, configured)
         for server in servers:
             if server.enabled:
                 self.pool.supervise(server)
@@ -98,7 +97,9 @@ class Hub(ToolProvider):
         Returns:
             Why servers were skipped, a sentence for each name; see `configured_servers.adopt`.
         """
-        return await configured_servers.adopt(self.pool, self.world, configured)
+        problems = await configured_servers.adopt(self.pool, self.world, configured)
+        self.skipped = {one.name: problems[one.name] for one in configured if one.name in problems}
+        return problems
 
     async def close(self) -> None:
         """Stop all sign-ins, connections and programs concurrently."""
