@@ -12,9 +12,8 @@ from click.testing import CliRunner
 
 from sshwarma.cli.main import cli
 from support.driver.server import PROGRAM
+from support.systemd import INSTALLED, SANDBOX, UNIT
 
-UNIT = Path(__file__).parent.parent / "examples" / "sshwarma.service"
-INSTALLED = "/opt/sshwarma/bin/sshwarma"
 MAX_EXPOSURE = 3.0
 
 
@@ -44,6 +43,16 @@ def test_unit_is_valid(tmp_path: Path) -> None:
 def test_exposure_of_the_unit_is_low() -> None:
     threshold = f"--threshold={round(MAX_EXPOSURE * 10)}"
     done = analyze("security", "--offline=yes", threshold, str(UNIT))
+    assert done.returncode == 0, done.stdout[-400:]
+
+
+@pytest.mark.process
+def test_exposure_with_sandboxes_is_low(tmp_path: Path) -> None:
+    more = SANDBOX.read_text("utf-8").partition("[Service]\n")[2]
+    whole = tmp_path / UNIT.name
+    whole.write_text(UNIT.read_text("utf-8").replace("[Install]", f"{more}\n[Install]"))
+    threshold = f"--threshold={round(MAX_EXPOSURE * 10)}"
+    done = analyze("security", "--offline=yes", threshold, str(whole))
     assert done.returncode == 0, done.stdout[-400:]
 
 

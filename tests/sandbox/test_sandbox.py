@@ -244,6 +244,24 @@ async def test_sandbox_that_does_not_hold_is_not_used(
     assert f"sees {tmp_path}" in obstacle.reason
 
 
+async def test_bubblewrap_that_leaves_a_child_behind_is_an_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may not map users does: a start of the server waited without end."""
+    fake = tmp_path / "bwrap"
+    fake.write_text(
+        "#!/bin/bash\nif [ $1 = --version ]; then echo bubblewrap 0.11.0; exit; fi\n"
+        "echo 'bwrap: setting up uid map: Permission denied' >&2\n"
+        '(for n in /proc/self/fd/*; do n=${n##*/}; [ $n -gt 2 ] && eval "exec $n>&-"; done;'
+        " exec sleep 3600) &\nexit 1\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(host_module, "find_bubblewrap", lambda: fake)
+    async with asyncio.timeout(SECONDS):
+        obstacle = await SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices").check()
+    assert obstacle == explain_failure("setting up uid map")
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

@@ -20,7 +20,8 @@ _VERSION: Final = re.compile(r"bubblewrap (\d+)\.(\d+)\.(\d+)")
 _FAILURES: Final = (
     ("No permissions to create new namespace",
      "the system or the container allows no user namespaces",
-     "in a container, start it with --security-opt seccomp=unconfined; elsewhere set the sysctl"
+     "add examples/sshwarma-sandbox.conf to the unit of systemd; in a container, start it with"
+     " --security-opt seccomp=unconfined; elsewhere set the sysctl"
      " kernel.unprivileged_userns_clone to 1"),
     ("Failed to make / slave: Permission denied",
      "AppArmor refuses mounts in this container",

@@ -13,7 +13,12 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
-from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, find_bubblewrap
+from sshwarma.sandbox.bubblewrap import (
+    SandboxObstacle,
+    check_version,
+    explain_failure,
+    find_bubblewrap,
+)
 from sshwarma.sandbox.devices import make_devices
 from sshwarma.sandbox.profile import MachineFiles, Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
@@ -139,12 +144,15 @@ class SandboxHost:
         async with asyncio.timeout(CHECK_SECONDS):
             sandbox = await self._start(Profile(None), command, cpu_seconds=10)
             try:
-                assert sandbox.process.stdout is not None  # noqa: S101 - for mypy
+                assert sandbox.process.stdout and sandbox.process.stderr  # noqa: S101 - for mypy
                 printed = await sandbox.process.stdout.read()
+                errors = await sandbox.process.stderr.read()
                 await sandbox.wait()
             except BaseException:
                 await asyncio.shield(sandbox.kill())
                 raise
+        if not printed:
+            raise SandboxError(explain_failure(errors.decode(errors="replace")))
         return printed.decode(errors="replace").splitlines()
 
     @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_PROCESSES,
     MAX_WORKSPACE_BYTES,
 )
-from sshwarma.common.processes import end_process, kill_process
+from sshwarma.common.processes import end_process
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
 from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
 from sshwarma.sandbox.watch import find_excess, find_folder_excess
@@ -291,13 +291,24 @@ async def _read_init(process: Process, status: int) -> int:
         raise SandboxError(explain_failure(f"it did not start in {START_SECONDS:.0f} s")) from None
     finally:
         if not reading.done():  # it ends with bubblewrap
-            kill_process(process)
+            _kill_group(process)
             await reading
     if not line:
+        _kill_group(process)
         errors = process.stderr or process.stdout
         said = await errors.read() if errors is not None else b""
         raise SandboxError(explain_failure(said.decode(errors="replace")))
     return int(json.loads(line)["child-pid"])
+
+
+def _kill_group(process: Process) -> None:
+    """Kill bubblewrap and its child, also if it has ended itself.
+
+    One that may not map users leaves a child behind, which waits for it without end, and keeps the
+    pipes open.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _set_limits(init: int, cpu_seconds: int) -> None:
