@@ -33,6 +33,7 @@ def idle_services(world: World, folder: Path) -> Services:
     roster = Roster(world, {}, folder / "models")
     budgets = ModelBudgets(world, roster.limits)
     settings = ReloadableSettings()
+    hub = Hub(world, folder / "mcp")
     workspaces = Workspaces(world, BlobStore(folder / "blobs"))
     sandbox = SandboxHost(resource_dir("embedded") / "sandbox", folder, folder / "devices")
     runs = WorkspaceRuns(workspaces, sandbox, folder / "workspaces")
@@ -43,10 +44,10 @@ def idle_services(world: World, folder: Path) -> Services:
         roster=roster,
         budgets=budgets,
         turns=TurnRunner(world, tools, roster, settings, composer, budgets),
-        hub=Hub(world, folder / "mcp"),
+        hub=hub,
         search=NamespaceSearch(),
         settings=settings,
         workspaces=workspaces,
         runs=runs,
-        toolsets=Toolsets(world, runs, folder),
+        toolsets=Toolsets(world, runs, hub.bundled, folder),
     )

@@ -239,7 +239,8 @@ class App:
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
-        toolsets = await Toolsets.open(world, runs, settings.data_dir)
+        toolsets = await Toolsets.open(world, runs, hub.bundled, settings.data_dir)
+        hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"

@@ -90,6 +90,7 @@ def make_services(world: World, **parts: Any) -> Services:
     workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
     sandbox = SandboxHost(ACCOUNTS, TEST_FILES, TEST_FILES / "devices")
     runs = WorkspaceRuns(workspaces, sandbox, TEST_FILES / "workspaces")
+    hub = Hub(world, TEST_FILES / "mcp", dial=dial_nobody)
     idle: dict[str, Any] = {
         "tools": tools,
         "lua_tools": lua_tools,
@@ -97,12 +98,12 @@ def make_services(world: World, **parts: Any) -> Services:
         "roster": roster,
         "budgets": budgets,
         "turns": TurnRunner(world, tools, roster, settings, composer, budgets),
-        "hub": Hub(world, TEST_FILES / "mcp", dial=dial_nobody),
+        "hub": hub,
         "search": NamespaceSearch(),
         "settings": settings,
         "workspaces": workspaces,
         "runs": runs,
-        "toolsets": Toolsets(world, runs, TEST_FILES),
+        "toolsets": Toolsets(world, runs, hub.bundled, TEST_FILES),
     }
     return Services(**idle | parts)
 

@@ -160,7 +160,7 @@ class SandboxHost:
         self,
         profile: Profile,
         command: Sequence[str],
-        user: SandboxUser,
+        user: SandboxUser | None,
         *,
         cpu_seconds: int,
         stdin: bool = False,
@@ -168,15 +168,16 @@ class SandboxHost:
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
-        Waits while MAX_SANDBOXES run, or MAX_SANDBOXES_PER_PERSON of the user. The other arguments
-        are those of `start_sandbox`.
+        Waits while MAX_SANDBOXES run, or MAX_SANDBOXES_PER_PERSON of the user; None is for what
+        lasts, such as a server, and takes no turn. The other arguments are those of
+        `start_sandbox`.
 
         Raises:
             SandboxError: if it cannot be made.
         """
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
-        async with self._take_turn(user):
+        async with self._take_turn(user) if user is not None else contextlib.nullcontext():
             sandbox = await self._start(
                 profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
             )

@@ -52,12 +52,14 @@ class Profile:
         mounts: other files and directories by their path inside, which can only be read.
         directory: where the program starts, below /ws.
         environment: variables beside those that all have.
+        network: whether it is in the network of the machine, with its loopback; else it has none.
     """
 
     workspace: Path | None
     mounts: Mapping[str, Path] = field(default_factory=dict)
     directory: str = WORKSPACE
     environment: Mapping[str, str] = field(default_factory=dict)
+    network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,15 @@ class MachineFiles:
 def list_options(profile: Profile, files: MachineFiles) -> list[str]:
     """Return options of bubblewrap for a sandbox, without descriptors and command."""
     return [
-        *_isolation(),
+        *_isolation(profile),
         *_temporary_files(files.devices),
         *_files(profile, files.accounts),
         *_start(profile),
     ]
 
 
-def _isolation() -> Iterator[str]:
-    for kind in ("user", "pid", "net", "ipc", "uts"):
+def _isolation(profile: Profile) -> Iterator[str]:
+    for kind in ("user", "pid", "ipc", "uts", *(() if profile.network else ("net",))):
         yield f"--unshare-{kind}"
     yield "--unshare-cgroup-try"
     yield from ("--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", "sandbox")
@@ -132,7 +134,7 @@ def _files(profile: Profile, accounts: Path) -> Iterator[str]:
             yield from ("--ro-bind", f"/{name}", f"/{name}")
     for name in _ACCOUNTS:
         yield from ("--ro-bind", str(accounts / name), f"/etc/{name}")
-    for name in _SYSTEM_FILES:
+    for name in (*_SYSTEM_FILES, *(("resolv.conf",) if profile.network else ())):
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     python = Path(sys.base_prefix).resolve()
     if not python.is_relative_to("/usr"):

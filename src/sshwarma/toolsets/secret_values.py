@@ -4,7 +4,8 @@ An archive is handed on to others, so what may be a secret is replaced, and the 
 imports it sets a variable of that name. Stays as it is:
 
 - a value that consists of `${VARIABLE}` alone, or of those and a scheme (`Bearer ${KEY}`);
-- of `args`: names of options (`--verbose`, `-y`, and `--port` of `--port=80`), and the package or
+- of `args`: names of options (`--verbose`, `-y`, and `--port` of `--port=80`), paths of files of
+  the toolset itself (`/ts/server.py`), and the package or
   module that a known runner such as `npx` starts, if only options without values precede it. Any
   other word may be a password; a package that stands elsewhere looks the same;
 - of `url`: the scheme, the host and the port, words of a path that many servers use (`/mcp`,
@@ -57,6 +58,7 @@ _PACKAGE: Final = re.compile(
     r"@?[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*"
     r"(?:(?:@|==)[A-Za-z0-9][A-Za-z0-9.+_-]*)?"
 )
+_OWN_FILE: Final = re.compile(r"/ts(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 _URL: Final = re.compile(r"(https?://)([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _PATH_WORD: Final = re.compile(
     r"|mcp|sse|api|http|stream|rpc|server|servers|tools|messages?|v[0-9]"
@@ -165,6 +167,7 @@ class _Replacer:
             names = (server.id, "arg", str(index + 1))
             where = f"{place}.args[{index}]"
             is_kept = index == package or argument in _OPTIONS_WITHOUT_VALUE
+            is_kept |= bool(_OWN_FILE.fullmatch(argument)) and not looks_like_key(argument)
             if is_kept or _is_reference(argument) or _is_option(argument):
                 arguments.append(argument)
             elif equals and _is_option(option):

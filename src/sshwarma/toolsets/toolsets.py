@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +14,15 @@ from typing import Any, Final
 from typing_extensions import override
 
 from sshwarma.common.limits import (
-    MAX_TOOLSET_PRINTED_LINES,
     TOOLSET_CALL_SECONDS,
     TOOLSET_IMPORT_SECONDS,
 )
-from sshwarma.sandbox.profile import WORKSPACE
-from sshwarma.sandbox.run import SandboxError
+from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, read_bundle
 from sshwarma.toolsets.code_folders import CodeFolders
-from sshwarma.toolsets.input_schema import find_schema_problem
 from sshwarma.toolsets.records import (
     TREE_KEY,
     StoredFile,
@@ -34,8 +31,15 @@ from sshwarma.toolsets.records import (
     install_toolset,
     list_toolsets,
     read_files,
+    uninstall_toolset,
 )
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
+from sshwarma.toolsets.servers import (
+    NETWORK_KEY,
+    ServerConnections,
+    check_network,
+    read_servers,
+)
 from sshwarma.toolsets.worker_process import (
     TOOLSET_PATH,
     ToolsetCode,
@@ -44,8 +48,15 @@ from sshwarma.toolsets.worker_process import (
     WorkerTool,
     ask_worker,
 )
+from sshwarma.toolsets.worker_results import (
+    make_result,
+    read_info,
+    read_list,
+    read_result,
+    read_steps,
+)
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files, sandbox_user
+from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
@@ -60,22 +71,20 @@ DIRECTORY: Final = "toolsets"
 """In the data directory: the files of toolsets, by the hash of all of them."""
 
 
-WORKER_STEPS: Final = ("imported", "context set", "called", "returned", "context cleared")
-"""What a worker says that it did, in order."""
-
-MAX_WORKER_STEPS: Final = 10
-"""Steps that are kept of what a worker says."""
+_SERVER_CPU_SECONDS: Final = 10**9
+"""Processor time of the program of an MCP server: it lasts as long as this server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A toolset that was imported: whether it is new, and how many tools it has."""
+    """A toolset that was imported: whether it is new, and its numbers of tools and servers."""
 
     id: str
     name: str
     version: str
     tools: int
     is_new: bool
+    servers: int
 
 
 class Toolsets(ToolProvider):
@@ -83,17 +92,22 @@ class Toolsets(ToolProvider):
 
     timeout_seconds = None  # each call has its own
 
-    def __init__(self, world: World, runs: WorkspaceRuns, data_dir: Path) -> None:
+    def __init__(
+        self, world: World, runs: WorkspaceRuns, servers: ServerConnections, data_dir: Path
+    ) -> None:
         """Use a data directory, where the files of toolsets are copies of contents."""
         self._world = world
         self._runs = runs
+        self._servers = servers
         self._folders = CodeFolders(data_dir / DIRECTORY, runs.workspaces.blobs)
         self._installing = asyncio.Lock()
 
     @classmethod
-    async def open(cls, world: World, runs: WorkspaceRuns, data_dir: Path) -> Toolsets:
+    async def open(
+        cls, world: World, runs: WorkspaceRuns, servers: ServerConnections, data_dir: Path
+    ) -> Toolsets:
         """Use a data directory; delete what a server that was killed has left there."""
-        toolsets = cls(world, runs, data_dir)
+        toolsets = cls(world, runs, servers, data_dir)
         await toolsets.delete_old_folders()
         return toolsets
 
@@ -108,29 +122,39 @@ class Toolsets(ToolProvider):
             {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
         )
 
-    async def install(self, caller: Caller, archive: bytes, source: tuple[str, str]) -> Installed:
+    async def install(
+        self, caller: Caller, archive: bytes, source: tuple[str, str], *, network: bool = False
+    ) -> Installed:
         """Install the toolset of a ZIP file, or upgrade the one that has its id.
 
         Args:
             caller: who installs it.
             archive: the file.
             source: its kind, `zip` or `local`, and where it is from.
+            network: whether programs of its MCP servers may have the network of the machine.
 
         Raises:
             Invalid: if the file, its manifest or a tool is not as it must be; then nothing has
                 changed.
+            Forbidden: if a server wants the network, and the caller is no owner.
             Unavailable: if there is no sandbox to look at the tools in.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
         manifest = bundle.manifest
-        for field in ("mcp_servers", "requirements"):
-            if getattr(manifest, field):
-                raise Invalid(f"{field}: toolsets with them cannot be installed by this version.")
+        if manifest.requirements:
+            raise Invalid("requirements: this version cannot install toolsets with them.")
+        servers = read_servers(manifest)
+        await check_network(caller, manifest, is_allowed=network)
         files = {file.path: file.sha256 for file in bundle.files}
         tree = hash_files(files)
 
         def work(tx: Change) -> tuple[Thing, bool]:
-            return install_toolset(tx, bundle, tools, tree=tree, source=source, by=caller.agent.id)
+            agent_id = caller.agent.id
+            space, is_new = install_toolset(
+                tx, bundle, tools, tree=tree, source=source, by=agent_id
+            )
+            self._servers.declare(tx, space, servers, agent_id)
+            return space, is_new
 
         async with self._installing:
             # Before anything of it is on the disk or runs.
@@ -139,10 +163,53 @@ class Toolsets(ToolProvider):
                 await asyncio.to_thread(self._store_contents, bundle)
                 async with self._folders.use(manifest.id, tree, files) as folder:
                     tools = await self._inspect(caller, bundle, folder)
-                    _, is_new = await caller.change(work)
+                    space, is_new = await caller.change(work)
             finally:
                 await asyncio.shield(self.delete_old_folders())
-        return Installed(manifest.id, manifest.name, manifest.version, len(tools), is_new)
+            await self._servers.apply(space.id)
+        return Installed(
+            manifest.id, manifest.name, manifest.version, len(tools), is_new, len(servers)
+        )
+
+    async def uninstall(self, caller: Caller, space: Thing) -> None:
+        """Delete a toolset with all it has, and disconnect its MCP servers."""
+
+        def work(tx: Change) -> None:
+            self._servers.remove(tx, space)
+            uninstall_toolset(tx, space)
+
+        async with self._installing:
+            await caller.change(work)
+            await self._servers.apply(space.id)
+            await self.delete_old_folders()
+
+    async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
+        """Enable or disable a toolset, with the connections of its MCP servers."""
+        async with self._installing:
+            await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
+            await self._servers.apply(space.id)
+
+    @contextlib.asynccontextmanager
+    async def open_server_sandbox(
+        self, server: Thing, command: Sequence[str], environment: Mapping[str, str]
+    ) -> AsyncIterator[Sandbox]:
+        """Start the program of an MCP server of a toolset, with the files of the toolset.
+
+        Raises:
+            Unavailable: if there is no sandbox, or the toolset is gone.
+        """
+        async with self._open_folder(server) as (_, folder):
+            profile = Profile(
+                None, mounts={TOOLSET_PATH: folder}, directory=TOOLSET_PATH,
+                environment=environment, network=bool(server.metadata.get(NETWORK_KEY)),
+            )  # fmt: skip
+            try:
+                async with self._runs.sandbox.run(
+                    profile, command, None, cpu_seconds=_SERVER_CPU_SECONDS, stdin=True
+                ) as sandbox:
+                    yield sandbox
+            except SandboxError as error:
+                raise _no_sandbox_error(error) from error
 
     def _store_contents(self, bundle: Bundle) -> None:
         """Store the contents of a bundle, on the disk."""
@@ -188,7 +255,7 @@ class Toolsets(ToolProvider):
         except TimeoutError:
             seconds = f"{TOOLSET_IMPORT_SECONDS:.0f} s"
             raise Invalid(f"The tools of {manifest.id} cannot be read in {seconds}.") from None
-        return [_read_info(bundle, listed) for listed in _read_list(answer)]
+        return [read_info(bundle, listed) for listed in read_list(answer)]
 
     @override
     def why_unavailable(self, tool: Thing) -> str:
@@ -224,10 +291,10 @@ class Toolsets(ToolProvider):
         if isinstance(answer, TimeoutError):
             raise TimeoutError(f"The tool was ended after {TOOLSET_CALL_SECONDS:.0f} s.")
         if isinstance(answer, WorkerError):
-            return _make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
-        result = _read_result(answer, files)
+            return make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
+        result = read_result(answer, files)
         plan = await self._make_plan(caller, tool, arguments, result)
-        steps += _read_steps(answer)
+        steps += read_steps(answer)
         steps += [("snapshot made", saved_at), ("render plan made", now_ms())]
         return replace(result, render_plan=plan, steps=tuple(steps))
 
@@ -256,9 +323,24 @@ class Toolsets(ToolProvider):
         Raises:
             Unavailable: if the toolset is not installed any more.
         """
+        meta = tool.metadata
+        found = WorkerTool(
+            tool.name, meta["module"], meta["path"], meta["function"], meta.get("manifest_schema")
+        )
+        async with self._open_folder(tool) as (space, folder):
+            version = str(space.metadata.get("version", ""))
+            yield ToolsetCode(space.label, version, folder, (found,))
+
+    @contextlib.asynccontextmanager
+    async def _open_folder(self, child: Thing) -> AsyncIterator[tuple[Thing, Path]]:
+        """Keep the folder of the toolset that a tool or server belongs to.
+
+        Raises:
+            Unavailable: if it is not installed any more.
+        """
 
         def read(conn: Any) -> tuple[Thing, list[StoredFile]]:
-            space = things.get_live_thing(conn, tool.parent_id or "")
+            space = things.get_live_thing(conn, child.parent_id or "")
             return space, read_files(conn, space.label)
 
         space, files = await self._world.store.read(read)
@@ -266,13 +348,8 @@ class Toolsets(ToolProvider):
         tree = str(space.metadata.get(TREE_KEY, ""))
         if tree != hash_files(hashes):
             raise Unavailable(f"The files of {space.label} are not those that were installed.")
-        meta = tool.metadata
-        found = WorkerTool(
-            tool.name, meta["module"], meta["path"], meta["function"], meta.get("manifest_schema")
-        )
         async with self._folders.use(space.label, tree, hashes) as folder:
-            version = str(space.metadata.get("version", ""))
-            yield ToolsetCode(space.label, version, folder, (found,))
+            yield space, folder
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.
@@ -298,76 +375,4 @@ def _no_sandbox_error(error: SandboxError) -> Unavailable:
     return Unavailable(
         f"Tools of toolsets cannot run on this server: {error.obstacle.reason}.",
         hint=f"An administrator can {error.obstacle.remedy}.",
-    )
-
-
-def _read_list(answer: WorkerAnswer) -> list[dict[str, Any]]:
-    listed = answer.result.get("tools")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-
-
-def _read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
-    """Return what a worker says of a tool, and the manifest where it says more.
-
-    Raises:
-        Invalid: if it is not as it must be.
-    """
-    entry = next((tool for tool in bundle.manifest.tools if tool.id == listed.get("name")), None)
-    schema = listed.get("inputSchema")
-    if entry is None or not isinstance(schema, dict):
-        raise Invalid(f"The tools of {bundle.manifest.id} cannot be read: their list is invalid.")
-    if problem := find_schema_problem(schema):
-        raise Invalid(f"The parameters of {entry.id} cannot be used: {problem}.")
-    title, text = listed.get("title"), listed.get("description")
-    meta = listed.get("_meta")
-    confirms = meta.get("requires_confirmation") if isinstance(meta, dict) else None
-    if entry.requires_confirmation is not None:
-        confirms = entry.requires_confirmation
-    return ToolInfo(
-        entry.id,
-        title if isinstance(title, str) else None,
-        entry.description or (text if isinstance(text, str) else ""),
-        schema,
-        bool(confirms),
-    )
-
-
-def _read_result(answer: WorkerAnswer, files: RunFiles) -> ToolResult:
-    result = answer.result
-    content = result.get("content")
-    texts = [
-        one["text"]
-        for one in (content if isinstance(content, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("text"), str)
-    ]
-    meta = result.get("_meta")
-    value = meta.get("value") if isinstance(meta, dict) else None
-    is_error = bool(result.get("isError"))
-    text = "\n".join(texts)
-    if not is_error and isinstance(value, (dict, list)):
-        text = json.dumps(value, ensure_ascii=False, indent=1)
-    printed = answer.printed[:MAX_TOOLSET_PRINTED_LINES]
-    return _make_result(text, value, printed, files, is_error=is_error)
-
-
-def _read_steps(answer: WorkerAnswer) -> list[tuple[str, int]]:
-    """Return what a worker says that it did; it may say anything."""
-    meta = answer.result.get("_meta")
-    steps = meta.get("steps") if isinstance(meta, dict) else None
-    return [
-        (step[0], step[1])
-        for step in (steps[:MAX_WORKER_STEPS] if isinstance(steps, list) else [])
-        if isinstance(step, list)
-        and len(step) == 2
-        and step[0] in WORKER_STEPS
-        and isinstance(step[1], int)
-    ]
-
-
-def _make_result(
-    text: str, value: Any, printed: tuple[str, ...], files: RunFiles, *, is_error: bool
-) -> ToolResult:
-    notes = "\n".join(describe_files(files))
-    return ToolResult(
-        "\n".join(filter(None, (text, notes))), value, is_error=is_error, printed_lines=printed
     )

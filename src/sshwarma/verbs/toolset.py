@@ -210,12 +210,17 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
     examples=("/toolset import --encoded = UEsDBBQAAAAI",),
 )
 async def import_toolset(
-    caller: Caller, archive: TextAfterEquals | None = None, *, encoded: Flag = False
+    caller: Caller,
+    archive: TextAfterEquals | None = None,
+    *,
+    encoded: Flag = False,
+    network: Flag = False,
 ) -> Confirmation:
     """Install a toolset from a ZIP file, or upgrade the one that has its id.
 
     The file has `toolset.yaml` at its top or in its only folder. Its modules are imported once, in
-    a sandbox, to read the tools. Decisions about the tools stay at an upgrade.
+    a sandbox, to read the tools. Decisions about the tools stay at an upgrade. MCP servers that it
+    declares are connected at once; their programs run in sandboxes.
 
     For people:
         From a shell: `ssh HOST toolset import < FILE.zip`
@@ -223,12 +228,16 @@ async def import_toolset(
     Args:
         archive: the file, in base64.
         encoded: says that the file is given in base64.
+        network: let programs of its MCP servers use the network of the server's machine; owners
+            only.
     """
     data, where = await _read_archive(caller, archive, encoded=encoded)
-    done = await services_of(caller).toolsets.install(caller, data, ("zip", where))
+    done = await services_of(caller).toolsets.install(caller, data, ("zip", where), network=network)
     word = "Installed" if done.is_new else "Upgraded"
+    servers = f", {format_count(done.servers, 'MCP server')}" if done.servers else ""
     return Confirmation(
-        f"{word} {done.id} {done.version}: {done.name}, {format_count(done.tools, 'tool')}."
+        f"{word} {done.id} {done.version}: {done.name}, {format_count(done.tools, 'tool')}"
+        f"{servers}."
     )
 
 
@@ -304,8 +313,7 @@ async def uninstall_toolset(
             f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}.",
             hint="Add --yes to do it.",
         )
-    await caller.change(lambda tx: records.uninstall_toolset(tx, space))
-    await services_of(caller).toolsets.delete_old_folders()
+    await services_of(caller).toolsets.uninstall(caller, space)
     return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.")
 
 
@@ -336,7 +344,7 @@ async def _switch(caller: Caller, name: str, *, is_enabled: bool) -> Confirmatio
     done = "enabled" if is_enabled else "disabled"
     if space.enabled == is_enabled:
         return Confirmation(f"{space.label} is {done} already.")
-    await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
+    await services_of(caller).toolsets.switch(caller, space, is_enabled=is_enabled)
     return Confirmation(f"{done.capitalize()} {space.label}.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sshwarma.world.errors import Unavailable
@@ -32,6 +32,15 @@ def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> d
         return text
 
     return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
+
+
+def expand_texts(texts: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Replace each `${NAME}` in texts.
+
+    Raises:
+        Unavailable: if a variable is not set; see `expand_variables`.
+    """
+    return list(expand_variables({str(i): text for i, text in enumerate(texts)}, environ).values())
 
 
 def program_environment(variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

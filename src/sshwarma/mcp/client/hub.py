@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
 from sshwarma.mcp.client import configured_servers, server_records, tool_approval
+from sshwarma.mcp.client.bundled_servers import BundledServers
 from sshwarma.mcp.client.connection_errors import sign_in_hint
 from sshwarma.mcp.client.link import Dialer
 from sshwarma.mcp.client.offers import Offers
@@ -76,6 +77,7 @@ class Hub(ToolProvider):
         self.pool = ServerPool(world, folder, timing or SupervisorTiming(), dial)
         self.elicitation = self.pool.elicitation
         self.oauth_sign_ins = self.pool.oauth_sign_ins
+        self.bundled = BundledServers(world, self.pool)
         self.world = world
         self.skipped: Mapping[str, str] = {}
         self._offers = Offers(world, self.pool)
@@ -87,8 +89,9 @@ class Hub(ToolProvider):
         If the world cannot be written to, those that it has are connected.
         """
         servers, self.skipped = await configured_servers.declare_all(self.world, configured)
+        off = await self._off()
         for server in servers:
-            if server.enabled:
+            if server.enabled and server.parent_id not in off:
                 self.pool.supervise(server)
 
     async def adopt(self, configured: Sequence[McpSettings]) -> dict[str, str]:
@@ -151,6 +154,11 @@ class Hub(ToolProvider):
             return
         async with self.pool.lock_for(name):
             server = await self.find(name)
+            if server_records.is_of_toolset(server):
+                raise Conflict(
+                    f"{name} belongs to the toolset that has brought it.",
+                    hint=next_call("Turn it off with {}.", "mcp disable", name=name),
+                )
             if server_records.is_from_settings(server):
                 raise Conflict(
                     f"{name} is in the settings file and would return at the next start.",
@@ -181,9 +189,13 @@ class Hub(ToolProvider):
             if not wanted:
                 await self.oauth_sign_ins.cancel(server)
                 await self.pool.end(server.id)
-            elif self.pool.get(server.id) is None:
+            elif self.pool.get(server.id) is None and server.parent_id not in await self._off():
                 self.pool.supervise(result)
         return result
+
+    async def _off(self) -> set[str]:
+        """Return the ids of toolsets that are disabled, whose servers are not connected."""
+        return await self.world.store.read(server_records.list_disabled_toolsets)
 
     async def wait_until_settled(self, name: str, seconds: float) -> ServerStatus:
         """Return a server's status when it is up or an attempt failed.

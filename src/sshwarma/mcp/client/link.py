@@ -5,7 +5,7 @@ The SDK takes two seconds to import and is loaded only when a server is connecte
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from sshwarma.mcp.client.credentials import CredentialStore
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sanitize import ToolListing
 from sshwarma.mcp.line_stream import LineStream
+from sshwarma.sandbox.run import Sandbox
 from sshwarma.settings import McpSettings
 from sshwarma.tools.provider import ToolResult
 
@@ -126,6 +127,19 @@ Dialer: TypeAlias = Callable[
 """Connects to a server; the path is the default working directory of a program."""
 
 
+class SandboxOpener(Protocol):
+    """Starts the program of a server in a sandbox."""
+
+    def __call__(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Sandbox]:
+        """Start it; leaving the context ends it.
+
+        Raises:
+            Unavailable: if there can be no sandbox.
+        """
+
+
 class SdkDial(Protocol):
     """Connects with the SDK to a configured server, or to an offered one on `lines`."""
 
@@ -139,5 +153,6 @@ class SdkDial(Protocol):
         *,
         lines: LineStream | None = None,
         credentials: CredentialStore | None = None,
+        sandbox: SandboxOpener | None = None,
     ) -> AbstractAsyncContextManager[ServerLink]:
         """Connect; leaving the context disconnects."""

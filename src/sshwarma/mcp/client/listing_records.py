@@ -26,6 +26,7 @@ from sshwarma.mcp.client.tool_approval import merge_tool
 from sshwarma.world import things
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.namespaces import INSTRUCTIONS_KEY, SERVER_KEYWORDS_KEY
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -104,6 +105,8 @@ def _compare_tools(
     for thing_id, tool in tools.items():
         thing = before.get(thing_id)
         description, metadata = merge_tool(thing, tool, approve=approve)
+        if server.metadata.get("requires_confirmation"):
+            metadata.setdefault(CONFIRM_KEY, True)  # what people decided stays
         is_pending = bool(metadata.get("pending"))
         if is_pending and not (thing and thing.metadata.get("pending") == metadata["pending"]):
             changes.pending.append(tool.name)

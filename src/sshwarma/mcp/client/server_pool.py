@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ from sshwarma.mcp.client.oauth_sign_in import OAuthSignIns
 from sshwarma.mcp.client.server_listener import ServerListener
 from sshwarma.mcp.client.server_state import SupervisorTiming
 from sshwarma.mcp.client.supervisor import Supervisor
+from sshwarma.sandbox.run import Sandbox
+from sshwarma.world.errors import Unavailable
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
@@ -42,6 +45,8 @@ class ServerPool:
 
     Attributes:
         running: Supervisors by server id.
+        open_sandbox: Starts the program of a toolset's server, given its thing, command and
+            environment.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class ServerPool:
         self.elicitation = Elicitation(world)
         self.oauth_sign_ins = OAuthSignIns(world, folder.with_name("signins"), self._reconnect)
         self.running: dict[str, Supervisor] = {}
+        self.open_sandbox: Callable[..., AbstractAsyncContextManager[Sandbox]] | None = None
         self._world = world
         self._folder = folder
         self._timing = timing
@@ -129,7 +135,13 @@ class ServerPool:
             return self._given_dial
         async with self._loading:
             dial = await load_dial()
-        return partial(dial, credentials=self.oauth_sign_ins.credentials(server))
+        credentials = self.oauth_sign_ins.credentials(server)
+        if not server_records.is_of_toolset(server):
+            return partial(dial, credentials=credentials)
+        if self.open_sandbox is None:  # never outside of one
+            raise Unavailable("Programs of toolsets cannot be run here.")
+        sandbox = partial(self.open_sandbox, server)
+        return partial(dial, credentials=credentials, sandbox=sandbox)
 
 
 async def load_dial() -> SdkDial:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ _ORIGIN_KEY: Final = "origin"
 """Key of where a server comes from: `settings`, `added` by an owner, or OFFERED_ORIGIN."""
 
 _SETTINGS_ORIGIN: Final = "settings"
+
+_TOOLSET_ORIGIN: Final = "toolset"
 
 OFFERED_ORIGIN: Final = "offered"
 """Origin of a server that a person offers over ssh."""
@@ -83,11 +86,20 @@ def is_offered(server: Thing) -> bool:
     return server.metadata.get(_ORIGIN_KEY) == OFFERED_ORIGIN
 
 
+def is_of_toolset(server: Thing) -> bool:
+    """Return whether a toolset has brought the server, which is a child of its namespace."""
+    return server.metadata.get(_ORIGIN_KEY) == _TOOLSET_ORIGIN
+
+
 def list_servers(conn: Connection) -> list[Thing]:
-    """Return all live servers, sorted by name, without those that cannot be read."""
+    """Return all live servers that are not offered, sorted by name; those that can be read."""
+    query = select(things_table).where(
+        things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
+    )
     servers = []
-    for thing in things.read_children(conn, SERVERS_PARENT_ID, "mcp"):
-        if "entry" in thing.metadata:
+    for row in conn.execute(query.order_by(things_table.c.name)).mappings():
+        thing = things.thing_from_row(row)
+        if "entry" in thing.metadata and not is_offered(thing):
             try:
                 read_settings(thing)
             except (ValidationError, TypeError) as error:
@@ -96,6 +108,14 @@ def list_servers(conn: Connection) -> list[Thing]:
             else:
                 servers.append(thing)
     return servers
+
+
+def list_disabled_toolsets(conn: Connection) -> set[str]:
+    """Return the ids of the namespaces of toolsets that are disabled."""
+    query = select(things_table.c.id).where(
+        things_table.c.kind == "toolset", things_table.c.enabled == 0
+    )
+    return set(conn.execute(query).scalars())
 
 
 def list_offers(conn: Connection, room_id: str) -> list[Thing]:
@@ -157,7 +177,7 @@ def declare_server(
     if is_live and {**thing.metadata, **metadata} == thing.metadata:
         return thing
     if not is_live:
-        things.restore_thing(tx, thing)
+        _restore(tx, thing, SERVERS_PARENT_ID)
     old_metadata = {
         key: value for key, value in thing.metadata.items() if key in _PRESERVED_METADATA
     }
@@ -169,6 +189,46 @@ def declare_server(
         available=0,
         enabled=int(thing.enabled) if is_live else 1,
     )
+
+
+def declare_bundled(
+    tx: Change, settings: McpSettings, space: Thing, shown: dict[str, Any], created_by: str
+) -> Thing:
+    """Create the thing of a server of a toolset, or restore or change the one of that name.
+
+    Args:
+        tx: the change.
+        settings: how it is reached.
+        space: the namespace of the toolset.
+        shown: columns of the view `toolset_mcp_servers`.
+        created_by: who imports the toolset.
+
+    Raises:
+        Conflict: if the name is in use, or it is a server of somebody else.
+    """
+    own_id = server_thing_id(settings.name)
+    _check_name_free(tx.conn, settings.name, own_id)
+    entry = settings.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+    metadata = {"entry": entry, _ORIGIN_KEY: _TOOLSET_ORIGIN, **shown}
+    known = things.get_thing(tx.conn, own_id)
+    if known is None:
+        return things.create_thing(
+            tx, space.id, "mcp", settings.name, id=own_id, qualified_name=settings.name,
+            description=_describe_server(settings), metadata=metadata, created_by=created_by,
+        )  # fmt: skip
+    is_live = known.deleted_at is None
+    if is_live and known.parent_id != space.id:
+        raise Conflict(
+            f"{settings.name} is already an MCP server.",
+            hint=next_call("Remove it first with {}.", "mcp remove", name=settings.name),
+        )
+    if not is_live:
+        _restore(tx, known, space.id)
+    kept = {key: value for key, value in known.metadata.items() if key in _PRESERVED_METADATA}
+    return things.update_thing(
+        tx, own_id, description=_describe_server(settings),
+        metadata=kept | metadata, available=0, enabled=int(known.enabled) if is_live else 1,
+    )  # fmt: skip
 
 
 def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
@@ -217,6 +277,14 @@ def remove_offers(tx: Change) -> None:
         server = things.thing_from_row(row)
         if is_offered(server):
             remove_server(tx, server)
+
+
+def _restore(tx: Change, server: Thing, parent_id: str) -> None:
+    """Restore a removed server in a place; the toolset that it was in may be gone."""
+    tx.conn.execute(
+        update(things_table).where(things_table.c.id == server.id).values(parent_id=parent_id)
+    )
+    things.restore_thing(tx, replace(server, parent_id=parent_id))
 
 
 def _check_name_free(conn: Connection, name: str, own_id: str) -> None:

@@ -33,8 +33,14 @@ from sshwarma.common.units import MIB
 from sshwarma.mcp._sdk import read_http_messages_with
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
-from sshwarma.mcp.client.environment import expand_variables, program_environment
-from sshwarma.mcp.client.link import KeyRequired, LinkCallbacks, LinkLost, ProtocolEra
+from sshwarma.mcp.client.environment import expand_texts, expand_variables, program_environment
+from sshwarma.mcp.client.link import (
+    KeyRequired,
+    LinkCallbacks,
+    LinkLost,
+    ProtocolEra,
+    SandboxOpener,
+)
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk import http
 from sshwarma.mcp.client.sdk.bearer import BearerAuth
@@ -42,7 +48,7 @@ from sshwarma.mcp.client.sdk.channel_transport import channel_transport
 from sshwarma.mcp.client.sdk.deep_messages import DeepMessageReader
 from sshwarma.mcp.client.sdk.elicitation_form import ask_user
 from sshwarma.mcp.client.sdk.session import McpSession
-from sshwarma.mcp.client.sdk.stdio import program_transport
+from sshwarma.mcp.client.sdk.stdio import program_transport, sandbox_transport
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 
@@ -66,6 +72,7 @@ class _DialRequest:
     resolve: Resolver
     lines: LineStream | None
     credentials: CredentialStore | None
+    sandbox: SandboxOpener | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class _EndListener:
 
 
 @asynccontextmanager
-async def dial(
+async def dial(  # noqa: PLR0913, PLR0917 - one for each part of a connection
     settings: McpSettings,
     folder: Path,
     era: ProtocolEra,
@@ -112,6 +119,7 @@ async def dial(
     resolve: Resolver = resolve_host,
     lines: LineStream | None = None,
     credentials: CredentialStore | None = None,
+    sandbox: SandboxOpener | None = None,
 ) -> AsyncIterator[McpSession]:
     """Connect to a server; leaving the context disconnects and ends its program.
 
@@ -124,6 +132,7 @@ async def dial(
         resolve: Resolver of host names.
         lines: Channel to an offered server.
         credentials: Credentials of a server that supports sign-in.
+        sandbox: Starts the program of a server of a toolset.
 
     Raises:
         KeyRequired: if the server requires a key.
@@ -138,6 +147,7 @@ async def dial(
         resolve=resolve,
         lines=lines,
         credentials=credentials,
+        sandbox=sandbox,
     )
     async with AsyncExitStack() as stack:
         try:
@@ -201,6 +211,11 @@ async def _open_transport(
         return _Transport(channel_transport(request.lines, request.log_buffer, end.on_end))
     if settings.url is not None:
         return await _open_http_transport(stack, request, settings.url, end)
+    if request.sandbox is not None:
+        opening = request.sandbox(
+            expand_texts(settings.command, os.environ), expand_variables(settings.env, os.environ)
+        )
+        return _Transport(sandbox_transport(opening, request.log_buffer, end.on_end))
     env = program_environment(settings.env, os.environ)
     memory = settings.memory_mib * MIB
     if settings.cwd is None:
@@ -224,6 +239,7 @@ async def _open_http_transport(
 ) -> _Transport:
     """Return the transport of a server with a URL; enter its client on the stack."""
     settings, credentials = request.settings, request.credentials
+    (url,) = expand_texts((url,), os.environ)
     check_url(url)
     loop = asyncio.get_running_loop()
     context = await loop.run_in_executor(None, http.make_ssl_context)

@@ -15,7 +15,7 @@ import shutil
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk.deep_messages import ANSWER_REFUSED_CODE, DeepMessageReader
 from sshwarma.mcp.client.shebang import find_missing_interpreter
 from sshwarma.mcp.client.throttle import Throttle
+from sshwarma.sandbox.run import Sandbox
 from sshwarma.world.errors import Unavailable
 
 MAX_STDERR_BYTES_PER_SECOND: Final = 4 * MIB
@@ -87,11 +88,39 @@ async def program_transport(
     """
     log_buffer.start_section()
     process = await _start_program(command, env, cwd, memory)
-    program = _RunningProgram(process, log_buffer, ended)
+    assert process.stdin  # noqa: S101 - for mypy
+    program = _RunningProgram(process, process.stdin, log_buffer, ended)
     try:
         yield program.received, program.outgoing
     finally:
         await finish(program.stop())
+
+
+@asynccontextmanager
+async def sandbox_transport(
+    opening: AbstractAsyncContextManager[Sandbox],
+    log_buffer: LogBuffer,
+    ended: Callable[[str], None],
+) -> AsyncIterator[
+    tuple[MemoryObjectReceiveStream[IncomingMessage], MemoryObjectSendStream[SessionMessage]]
+]:
+    """Start a program in a sandbox as an MCP transport, as `program_transport` does.
+
+    Args:
+        opening: starts the sandbox, and ends it.
+        log_buffer: Receives stderr and notes.
+        ended: Called with the reason when the program ends by itself.
+
+    Raises:
+        Unavailable: if there can be no sandbox.
+    """
+    log_buffer.start_section()
+    async with opening as sandbox:
+        program = _RunningProgram(sandbox.process, sandbox.stdin, log_buffer, ended)
+        try:
+            yield program.received, program.outgoing
+        finally:
+            await finish(program.stop())
 
 
 class _RunningProgram:
@@ -103,10 +132,15 @@ class _RunningProgram:
     """
 
     def __init__(
-        self, process: Process, log_buffer: LogBuffer, ended: Callable[[str], None]
+        self,
+        process: Process,
+        stdin: asyncio.StreamWriter,
+        log_buffer: LogBuffer,
+        ended: Callable[[str], None],
     ) -> None:
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
+        assert process.stdout and process.stderr  # noqa: S101 - for mypy
         self._process = process
+        self._stdin = stdin
         self._stdout = process.stdout
         self._log_buffer = log_buffer
         self._on_ended = ended
@@ -117,7 +151,7 @@ class _RunningProgram:
         )
         self._logging = asyncio.create_task(_log_stderr(process.stderr, log_buffer))
         self._watching = asyncio.create_task(self._watch())
-        self._writing = asyncio.create_task(_write_stdin(process.stdin, self._to_program))
+        self._writing = asyncio.create_task(_write_stdin(stdin, self._to_program))
 
     async def _watch(self) -> None:
         self._on_ended(
@@ -136,7 +170,7 @@ class _RunningProgram:
         await asyncio.gather(self._reading, return_exceptions=True)
         # Drain its stdout: a program that blocks on writing would not exit.
         drain_task = asyncio.create_task(_drain_stdout(self._stdout))
-        await _stop_program(self._process)
+        await _stop_program(self._process, self._stdin)
         tasks = [self._reading, self._watching, self._logging, self._writing, drain_task]
         for task in tasks:
             task.cancel()
@@ -345,10 +379,9 @@ async def _drain_stdout(stdout: asyncio.StreamReader) -> None:
         await asyncio.sleep(len(chunk) / MAX_DRAIN_BYTES_PER_SECOND)
 
 
-async def _stop_program(process: Process) -> None:
+async def _stop_program(process: Process, stdin: asyncio.StreamWriter) -> None:
     """Close the program's stdin and wait; then let the launcher end its group."""
-    assert process.stdin  # noqa: S101 - for mypy
-    process.stdin.close()
+    stdin.close()
     exit_task = asyncio.create_task(process.wait())
     await asyncio.wait({exit_task}, timeout=EXIT_TIMEOUT_SECONDS)
     for ask in (process.terminate, process.kill):

@@ -1,0 +1,96 @@
+"""MCP servers that a manifest declares: their settings, and the sandbox of their programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from sshwarma.settings import McpSettings, describe_settings_errors
+from sshwarma.toolsets.manifest import ServerEntry, ToolsetManifest
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+NETWORK_KEY = "network"
+"""Key of the metadata of a server whose program is in the network of the machine."""
+
+DeclaredServer = tuple[McpSettings, Mapping[str, Any]]
+"""How a server is reached, and what the table of servers shows of it."""
+
+
+class ServerConnections(Protocol):
+    """Declares the servers of toolsets and connects them."""
+
+    def declare(
+        self, tx: Change, space: Thing, servers: Sequence[DeclaredServer], created_by: str
+    ) -> None:
+        """Make these the servers of a toolset, in the change that installs it."""
+
+    def remove(self, tx: Change, space: Thing) -> None:
+        """Remove the servers of a toolset, in the change that uninstalls it."""
+
+    async def apply(self, space_id: str) -> None:
+        """Connect the servers of a toolset as they are now, and disconnect what is gone."""
+
+
+def read_servers(manifest: ToolsetManifest) -> list[DeclaredServer]:
+    """Return the servers of a manifest.
+
+    Raises:
+        Invalid: if one has a secret in plain text, or an address that is not valid.
+    """
+    return [
+        (_read_settings(f"mcp_servers[{index}]", entry), _list_columns(entry))
+        for index, entry in enumerate(manifest.mcp_servers)
+    ]
+
+
+async def check_network(caller: Caller, manifest: ToolsetManifest, *, is_allowed: bool) -> None:
+    """Refuse servers with the network of the machine, unless an owner allows them.
+
+    Raises:
+        Forbidden: if the caller is no owner.
+        Invalid: if an owner has not allowed it.
+    """
+    names = ", ".join(server.id for server in manifest.mcp_servers if server.network)
+    if not names:
+        return
+    await caller.require(Right.OWN)
+    if not is_allowed:
+        raise Invalid(
+            f"The program of {names} wants the network of the server's machine, with all that"
+            " listens there.",
+            hint="Add --network to allow it.",
+        )
+
+
+def _read_settings(place: str, entry: ServerEntry) -> McpSettings:
+    fields: dict[str, Any] = {"name": entry.id, "env": entry.env, "headers": entry.headers}
+    if entry.command is not None:
+        fields["command"] = [entry.command, *entry.args]
+    else:
+        fields |= {"url": entry.url, "sse": entry.kind == "sse"}
+    try:
+        return McpSettings.model_validate(fields)
+    except ValidationError as error:
+        problem = "; ".join(describe_settings_errors(error, McpSettings))
+        raise Invalid(f"{place}.{problem}") from error
+
+
+def _list_columns(entry: ServerEntry) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "server_type": entry.kind,
+        "command": entry.command,
+        "args": json.dumps(list(entry.args)) if entry.command is not None else None,
+        "url": entry.url,
+        "headers": json.dumps(entry.headers) if entry.headers else None,
+        "env": json.dumps(entry.env) if entry.env else None,
+        "requires_confirmation": entry.requires_confirmation,
+        NETWORK_KEY: entry.network or None,
+    }
+    return {name: value for name, value in columns.items() if value is not None}
