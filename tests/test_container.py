@@ -77,7 +77,7 @@ def place(text: str, root: Path) -> str:
 
 
 def run_steps(stage: Stage, root: Path) -> None:
-    """Run the steps of a stage in a folder; no users are made, and no packages installed."""
+    """Run the steps of a stage in a folder, but for users and packages."""
     tools = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     workdir = root
     for name, argument in stage.steps:

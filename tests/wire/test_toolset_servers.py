@@ -79,6 +79,9 @@ def test_server_of_a_toolset_lives_and_ends_with_it(
     assert rows == [
         [server, kit_id, "stdio", 1, "python3", '["-u", "/ts/server.py"]', None, 0],
     ]  # fmt: skip
+    (shown,) = ann.json(f"toolset show {kit_id}")["servers"]
+    assert (shown["id"], shown["kind"], shown["state"]) == (server, "stdio", "up")
+    assert f"{server}  MCP server, stdio  up" in ann.does(f"toolset show {kit_id}")
     ann.does(f"toolset disable {kit_id}")
     assert state(ann, server) == "disabled"
     assert ann.run(f"run {server}:env name=SHADE").status == 1

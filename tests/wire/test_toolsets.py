@@ -173,8 +173,12 @@ def test_export_is_imported_again_as_the_same(
 @needs_bubblewrap
 @covers("toolset enable", "toolset disable")
 def test_disabled_toolset_hides_its_tools_until_it_is_enabled(ann: Person, painted: str) -> None:
+    assert painted in ann.does("inv")
     ann.does(f"toolset disable {painted}")
-    assert ann.run(f"run {painted}:ask").status != 0
+    assert painted not in ann.does("inv") + ann.does("inv all") + ann.does("tool list")
+    refused = ann.run(f"run {painted}:ask")
+    assert refused.status != 0
+    assert f"{painted}:ask is unavailable: {painted} is disabled." in refused.err
     ann.does(f"toolset enable {painted}")
     assert call(ann, f"{painted}:ask")["ok"]
 

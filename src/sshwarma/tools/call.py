@@ -17,6 +17,7 @@ from sshwarma.tools.call_checks import (
     count_arguments,
     count_nested_call,
     explain_off_switch,
+    find_switch,
     find_unequipped_tool,
     read_error_text,
     suggest_equipping,
@@ -32,14 +33,8 @@ from sshwarma.world.bootstrap import is_private_call
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.equip_role import find_missing_role
-from sshwarma.world.errors import (
-    Invalid,
-    NotFound,
-    Unavailable,
-    WorldError,
-    unknown_name_error,
-)
-from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem, find_off_switch
+from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
@@ -296,7 +291,7 @@ class Tools:
         """Return the refusal of a tool that is not equipped, or switched off."""
         name = caller.reader.name_tool(tool.label)
         switch = await self._world.store.read(
-            lambda conn: find_off_switch(conn, tool, caller.room_id, caller.agent.id)
+            lambda conn: find_switch(conn, tool, caller.room_id, caller.agent.id)
         )
         if switch is None:
             hints = await self._world.store.read(lambda conn: suggest_equipping(conn, caller, tool))

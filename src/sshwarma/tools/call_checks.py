@@ -19,7 +19,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.ids import now_ms
-from sshwarma.world.loadout import OffSwitch
+from sshwarma.world.loadout import AncestorCache, OffSwitch, find_off_switch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
@@ -44,6 +44,21 @@ def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:
     caller.charge_text_volume(
         len(json.dumps(arguments, ensure_ascii=False).encode(errors="replace"))
     )
+
+
+def find_switch(conn: Connection, tool: Thing, room_id: str, agent_id: str) -> OffSwitch | None:
+    """Return what switches an unequipped tool off in a room or for an agent.
+
+    Raises:
+        Unavailable: if the toolset that has brought it is disabled.
+    """
+    bundle = AncestorCache(conn).find_disabled_bundle(tool)
+    if bundle is not None:
+        raise Unavailable(
+            f"{tool.label} is unavailable: {bundle.label} is disabled.",
+            hint="An admin can enable it.",
+        )
+    return find_off_switch(conn, tool, room_id, agent_id)
 
 
 def explain_off_switch(switch: OffSwitch, reader: Reader, agent: str = "you") -> str:

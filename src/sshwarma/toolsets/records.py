@@ -14,6 +14,7 @@ from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.toolsets.bundle import Bundle, BundleFile
 from sshwarma.toolsets.manifest_reading import list_overrides
 from sshwarma.world import namespaces, overrides, things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, unknown_name_error
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import toolset_files
@@ -22,9 +23,6 @@ from sshwarma.world.things import Thing
 
 TOOLSET_PROVIDER: Final = "toolset"
 """The provider name in the metadata of a tool of a toolset."""
-
-BUNDLE_KEY: Final = "bundle"
-"""Key of a namespace's metadata that makes it a toolset: its manifest."""
 
 TREE_KEY: Final = "tree"
 """Key of the metadata of a toolset: the hash of its files, which names their folder."""

@@ -1,4 +1,4 @@
-"""MCP servers that a manifest declares: their settings, and the sandbox of their programs."""
+"""MCP servers that a manifest declares, as settings of the hub."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ _SERVER_CPU_SECONDS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A toolset that was imported: whether it is new, and its numbers of tools and servers."""
+    """A toolset that was imported: whether it is new, and how much it has."""
 
     id: str
     name: str

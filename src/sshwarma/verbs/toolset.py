@@ -117,12 +117,23 @@ class ToolsetFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsetServer:
+    """An MCP server of a toolset; `reason` is why it is not up."""
+
+    id: str
+    kind: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsetDetails:
-    """An installed toolset with its tools and files; `obstacle` is as in the list."""
+    """An installed toolset with what it has; `obstacle` is as in the list."""
 
     toolset: ToolsetItem
     tools: tuple[ToolsetTool, ...]
     files: tuple[ToolsetFile, ...]
+    servers: tuple[ToolsetServer, ...]
     obstacle: str
 
 
@@ -150,6 +161,11 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     ]  # fmt: skip
     size = format_size(sum(file.size for file in result.files))
     lines += draw_columns(rows)
+    lines += draw_columns(
+        (("name", f"  {server.id}"), f"MCP server, {server.kind}", server.state,
+         ("dim", server.reason))
+        for server in result.servers
+    )  # fmt: skip
     lines.append(line(("dim", f"  {format_count(len(result.files), 'file')}, {size}")))
     if result.obstacle:
         lines.append(line(("warn", f"  {result.obstacle}")))
@@ -195,8 +211,16 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
             ToolsetFile(file.path, file.kind, file.sha256, file.size)
             for file in records.read_files(conn, space.label)
         )
+        hub = services_of(caller).hub
+        servers = tuple(
+            ToolsetServer(
+                server.name, str(server.metadata.get("server_type")),
+                (status := hub.status_of(server)).state, status.reason,
+            )
+            for server in things.read_children(conn, space.id, "mcp")
+        )  # fmt: skip
         return ToolsetDetails(
-            _describe(conn, space), tuple(tools), files, _describe_obstacle(caller)
+            _describe(conn, space), tuple(tools), files, servers, _describe_obstacle(caller)
         )
 
     return await caller.world.store.read(read)

@@ -38,3 +38,7 @@ def is_builtin_tool(canonical: str) -> bool:
     The name is the canonical one: `sshwarma:look`.
     """
     return is_builtin_namespace(canonical.partition(":")[0])
+
+
+BUNDLE_KEY: Final = "bundle"
+"""Key of the metadata of a namespace that was installed from a bundle: its manifest."""

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, select
 from sshwarma.common.limits import MAX_TREE_DEPTH
 from sshwarma.world import equipment, overrides, things
 from sshwarma.world.agents import Agent
-from sshwarma.world.builtin_containers import GLOBAL_ID
+from sshwarma.world.builtin_containers import BUNDLE_KEY, GLOBAL_ID
 from sshwarma.world.equip_role import may_equip_itself
 from sshwarma.world.overrides import Override
 from sshwarma.world.schema import things as things_table
@@ -100,7 +100,11 @@ def compute_loadout(
     _decide_auto_loaded_tools(conn, items)
     states = read_states(conn, room_id) | found
     chains = AncestorCache(conn)
-    tools = [chains.resolve_item(item, states) for item in items.values() if item is not None]
+    tools = [
+        chains.resolve_item(item, states)
+        for item in items.values()
+        if item is not None and chains.find_disabled_bundle(item.thing) is None
+    ]
     return Loadout(tuple(sorted(tools, key=_item_sort_key)), tuple(_equipped_data(by_context)))
 
 
@@ -247,6 +251,8 @@ def find_equippable_tools(
         tool = things.thing_from_row(row)
         if not all(link.deleted_at is None and is_open(link) for link in chains.ancestors_of(tool)):
             continue
+        if chains.find_disabled_bundle(tool) is not None:
+            continue
         items.append(chains.resolve_item(LoadoutItem(tool, "always", 0.0, ""), states))
         if len(items) == limit:
             break
@@ -359,6 +365,11 @@ class AncestorCache:
             obstacle = f"needs {', '.join(missing_states)}"
         title = (override.name if override else None) or ""
         return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
+
+    def find_disabled_bundle(self, thing: Thing) -> Thing | None:
+        """Return the disabled toolset that has brought a tool: nobody sees what it has."""
+        links = self.ancestors_of(thing)
+        return next((one for one in links if not one.enabled and BUNDLE_KEY in one.metadata), None)
 
     def ancestors_of(self, thing: Thing) -> Iterator[Thing]:
         """Return the ancestors of a thing, from its parent up to the root."""

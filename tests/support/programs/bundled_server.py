@@ -7,6 +7,8 @@ import json
 import os
 import socket
 import sys
+from pathlib import Path
+from typing import Any
 
 TOOLS = {"env": ["name"], "reach": ["port"], "read": ["path"]}
 
@@ -17,8 +19,7 @@ def call(name: str, arguments: dict[str, str]) -> str:
         return os.environ.get(arguments["name"], "not set")
     if name == "read":
         try:
-            with open(arguments["path"]) as file:
-                return file.read()
+            return Path(arguments["path"]).read_text()
         except OSError as error:
             return str(error.strerror)
     try:
@@ -28,7 +29,7 @@ def call(name: str, arguments: dict[str, str]) -> str:
     return "reached"
 
 
-def answer(message: dict) -> dict | None:
+def answer(message: dict[str, Any]) -> dict[str, Any] | None:
     """Return the result of a request."""
     params = message.get("params", {})
     match message["method"]:
@@ -43,9 +44,15 @@ def answer(message: dict) -> dict | None:
         case "tools/list":
             return {
                 "tools": [
-                    {"name": name, "description": f"Tool {name}.", "inputSchema": {
-                        "type": "object", "required": fields,
-                        "properties": {field: {"type": "string"} for field in fields}}}
+                    {
+                        "name": name,
+                        "description": f"Tool {name}.",
+                        "inputSchema": {
+                            "type": "object",
+                            "required": fields,
+                            "properties": {field: {"type": "string"} for field in fields},
+                        },
+                    }
                     for name, fields in TOOLS.items()
                 ]
             }
@@ -60,6 +67,10 @@ for line in sys.stdin:
     if "id" in request:
         result = answer(request)
         reply = {"jsonrpc": "2.0", "id": request["id"]}
-        reply |= {"result": result} if result is not None else {
-            "error": {"code": -32601, "message": "no such method"}}
-        print(json.dumps(reply), flush=True)
+        reply |= (
+            {"result": result}
+            if result is not None
+            else {"error": {"code": -32601, "message": "no such method"}}
+        )
+        sys.stdout.write(f"{json.dumps(reply)}\n")
+        sys.stdout.flush()

@@ -87,12 +87,12 @@ def is_offered(server: Thing) -> bool:
 
 
 def is_of_toolset(server: Thing) -> bool:
-    """Return whether a toolset has brought the server, which is a child of its namespace."""
+    """Return whether a toolset declares the server, a child of its namespace."""
     return server.metadata.get(_ORIGIN_KEY) == _TOOLSET_ORIGIN
 
 
 def list_servers(conn: Connection) -> list[Thing]:
-    """Return all live servers that are not offered, sorted by name; those that can be read."""
+    """Return all live servers that can be read, by name, without offered ones."""
     query = select(things_table).where(
         things_table.c.kind == "mcp", things_table.c.deleted_at.is_(None)
     )
@@ -194,7 +194,7 @@ def declare_server(
 def declare_bundled(
     tx: Change, settings: McpSettings, space: Thing, shown: dict[str, Any], created_by: str
 ) -> Thing:
-    """Create the thing of a server of a toolset, or restore or change the one of that name.
+    """Create, restore or change the thing of a server of a toolset.
 
     Args:
         tx: the change.
