@@ -1,0 +1,95 @@
+"""The toolsets of the examples, used over ssh."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import homes
+from support.sandboxes import needs_bubblewrap
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
+
+CSV = "city;people;area\nOslo;709000;454\nBergen;291000;465\nMalmö;357000;158\n"
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with homes() as home:
+        server = Server(home(), limits__lines_per_10_seconds=1_000_000)
+        for name in ("charts", "data-explorer"):
+            folder = tmp_path_factory.mktemp("zip")
+            packed = shutil.make_archive(str(folder / name), "zip", EXAMPLES / name)
+            done = server.owner.run("toolset import", Path(packed).read_bytes(), "-T")
+            assert done.status == 0, done
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    one.does(f"create {name('bench')}", "equip room charts:*,data-explorer:*")
+    yield one
+    one.hang_up()
+
+
+def call(person: Person, tool: str, **arguments: Any) -> Any:
+    return person.run(f"run --json {tool} {json.dumps(arguments)}").json
+
+
+def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None:
+    values = {"title": "Sold", "labels": ["tea", "coffee"], "values": [3, 6]}
+    done = call(ann, "charts:bar_chart", **values)
+    assert done["structured"] == values | {"kind": "bars"}
+    assert done["render_plan"]["renderer"] == "html"
+    shown = ann.run(f"run charts:bar_chart {json.dumps(values)}").out
+    assert f"   tea {30 * '█'} 3" in shown and f"coffee {60 * '█'} 6" in shown
+    assert "page artifacts/chart.html" in shown
+    screen = ann.sit(room=ann.json("files")["room"])
+    line = {"title": "Heat", "values": [1, 2, 4, 8, 4, 2, 1]}
+    screen.enter(f"/run charts:line_chart {json.dumps(line)}")
+    screen.wait_for("⠉")
+    refused = ann.run('run charts:bar_chart {"title": "x", "labels": ["a"], "values": []}')
+    assert refused.status == 2 and "values" in refused.err + refused.out
+
+
+def test_explorer_answers_sql_on_csv_and_database(ann: Person, tmp_path: Path) -> None:
+    ann.run("file put data/cities.csv", CSV.encode(), "-T")
+    found = call(ann, "data-explorer:describe", path="data/cities.csv")["structured"]
+    assert found["tables"] == [
+        {"table": "data", "columns": ["city", "people", "area"], "rows": 3}
+    ]  # fmt: skip
+    sql = "SELECT city, people / area AS density FROM data ORDER BY density DESC"
+    done = call(ann, "data-explorer:query", path="data/cities.csv", sql=sql, limit=2)
+    assert done["structured"]["rows"] == [["Malmö", 2259], ["Oslo", 1561]]
+    assert done["structured"]["is_cut"] is True
+    shown = ann.run(
+        "run data-explorer:query " + json.dumps({"path": "data/cities.csv", "sql": sql})
+    ).out
+    assert "Bergen" in shown and "density" in shown
+    database = tmp_path / "shop.db"
+    with sqlite3.connect(database) as opened:
+        opened.execute("CREATE TABLE sold (name TEXT, count INTEGER)")
+        opened.execute("INSERT INTO sold VALUES ('tea', 3)")
+    ann.run("file put shop.db", database.read_bytes(), "-T")
+    done = call(ann, "data-explorer:query", path="shop.db", sql="SELECT * FROM sold")
+    assert done["structured"]["rows"] == [["tea", 3]]
+    for path, asked, said in (
+        ("shop.db", "DELETE FROM sold", "readonly"),
+        ("shop.db", "SELECT * FROM gone", "no such table"),
+        ("none.csv", "SELECT 1", "there is no file none.csv"),
+        ("../../etc/passwd", "SELECT 1", "there is no file"),
+    ):
+        failed = call(ann, "data-explorer:query", path=path, sql=asked)
+        assert said in str(failed), failed
+    assert ann.json("files")["count"] == 2
