@@ -1386,6 +1386,9 @@ question and to read the arguments. Then it is denied."""
 MAX_WAITING_APPROVALS: Final = 16
 """Calls that wait for an approval in one room: people read each of them."""
 
+MAX_WAITING_APPROVALS_PER_PERSON: Final = 4
+"""Calls that wait for an approval for one person and the models they asked: others find room."""
+
 # Sandboxes
 
 MAX_SANDBOX_SECONDS: Final = 600
@@ -1403,12 +1406,16 @@ MAX_SANDBOX_ADDRESS_BYTES: Final = 2048 * MIB
 """Bytes of address space of each program in a sandbox: more than may be used, because runtimes
 reserve what they do not use."""
 
-MAX_SANDBOX_PROCESSES: Final = 64
-"""Processes in one sandbox: a parallel build fits. One that starts processes without end is
-stopped."""
+MAX_SANDBOX_PROCESSES: Final = 256
+"""Processes and threads in one sandbox: a parallel build fits. A program that starts them without
+end is stopped."""
 
 MAX_SANDBOX_OPEN_FILES: Final = 1024
 """Open files of each program in a sandbox: what most systems give a program."""
+
+MAX_SANDBOX_ALL_OPEN_FILES: Final = 4096
+"""Open files, sockets and pipes of all programs in one sandbox: the kernel keeps up to 208 KiB for
+each socket, which is nobody's memory."""
 
 MAX_SANDBOX_TEMPORARY_BYTES: Final = 64 * MIB
 """Bytes of /tmp in a sandbox: it is memory, and is gone when the call ends."""

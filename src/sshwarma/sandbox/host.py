@@ -116,7 +116,7 @@ class SandboxHost:
         if isinstance(found, SandboxObstacle):
             return found
         try:
-            self._filter = make_filter()
+            self._filter = make_filter(is_root=self._files.devices is not None)
             if (obstacle := check_version(await _read_version(found))) is not None:
                 return obstacle
             devices = self._files.devices
@@ -168,16 +168,15 @@ class SandboxHost:
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
-        Waits while MAX_SANDBOXES run, or MAX_SANDBOXES_PER_PERSON of the user; None is for what
-        lasts, such as a server, and takes no turn. The other arguments are those of
-        `start_sandbox`.
+        Waits while MAX_SANDBOXES run; without a user, for what lasts, such as a server, it does
+        not. `take_share` comes before. The other arguments are those of `start_sandbox`.
 
         Raises:
             SandboxError: if it cannot be made.
         """
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
-        async with self._take_turn(user) if user is not None else contextlib.nullcontext():
+        async with self._take_slot(user) if user is not None else contextlib.nullcontext():
             sandbox = await self._start(
                 profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
             )
@@ -190,16 +189,20 @@ class SandboxHost:
                 self.running -= 1
 
     @contextlib.asynccontextmanager
-    async def _take_turn(self, user: SandboxUser) -> AsyncIterator[None]:
-        """Wait until one more sandbox may run for a user."""
+    async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:
+        """Wait until one more sandbox may run for a user, before all other waiting."""
         share = self._shares.setdefault(user.id, asyncio.Semaphore(MAX_SANDBOXES_PER_PERSON))
         if share.locked():
             user.tell(f"It waits: {MAX_SANDBOXES_PER_PERSON} programs of yours run already.")
         async with share:
-            if self._slots.locked():
-                user.tell(f"It waits: {MAX_SANDBOXES} programs run on this server already.")
-            async with self._slots:
-                yield
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _take_slot(self, user: SandboxUser) -> AsyncIterator[None]:
+        if self._slots.locked():
+            user.tell(f"It waits: {MAX_SANDBOXES} programs run on this server already.")
+        async with self._slots:
+            yield
 
     async def _start(
         self,

@@ -152,7 +152,7 @@ class Sandbox:
         next_walk = loop.time() + FOLDER_SECONDS
         while not self._ended.done():
             await asyncio.sleep(WATCH_SECONDS)
-            excess = await asyncio.to_thread(find_excess, self._init)
+            excess = await asyncio.to_thread(find_excess, self._init, self._folder)
             if not excess and self._folder is not None and loop.time() >= next_walk:
                 start = loop.time()
                 excess = await asyncio.to_thread(find_folder_excess, self._folder)

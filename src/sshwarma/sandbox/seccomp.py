@@ -41,6 +41,12 @@ _EVERYWHERE: Final = {
 }  # fmt: skip
 """Calls that have the same number on every machine."""
 
+_IGNORED_OPTIONS: Final = (7, 8, 32, 33)
+"""SO_SNDBUF, SO_RCVBUF and those with FORCE: a call that sets one does nothing, and succeeds."""
+
+_SET_PIPE_SIZE: Final = 1031
+"""F_SETPIPE_SZ of `fcntl`."""
+
 _X86_64: Final = {
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "mount": 165,
     "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308,
@@ -63,18 +69,32 @@ _AARCH64: Final = {
 }  # fmt: skip
 
 _MACHINES: Final = {
-    "x86_64": (0xC000003E, _X86_64, {"clone": 56, "clone3": 435, "socket": 41}),
-    "aarch64": (0xC00000B7, _AARCH64, {"clone": 220, "clone3": 435, "socket": 198}),
-}
-"""Of each machine its number, the calls that are refused, and those whose arguments decide."""
+    "x86_64": (
+        0xC000003E, _X86_64,
+        {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72},
+        {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "mq_open": 240},
+        (253, 294),
+    ),
+    "aarch64": (
+        0xC00000B7, _AARCH64,
+        {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25},
+        {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "mq_open": 180},
+        (26,),
+    ),
+}  # fmt: skip
+"""Of each machine its number, the calls that are refused, those whose arguments decide, those that
+keep memory which is no process's, and `inotify_init` in its forms."""
 
 
 class UnknownMachineError(Exception):
     """No filter is known for this kind of processor."""
 
 
-def make_filter(machine: str = "") -> bytes:
+def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
     """Return the filter for a kind of processor, such as "x86_64"; "" is this one.
+
+    With `is_root`, for the programs of a server that runs as root, no file can be watched: the
+    kernel counts watchers for each user, and those of the machine's root would find none left.
 
     Raises:
         UnknownMachineError: if none is known.
@@ -82,7 +102,7 @@ def make_filter(machine: str = "") -> bytes:
     machine = machine or platform.machine()
     if machine not in _MACHINES:
         raise UnknownMachineError(f"no filter of system calls is known for {machine}")
-    audit_number, refused, checked = _MACHINES[machine]
+    audit_number, refused, checked, hoarding, watching = _MACHINES[machine]
     program = [
         _step(_LOAD, _MACHINE_OFFSET),
         _step(_EQUAL, audit_number, 1, 0),
@@ -93,6 +113,10 @@ def make_filter(machine: str = "") -> bytes:
         program += [_step(_AT_LEAST, _X32_BIT, 0, 1), _refuse(errno.ENOSYS)]
     for number in sorted({*refused.values(), *_EVERYWHERE.values()}):
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
+    for number in hoarding.values():
+        program += [_step(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
+    for number in watching if is_root else ():
+        program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EMFILE)]
     # Its flags are in memory, which a filter cannot read; the C library then uses clone.
     program += [_step(_EQUAL, checked["clone3"], 0, 1), _refuse(errno.ENOSYS)]
     program += [
@@ -101,6 +125,21 @@ def make_filter(machine: str = "") -> bytes:
         _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["fcntl"], 0, 4),
+        _step(_LOAD, _ARGUMENT_OFFSET + 8),
+        _step(_EQUAL, _SET_PIPE_SIZE, 0, 1),
+        _refuse(errno.EPERM),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["setsockopt"], 0, len(_IGNORED_OPTIONS) + 5),
+        _step(_LOAD, _ARGUMENT_OFFSET + 8),
+        _step(_EQUAL, socket.SOL_SOCKET, 0, len(_IGNORED_OPTIONS) + 1),
+        _step(_LOAD, _ARGUMENT_OFFSET + 16),
+        *(
+            _step(_EQUAL, option, len(_IGNORED_OPTIONS) - n, 0)
+            for n, option in enumerate(_IGNORED_OPTIONS)
+        ),
+        _step(_RETURN, _ALLOW),
+        _refuse(0),
         _step(_EQUAL, checked["socket"], 0, len(_FAMILIES) + 2),
         _step(_LOAD, _ARGUMENT_OFFSET),
         *(_step(_EQUAL, family, len(_FAMILIES) - n, 0) for n, family in enumerate(_FAMILIES)),

@@ -5,14 +5,15 @@ The kernel's own limits hold for each process, or not for root at all; these are
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from sshwarma.common.limits import (
+    MAX_SANDBOX_ALL_OPEN_FILES,
     MAX_SANDBOX_MEMORY_BYTES,
     MAX_SANDBOX_PROCESSES,
     MAX_WORKSPACE_BYTES,
@@ -25,60 +26,140 @@ _PROCESSES: Final = Path("/proc")
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-def find_excess(init: int) -> str:
+_MAX_DEPTH: Final = 64
+"""Folders in each other: twice as many as a room may have."""
+
+_SIZE_EXCESS: Final = with_limit("its files became too large", f"{MAX_WORKSPACE_BYTES // MIB} MiB")
+
+
+def find_excess(init: int, folder: Path | None = None) -> str:
     """Return which limit the processes of a sandbox have passed, as a clause, or "".
 
-    Memory that several share is counted once, where the kernel says how much that is.
+    Memory that several share is counted once, where the kernel says how much that is. Of `folder`,
+    files that are open and have no name any more count here.
     """
+    tasks = descriptors = memory = nameless = 0
+    device = folder.stat().st_dev if folder is not None else None
+    seen: set[int] = set()
     # Those of a program that starts them without end are never all measured.
-    pids = list(islice(_list_tree(init), MAX_SANDBOX_PROCESSES + 1))
-    if len(pids) > MAX_SANDBOX_PROCESSES:
-        return with_limit("it started too many processes", MAX_SANDBOX_PROCESSES)
-    if sum(map(_measure_memory, pids)) > MAX_SANDBOX_MEMORY_BYTES:
+    for pid, count in _list_tree(init):
+        tasks += count
+        if tasks > MAX_SANDBOX_PROCESSES:
+            return with_limit("it started too many processes and threads", MAX_SANDBOX_PROCESSES)
+        memory += _measure_memory(pid)
+        for status in _list_open(pid):
+            descriptors += 1
+            is_nameless = status.st_dev == device and status.st_nlink == 0
+            if is_nameless and stat.S_ISREG(status.st_mode) and status.st_ino not in seen:
+                seen.add(status.st_ino)
+                nameless += 512 * status.st_blocks
+    if memory > MAX_SANDBOX_MEMORY_BYTES:
         return with_limit("it used too much memory", f"{MAX_SANDBOX_MEMORY_BYTES // MIB} MiB")
-    return ""
+    if descriptors > MAX_SANDBOX_ALL_OPEN_FILES:  # the kernel keeps memory for each socket and pipe
+        return with_limit("it opened too many files", f"{MAX_SANDBOX_ALL_OPEN_FILES:,}")
+    return _SIZE_EXCESS if nameless > MAX_WORKSPACE_BYTES else ""
 
 
 def find_folder_excess(folder: Path) -> str:
     """Return which limit the files in a folder have passed, as a clause, or "".
 
-    What cannot be read is left out: programs inside may change it at the same time.
+    It goes from folder to folder by descriptors, because programs inside change what is there, and
+    a path may be too long. Files that vanish meanwhile are left out.
     """
-    entries = size = 0
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as found:
-                for entry in found:
-                    status = entry.stat(follow_symlinks=False)
-                    entries += 1
-                    if stat.S_ISDIR(status.st_mode):
-                        waiting.append(Path(entry.path))
-                    elif stat.S_ISREG(status.st_mode):
-                        size += status.st_size
-                    if size > MAX_WORKSPACE_BYTES:
-                        limit = f"{MAX_WORKSPACE_BYTES // MIB} MiB"
-                        return with_limit("its files became too large", limit)
-                    if entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries
-                        return with_limit("it made too many files", f"{MAX_WORKSPACE_ENTRIES:,}")
-        except OSError:
-            continue
+    try:
+        top = os.open(folder, _FOLDER_FLAGS)
+    except OSError:
+        return ""
+    walk = _Walk()
+    try:
+        walk.visit(top, 0)
+    except _Excess as excess:
+        return str(excess)
+    finally:
+        os.close(top)
     return ""
 
 
-def _list_tree(init: int) -> Iterator[int]:
-    """Yield the processes of a sandbox; one that ends meanwhile may be left out."""
+class _Excess(Exception):
+    """A limit that was passed, as a clause."""
+
+
+class _Walk:
+    """Counts what is in folders."""
+
+    def __init__(self) -> None:
+        self._entries = 0
+        self._size = 0
+
+    def visit(self, folder: int, depth: int) -> None:
+        """Count what is in an open folder.
+
+        Raises:
+            _Excess: if a limit is passed.
+        """
+        if depth > _MAX_DEPTH:
+            raise _Excess(with_limit("it made folders in folders", _MAX_DEPTH))
+        with os.scandir(folder) as found:
+            for entry in found:
+                try:
+                    status = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
+                except OSError:
+                    continue  # it is gone
+                self._count(status)
+                if stat.S_ISDIR(status.st_mode):
+                    self._enter(folder, entry.name, depth)
+
+    def _enter(self, folder: int, name: str, depth: int) -> None:
+        try:
+            child = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+        except PermissionError:
+            raise _Excess("it made a folder that cannot be read") from None
+        except OSError:
+            return
+        try:
+            self.visit(child, depth + 1)
+        finally:
+            os.close(child)
+
+    def _count(self, status: os.stat_result) -> None:
+        self._entries += 1
+        if stat.S_ISREG(status.st_mode):
+            self._size += status.st_size
+        if self._size > MAX_WORKSPACE_BYTES:
+            raise _Excess(_SIZE_EXCESS)
+        if self._entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries
+            raise _Excess(with_limit("it made too many files", f"{MAX_WORKSPACE_ENTRIES:,}"))
+
+
+def _list_tree(init: int) -> Iterator[tuple[int, int]]:
+    """Yield the processes of a sandbox and how many threads each has.
+
+    One that ends meanwhile may be left out.
+    """
     waiting = [init]
     while waiting:
         pid = waiting.pop()
-        yield pid
         try:
-            for thread in os.scandir(_PROCESSES / str(pid) / "task"):
-                children = Path(thread.path, "children").read_text("ascii")
-                waiting += map(int, children.split())
+            threads = list((_PROCESSES / str(pid) / "task").iterdir())
+            yield pid, len(threads)
+            for thread in threads:
+                waiting += map(int, (thread / "children").read_text("ascii").split())
         except (FileNotFoundError, ProcessLookupError):
             continue
+
+
+def _list_open(pid: int) -> Iterator[os.stat_result]:
+    """Yield what the descriptors of a process are; nothing if that cannot be read."""
+    directory = _PROCESSES / str(pid) / "fd"
+    try:
+        descriptors = list(directory.iterdir())
+    except OSError:  # it has ended, or is another user's
+        return
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):  # it was closed
+            yield descriptor.stat()
 
 
 def _measure_memory(pid: int) -> int:

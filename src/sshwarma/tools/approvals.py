@@ -15,9 +15,15 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import APPROVAL_TIMEOUT_SECONDS, MAX_WAITING_APPROVALS
+from sshwarma.common.limits import (
+    APPROVAL_TIMEOUT_SECONDS,
+    MAX_WAITING_APPROVALS,
+    MAX_WAITING_APPROVALS_PER_PERSON,
+)
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
+from sshwarma.terminal.escape import escape_lines
+from sshwarma.tools.call_checks import check_asker, is_trial_itself
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -55,7 +61,7 @@ class WaitingApproval:
     Attributes:
         number: by which it is answered.
         asked_by: the agent that calls the tool.
-        person_id: who asked that agent, if it is a model.
+        asked_for: the person whom a model answers, or the agent itself.
         asked_at: in milliseconds since 1970.
     """
 
@@ -64,7 +70,7 @@ class WaitingApproval:
     tool: str
     arguments: Mapping[str, Any]
     asked_by: str
-    person_id: str | None
+    asked_for: str
     asked_at: int
     answer: asyncio.Future[Answer] = field(compare=False)
 
@@ -127,7 +133,8 @@ class Approvals:
         await self._wait_for_answer(caller, room, tool.label, arguments)
         # The wait may have lasted minutes, and the call was checked before it.
         current = await caller.as_present()
-        if caller.call_stack is None or not caller.call_stack.is_trial:
+        await check_asker(caller)
+        if not is_trial_itself(caller.call_stack):
             await find(current, tool.label)
         if await self._read_definition(tool) != asked:
             raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
@@ -150,12 +157,18 @@ class Approvals:
                 f" {room.name}.",
                 hint="Ask again when one is there.",
             )
+        own = [one for one in self._waiting.values() if one.asked_for == _find_person(caller)]
+        if len(own) >= MAX_WAITING_APPROVALS_PER_PERSON:
+            limit = MAX_WAITING_APPROVALS_PER_PERSON
+            raise ApprovalDenied(
+                f"{with_limit('Too many calls for you wait for an approval', limit)}."
+            )
         if len(self.list_in(room.id)) >= MAX_WAITING_APPROVALS:
             raise ApprovalDenied(
                 f"{with_limit('Too many calls wait for an approval here', MAX_WAITING_APPROVALS)}."
             )
         waiting = WaitingApproval(
-            next(self._numbers), room.id, tool, arguments, caller.agent.id, caller.person_id,
+            next(self._numbers), room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),
         )  # fmt: skip
         self._waiting[waiting.number] = waiting
@@ -226,6 +239,10 @@ class Approvals:
         return f"{tool} was not run: {name} denied it{because}."
 
 
+def _find_person(caller: Caller) -> str:
+    return caller.person_id or caller.agent.id
+
+
 def _extend_time(caller: Caller, seconds: float) -> None:
     """Give a turn more time while it waits for a person; negative takes some back."""
     if caller.on_wait is not None:
@@ -251,8 +268,13 @@ def write_arguments(arguments: Mapping[str, Any]) -> str:
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         first, *rest = text.split("\n")
-        lines += [f"{name}: {first}", *(f"    {more}" for more in rest)]
+        lines += [f"{_write_name(name)}: {first}", *(f"    {more}" for more in rest)]
     return "\n".join(lines) or "without arguments"
+
+
+def _write_name(name: str) -> str:
+    """Return the name of an argument as one line, which no other can look like."""
+    return escape_lines(name).replace("\n", "\\n")
 
 
 def shorten_reason(text: str) -> str:

@@ -13,11 +13,11 @@ from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
-from sshwarma.world.access import Right
+from sshwarma.world.access import VISITOR_RIGHTS, Right
 from sshwarma.world.call_stack import CallStack
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
-from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.errors import Forbidden, NotFound, Unavailable, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import AncestorCache, OffSwitch, find_off_switch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
@@ -33,6 +33,45 @@ def find_unequipped_tool(
     if tool is None:
         return None
     return tool if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
+
+
+async def check_asker(caller: Caller) -> None:
+    """Refuse a call of a model that waited, if who asked the model has lost the room.
+
+    Raises:
+        Forbidden: if that person is gone, disabled, banned or muted, or may not enter.
+    """
+    if caller.person_id in (None, caller.agent.id):
+        return
+    room, person = await caller.room(), caller.world.agents.get(caller.person_id)
+    is_lost = person is None or person.disabled
+    if person is None or is_lost or not room.rights_of(person, now=now_ms()) >= VISITOR_RIGHTS:
+        name = "Who asked" if person is None else f"{person.name}, who asked,"
+        raise Forbidden(f"{name} may not talk in {room.name} any more, so nothing was run.")
+
+
+def is_trial_itself(stack: CallStack | None) -> bool:
+    """Return whether a call is that of a tool that its author tests, equipped or not."""
+    return stack is not None and stack.is_trial and len(stack.names) == 1
+
+
+async def check_after_wait(caller: Caller) -> None:
+    """Refuse a call that has waited, if its caller may not make it any more.
+
+    Raises:
+        Forbidden: if the caller, or who asked it, may not be or talk in the room.
+        NotFound: if the tool is not equipped any more, or cannot be used.
+    """
+    await caller.as_present()
+    await check_asker(caller)
+    stack = caller.call_stack
+    if stack is None or is_trial_itself(stack):
+        return
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    item = next((one for one in load.tools if one.thing.label == stack.names[-1]), None)
+    if item is None or item.obstacle:
+        label = caller.reader.name_tool(stack.names[-1])
+        raise NotFound(f"{label} cannot be used here any more, so it was not run.")
 
 
 def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:

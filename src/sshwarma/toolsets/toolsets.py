@@ -19,6 +19,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.sandbox.profile import WORKSPACE, Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError
+from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, read_bundle
@@ -50,10 +51,9 @@ from sshwarma.toolsets.worker_process import (
 )
 from sshwarma.toolsets.worker_results import (
     make_result,
-    read_info,
-    read_list,
     read_result,
     read_steps,
+    read_tools,
 )
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
@@ -237,17 +237,13 @@ class Toolsets(ToolProvider):
             for tool in manifest.tools
         )
         code = ToolsetCode(manifest.id, manifest.version, folder, tools)
+        user = sandbox_user(caller)
         try:
-            answer = await ask_worker(
-                self._runs.sandbox,
-                code,
-                None,
-                "",
-                "tools/list",
-                {},
-                TOOLSET_IMPORT_SECONDS,
-                sandbox_user(caller),
-            )
+            async with self._runs.sandbox.take_share(user):
+                answer = await ask_worker(
+                    self._runs.sandbox, code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS,
+                    user,
+                )  # fmt: skip
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         except WorkerError as error:
@@ -255,7 +251,7 @@ class Toolsets(ToolProvider):
         except TimeoutError:
             seconds = f"{TOOLSET_IMPORT_SECONDS:.0f} s"
             raise Invalid(f"The tools of {manifest.id} cannot be read in {seconds}.") from None
-        return [read_info(bundle, listed) for listed in read_list(answer)]
+        return read_tools(bundle, answer)
 
     @override
     def why_unavailable(self, tool: Thing) -> str:
@@ -284,7 +280,7 @@ class Toolsets(ToolProvider):
 
         try:
             async with self._open_code(tool) as code:
-                answer, files = await self._runs.run(caller, work)
+                answer, files = await self._runs.run(caller, work, lambda: check_after_wait(caller))
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         saved_at = now_ms()
@@ -348,8 +344,13 @@ class Toolsets(ToolProvider):
         tree = str(space.metadata.get(TREE_KEY, ""))
         if tree != hash_files(hashes):
             raise Unavailable(f"The files of {space.label} are not those that were installed.")
-        async with self._folders.use(space.label, tree, hashes) as folder:
-            yield space, folder
+        try:
+            async with self._folders.use(space.label, tree, hashes) as folder:
+                yield space, folder
+        finally:
+            now = await self._world.store.read(lambda conn: things.get_thing(conn, space.id))
+            if now is None or now.deleted_at is not None or now.metadata.get(TREE_KEY) != tree:
+                await asyncio.shield(self.delete_old_folders())
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sshwarma.common.limits import MAX_TOOLSET_PRINTED_LINES
+from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS, MAX_TOOLSET_PRINTED_LINES
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.provider import ToolResult
 from sshwarma.toolsets.bundle import Bundle
 from sshwarma.toolsets.input_schema import find_schema_problem
@@ -22,13 +23,20 @@ MAX_WORKER_STEPS: Final = 10
 """Steps that are kept of what a worker says."""
 
 
-def read_list(answer: WorkerAnswer) -> list[dict[str, Any]]:
-    """Return the descriptions of tools in an answer."""
+def read_tools(bundle: Bundle, answer: WorkerAnswer) -> list[ToolInfo]:
+    """Return the tools of a toolset, as its worker lists them.
+
+    Raises:
+        Invalid: if they are not those of the manifest, or one is not as it must be.
+    """
     listed = answer.result.get("tools")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if sorted(str(one.get("name")) for one in found) != sorted(t.id for t in bundle.manifest.tools):
+        raise Invalid(f"The tools of {bundle.manifest.id} cannot be read: their list is invalid.")
+    return [_read_info(bundle, one) for one in found]
 
 
-def read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
+def _read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
     """Return what a worker says of a tool, and the manifest where it says more.
 
     Raises:
@@ -38,20 +46,29 @@ def read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
     schema = listed.get("inputSchema")
     if entry is None or not isinstance(schema, dict):
         raise Invalid(f"The tools of {bundle.manifest.id} cannot be read: their list is invalid.")
+    names = schema.get("properties", {})
+    if isinstance(names, dict) and not all(map(str.isprintable, names)):
+        raise Invalid(f"The parameters of {entry.id} cannot be used: a name is not printable.")
     if problem := find_schema_problem(schema):
         raise Invalid(f"The parameters of {entry.id} cannot be used: {problem}.")
-    title, text = listed.get("title"), listed.get("description")
+    title, text = _read_text(listed.get("title")), _read_text(listed.get("description"))
     meta = listed.get("_meta")
     confirms = meta.get("requires_confirmation") if isinstance(meta, dict) else None
     if entry.requires_confirmation is not None:
         confirms = entry.requires_confirmation
     return ToolInfo(
         entry.id,
-        title if isinstance(title, str) else None,
-        entry.description or (text if isinstance(text, str) else ""),
+        title or None,
+        entry.description or text,
         schema,
         bool(confirms),
     )
+
+
+def _read_text(value: object) -> str:
+    """Return a text that a worker says, as a manifest may have it."""
+    text = value if isinstance(value, str) else ""
+    return escape_lines(text)[:MAX_DESCRIPTION_CHARACTERS]
 
 
 def read_result(answer: WorkerAnswer, files: RunFiles) -> ToolResult:

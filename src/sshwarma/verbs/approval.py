@@ -24,6 +24,7 @@ from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound
+from sshwarma.world.world import World
 
 
 async def complete_approvals(request: CompletionRequest) -> list[Option]:
@@ -71,6 +72,14 @@ def draw_approval_list(result: ApprovalList) -> Block:
     return block(*lines)
 
 
+def _name_caller(world: World, waiting: WaitingApproval) -> str:
+    """Return who calls a tool, and for whom."""
+    name = world.agents.name_of(waiting.asked_by)
+    if waiting.asked_for == waiting.asked_by:
+        return name
+    return f"{name}, asked by {world.agents.name_of(waiting.asked_for)}"
+
+
 @verb(
     "approvals",
     section="Tools",
@@ -93,7 +102,7 @@ async def approvals(caller: Caller) -> ApprovalList:
                 one.number,
                 one.tool,
                 write_arguments(one.arguments),
-                world.agents.name_of(one.asked_by),
+                _name_caller(world, one),
                 format_iso(one.asked_at),
             )
             for one in services_of(caller).tools.approvals.list_in(room.id)

@@ -26,6 +26,7 @@ from sshwarma.sandbox.profile import WORKSPACE, Profile
 from sshwarma.sandbox.run import Ending, SandboxError
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.verbs.arguments import Arg, Text, Word
 from sshwarma.verbs.file import workspaces_of
 from sshwarma.verbs.registry import verb
@@ -137,8 +138,12 @@ async def shell(
     async def work(folder: Path) -> Ending:
         return await _run_in_sandbox(caller, folder, command, cwd, timeout, output)
 
+    async def check() -> None:
+        await check_after_wait(caller)
+        await FILES_RIGHT.check(caller, {})
+
     try:
-        ending, files = await services.runs.run(caller, work)
+        ending, files = await services.runs.run(caller, work, check)
     except SandboxError as error:
         raise Unavailable(
             f"The sandbox failed: {error.obstacle.reason}.", hint=f"{error.obstacle.remedy}."

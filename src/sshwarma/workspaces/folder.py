@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ from sshwarma.workspaces.tree import (
 SAFE_AGE_NS: Final = 20_000_000
 """Age of a change, in nanoseconds, from which a later one has another time on every kernel."""
 
-_REMOVED: Final = ".removed"
+_REMOVED: Final = ".removed-"
 """Where a folder goes before it is deleted, beside that of the room."""
 
 _PART_BYTES: Final = 256 * KIB
@@ -219,8 +220,9 @@ class Folder:
         with _open_parent(top, path) as (parent, name), _open_folder(self.path.parent) as beside:
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 os.chmod(name, stat.S_IRWXU, dir_fd=parent)
-                os.rename(name, _REMOVED, src_dir_fd=parent, dst_dir_fd=beside)
-                delete_tree(self.path.with_name(_REMOVED))
+                removed = f"{_REMOVED}{secrets.token_hex(8)}"  # other rooms remove, too
+                os.rename(name, removed, src_dir_fd=parent, dst_dir_fd=beside)
+                delete_tree(self.path.with_name(removed))
             else:
                 os.unlink(name, dir_fd=parent)
 

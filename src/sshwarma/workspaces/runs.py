@@ -8,9 +8,10 @@ into the present one, because others may have changed files meanwhile.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -92,20 +93,34 @@ class WorkspaceRuns:
             log.warning("no sandbox", reason=obstacle.reason, remedy=obstacle.remedy)
         return runs
 
-    async def run(self, caller: Caller, work: Callable[[Path], Awaitable[T]]) -> tuple[T, RunFiles]:
+    async def run(
+        self,
+        caller: Caller,
+        work: Callable[[Path], Awaitable[T]],
+        check: Callable[[], Awaitable[None]],
+    ) -> tuple[T, RunFiles]:
         """Work on the files of the caller's room; return the result and what it changed.
 
-        `work` gets the folder, and must have ended every process in it when it returns or raises.
-        What it left is kept, also if it fails or is stopped.
+        One call at a time works in a room, and one of each person waits for it, so that nobody
+        keeps others waiting for long.
+
+        Args:
+            caller: who works.
+            work: gets the folder, and must have ended every process in it when it returns or
+                raises. What it left is kept, also if it fails or is stopped.
+            check: raises if the caller may not do this any more; called when the turn has come,
+                which may be minutes later.
 
         Raises:
+            WorldError: from `check`.
             DamagedBlob: if a file of the room cannot be read.
             OSError: if the disk is full or fails.
         """
+        user = sandbox_user(caller)
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
-        if lock.locked():
-            sandbox_user(caller).tell("It waits for another program in this room.")
-        async with lock:
+        own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
+        async with own, self.sandbox.take_share(user), self._enter(user, lock):
+            await check()
             folder = self._use_folder(caller.room_id)
             _, base = await self.workspaces.read_tree(caller.room_id)
             await asyncio.to_thread(folder.materialize, base)
@@ -117,6 +132,13 @@ class WorkspaceRuns:
             files = await asyncio.shield(self._keep(caller, folder, base))
             await self._delete_old_folders()
         return result, files
+
+    @contextlib.asynccontextmanager
+    async def _enter(self, user: SandboxUser, lock: asyncio.Lock) -> AsyncIterator[None]:
+        if lock.locked():
+            user.tell("It waits for another program in this room.")
+        async with lock:
+            yield
 
     def _use_folder(self, room_id: str) -> Folder:
         folder = self._folders.get(room_id)
@@ -153,7 +175,10 @@ class WorkspaceRuns:
             log.exception("what a program left could not be read")
             await asyncio.to_thread(folder.discard)
             return RunFiles(problem=f"they could not be read: {error.strerror}")
-        return await self._merge(caller, base, found)
+        files = await self._merge(caller, base, found)
+        if files.left_out:  # it may be of any size
+            await asyncio.to_thread(folder.discard)
+        return files
 
     async def _merge(self, caller: Caller, base: Tree, found: Snapshot) -> RunFiles:
         kept_both: dict[str, str] = {}
