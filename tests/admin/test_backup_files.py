@@ -75,7 +75,7 @@ async def test_no_backup_without_every_file(
         file.unlink()
     else:
         file.write_bytes(change)
-    with pytest.raises(DamagedDatabaseError, match="of a file is missing or damaged"):
+    with pytest.raises(DamagedDatabaseError, match="of a file, is missing or damaged"):
         write_backup(world.store.path, tmp_path / "b.tar.gz")
     assert not (tmp_path / "b.tar.gz").exists()
 
@@ -199,8 +199,12 @@ async def test_doctor_counts_missing_files(world: World, blobs: BlobStore) -> No
         return next(one.detail for one in run_checks(settings, None) if one.name == "files")
 
     assert found().startswith("3 contents")
+    damaged = blobs.path_of(hashlib.sha256(CONTENTS[2]).hexdigest())
+    damaged.chmod(0o600)
+    damaged.write_bytes(b"")
+    assert found() == "1 of 3 contents missing or damaged"
     blobs.path_of(hashlib.sha256(b"one").hexdigest()).unlink()
-    assert found() == "1 of 3 contents missing"
+    assert found() == "2 of 3 contents missing or damaged"
 
 
 async def test_garbage_is_what_neither_the_world_nor_a_copy_names(

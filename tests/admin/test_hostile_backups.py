@@ -137,10 +137,13 @@ def test_archive_that_goes_on_after_its_database_is_refused(database: Path, tmp_
 
 
 def test_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"hello"):
+    for content, said in (
+        (b"", r"is empty\. If it was made by a command"),
+        (b"hello", r"neither an archive .* nor a copy"),
+    ):
         bad = tmp_path / "bad.tar.gz"
         bad.write_bytes(content)
-        with pytest.raises(InvalidBackupError, match=r"neither an archive .* nor a copy"):
+        with pytest.raises(InvalidBackupError, match=said):
             restore_backup(bad, tmp_path / "new")
     for content in (gzip.compress(b"hello"), b"\x1f\x8b" + b"\0" * 50):
         bad = tmp_path / "bad.tar.gz"

@@ -41,6 +41,15 @@ def test_new_world_does_not_take_the_place_of_a_lost_one(tmp_path: Path, trace: 
     check_no_world_was_lost(database)
 
 
+def test_new_world_is_not_made_beside_files_of_a_lost_one(tmp_path: Path) -> None:
+    blob = tmp_path / "blobs" / "ab" / ("ab" * 32)
+    blob.parent.mkdir(parents=True)
+    check_no_world_was_lost(tmp_path / "world.db")
+    blob.touch()
+    with pytest.raises(OSError, match=r"has files of the world that was there\. Restore a backup"):
+        check_no_world_was_lost(tmp_path / "world.db")
+
+
 BACKUP = "backups/world-1a-2026-01-31-120000"
 
 

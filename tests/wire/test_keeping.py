@@ -143,7 +143,7 @@ def test_restore_from_what_is_no_backup_leaves_a_directory_as_it_was(tmp_path: P
     for source, told in (
         ("restore /dev/zero", "/dev/zero is not a backup"),
         ("restore - < /dev/zero", "standard input is not a backup"),
-        ("restore - <&-", "standard input is not a backup"),
+        ("restore - <&-", "standard input is empty."),
     ):
         tried = subprocess.run(
             ["bash", "-c", f'"$0" {source} --data-dir {new}', str(PROGRAM)],

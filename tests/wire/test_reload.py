@@ -173,6 +173,17 @@ def test_model_whose_name_is_in_use_is_reported(server: Server) -> None:
     assert "not in force" not in owner.does("models")
 
 
+def test_name_of_the_guide_is_taken(server: Server) -> None:
+    write(server, MODEL.replace("qwen", "guide"))
+    done = server.cli("reload")
+    assert done.returncode == 1 and "guide is the model that is built in." in done.stdout
+    assert "Not a language model" in server.owner.does("models")
+    refused = server.cli("token", "new", "guide", "--label", "x")
+    assert (
+        refused.returncode == 1 and "guide is a model, and models do not log in." in refused.stderr
+    )
+
+
 def test_models_and_servers_that_cannot_work_are_named_with_the_reason(server: Server) -> None:
     key = server.home / "missing.key"
     write(server, f"""{MODEL}key_file = "{key}"
@@ -267,6 +278,12 @@ def test_directory_binary_file_and_pipe_are_no_settings_file(server: Server) -> 
     binary, pipe = server.home / "binary.toml", server.home / "pipe"
     binary.write_bytes(b"\x7fELF\xc9")
     os.mkfifo(pipe)
+    loop = server.home / "loop.toml"
+    loop.symlink_to(loop)
+    looping = server.cli("reload", "--config", str(loop))
+    assert looping.returncode == 1 and "Traceback" not in looping.stderr
+    endless = server.cli("serve", "--config", "/dev/zero")
+    assert "is a pipe, socket or device" in endless.stderr
     for path, reason in (
         (binary, "is not TOML: its byte 5 is not UTF-8 text"),
         (pipe, "is a pipe, socket or device. Name a file: it is read again at a reload."),

@@ -71,7 +71,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     check_data_dir_owner(database.parent)
     if not to.absolute().parent.is_dir():
         raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
-    if to.exists():
+    if to.exists() or to.is_symlink():  # which may lead nowhere
         raise FileExistsError(f"{to} already exists. Choose another.")
     undo_interrupted_change(database)
     with make_work_directory(to.absolute().parent) as work:

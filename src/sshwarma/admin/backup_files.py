@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
 from sshwarma.settings import BLOBS_DIRECTORY
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
+from sshwarma.world.migrate import DamagedDatabaseError
 
 BLOB_PREFIX: Final = f"{BLOBS_DIRECTORY}/"
 """Beginning of the name of a content in a backup; the rest is its hash."""
@@ -66,8 +66,10 @@ def add_blobs(
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 raise
-            problem = f"the content {sha256[:12]} of a file is missing or damaged"
-            raise DamagedDatabaseError(describe_damage(database, problem)) from error
+            raise DamagedDatabaseError(
+                f"{blobs.path_of(sha256)}, the content of a file, is missing or damaged. Copy it"
+                " from a backup, or from the disk where it was. The database is not damaged"
+            ) from error
 
 
 def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
@@ -84,16 +86,25 @@ def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
     blobs.sync()
 
 
-def count_missing_blobs(hashes: Iterable[str], *directories: Path) -> int:
-    """Return how many contents are in none of some directories.
+def count_missing_blobs(sizes: Mapping[str, int], *directories: Path) -> int:
+    """Return how many contents are in none of some directories, or have another size.
 
-    They are data directories, or those of unpacked backups.
+    Args:
+        sizes: their sizes by hash.
+        directories: data directories, or those of unpacked backups.
     """
     return sum(
         not any(
-            (directory / BLOBS_DIRECTORY / sha256[:2] / sha256).is_file()
-            or (directory / BLOBS_DIRECTORY / sha256).is_file()
+            _has_size(path, size)
             for directory in directories
+            for path in (
+                directory / BLOBS_DIRECTORY / sha256[:2] / sha256,
+                directory / BLOBS_DIRECTORY / sha256,
+            )
         )
-        for sha256 in hashes
+        for sha256, size in sizes.items()
     )
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size

@@ -220,7 +220,9 @@ def _check_files(settings: Settings) -> Iterator[CheckResult]:
         return
     if missing := count_missing_blobs(names, settings.data_dir):
         remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
-        yield CheckResult("files", False, f"{missing} of {len(names)} contents missing", remedy)
+        yield CheckResult(
+            "files", False, f"{missing} of {len(names)} contents missing or damaged", remedy
+        )
     elif names:
         detail = f"{len(names)} contents, {sum(names.values()) // MIB} MiB"
         yield CheckResult("files", True, detail)

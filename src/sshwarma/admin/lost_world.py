@@ -10,6 +10,7 @@ from typing import Final
 
 from sshwarma.admin.backup_names import BACKUPS_DIRECTORY, parse_backup_name
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
+from sshwarma.settings import BLOBS_DIRECTORY
 
 _COPY_NAME: Final = re.compile(r"world-(?:before|replaced)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
 """Of a copy that an upgrade or a restore kept: its schema or time, and its number."""
@@ -63,6 +64,7 @@ def check_no_world_was_lost(database: Path) -> None:
             "mount its disk. For a new world, remove the link",
         )
     if not (traces := find_traces_of_world(database)):
+        _check_no_blobs(database)
         return
     words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
     is_log = traces[0].name.endswith(LOG_SUFFIXES)
@@ -73,6 +75,20 @@ def check_no_world_was_lost(database: Path) -> None:
         f"{database} is gone, and {traces[0]} is of the world that was there",
         f"restore {restored}.{note} For a new world, move it and its like away",
     )
+
+
+def _check_no_blobs(database: Path) -> None:
+    """Refuse a new world beside contents of files, which may be the only ones.
+
+    Raises:
+        LostWorldError: with what to do.
+    """
+    blobs = database.with_name(BLOBS_DIRECTORY)
+    if any(blobs.glob("??/*")):
+        raise LostWorldError(
+            f"{database} is gone, and {blobs} has files of the world that was there",
+            "restore a backup of it. For a new world, move it away",
+        )
 
 
 def _find_backups(data_dir: Path) -> list[Path]:

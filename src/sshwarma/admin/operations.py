@@ -52,6 +52,8 @@ async def token_new(
     It expires after `days`; if None, it is valid until it is revoked.
     """
     agent = require_agent(world, name)
+    if agent.kind == "model":
+        raise Invalid(f"{agent.name} is a model, and models do not log in.")
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")

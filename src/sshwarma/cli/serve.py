@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def reload(invocation: Invocation) -> int:
     """
     named: dict[str, Any] = {}
     if invocation.config is not None:
-        named["file"] = str(invocation.config.resolve())
+        named["file"] = os.path.realpath(invocation.config)  # of a loop of links, too
     report = invocation.ask_server("reload", **named)
     skipped, changed = report["problems"], report["changed"]
     lines = ["Reloaded." if changed or skipped else "Reloaded; nothing changed."]

@@ -125,6 +125,9 @@ class Roster(Mapping[str, Backend]):
         kept: set[str] = set()
         problems: dict[str, str] = {}
         for settings in models:
+            if settings.name.lower() == GUIDE_NAME:
+                problems[settings.name] = f"{GUIDE_NAME} is the model that is built in."
+                continue
             agent = await enlist_agent(
                 self._world,
                 settings.name,

@@ -258,7 +258,7 @@ def asks_for_json_log(config: Path | None = None) -> bool:
         return variable == "json"
     try:
         path = config or find_settings_file()
-        if path is None:
+        if path is None or not path.is_file():
             return False
         if config is None:
             _check_trusted(path)

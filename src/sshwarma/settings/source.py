@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ class SettingsSource:
     def file(self) -> Path | None:
         """The whole path of the file, if there is one."""
         file = self.config or find_settings_file()
-        return file.resolve() if file is not None else None
+        return Path(os.path.realpath(file)) if file is not None else None
 
     def load(self) -> Settings:
         """Read the settings.
