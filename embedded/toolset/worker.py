@@ -1,7 +1,8 @@
 """Runs the tools of one toolset: an MCP server over standard input and output.
 
-It runs as a file in a sandbox, with a bare interpreter, and imports nothing of the program. Its
-first line of input is the configuration. Output of tools goes to standard error.
+It runs as a file in a sandbox, with a bare interpreter, and imports nothing of the program. The
+configuration is its argument or, for programs inside cannot see that, its first line of input.
+Output of tools goes to standard error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path += ["/w", "/d"]
+sys.path += [str(Path(__file__).parent), "/d"]
 
 import sshwarma_toolset as runtime
 from pydantic_core import to_jsonable_python
@@ -179,7 +180,7 @@ def main() -> None:
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as empty:
         os.dup2(empty.fileno(), 0)
-    config = json.loads(source.readline())
+    config = json.loads(sys.argv[1] if sys.argv[1:] else source.readline())
     sys.path.insert(0, config["toolset"])
     worker = Worker(config)
     for line in source:

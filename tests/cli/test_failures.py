@@ -217,7 +217,8 @@ def test_server_that_is_stopped_is_reported_after_a_while() -> None:
                 assert (done.returncode, done.stdout) == (1, ""), words
                 assert done.stderr == (
                     f"sshwarma: The server did not answer within {PATIENCE:g} s. It is stopped or"
-                    " too busy: see its log, continue it with kill -CONT, or restart it.\n"
+                    " too busy: see its log, continue it with kill -CONT, or restart it. When it"
+                    " goes on, it may still do this.\n"
                 ), words
         finally:
             os.kill(server.process.pid, signal.SIGCONT)

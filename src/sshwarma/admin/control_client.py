@@ -45,7 +45,7 @@ async def send_request(
         raise Unavailable(
             f"The server did not answer within {seconds:g} s.",
             hint="It is stopped or too busy: see its log, continue it with kill -CONT, or restart"
-            " it.",
+            " it. When it goes on, it may still do this.",
         ) from None
     if not line.endswith(b"\n"):
         raise Unavailable("The server ended before it answered.")

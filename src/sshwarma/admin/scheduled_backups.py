@@ -82,7 +82,8 @@ class BackupDirectory:
             OSError: if it cannot be written, or would leave the disk nearly full; then no other is
                 deleted.
         """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Without its parents: that of a disk which is not mounted must not be made.
+        self.path.mkdir(mode=0o700, exist_ok=True)
         delete_leftovers(database.parent)  # of `backup -`, which works there
         # The copy and its archive, which is smaller, stand side by side for a moment.
         needed = 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES

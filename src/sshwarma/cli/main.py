@@ -26,6 +26,7 @@ from sshwarma.cli import (
     keys,
     serve,
     tokens,
+    toolset,
     vacuum,
 )
 from sshwarma.cli.failures import describe_failure, is_reported
@@ -64,6 +65,7 @@ for _command in (
     agents.agents,
     invite.invite,
     tokens.token,
+    toolset.toolset,
     audit.audit,
     info.info,
     backup.backup,

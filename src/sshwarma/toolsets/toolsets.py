@@ -48,6 +48,7 @@ from sshwarma.toolsets.worker_process import (
     WorkerError,
     WorkerTool,
     ask_worker,
+    list_tools,
 )
 from sshwarma.toolsets.worker_results import (
     make_result,
@@ -226,17 +227,7 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox.
         """
         manifest = bundle.manifest
-        tools = tuple(
-            WorkerTool(
-                tool.id,
-                bundle.entrypoints[tool.id].module,
-                bundle.entrypoints[tool.id].path,
-                bundle.entrypoints[tool.id].function,
-                tool.input_schema,
-            )
-            for tool in manifest.tools
-        )
-        code = ToolsetCode(manifest.id, manifest.version, folder, tools)
+        code = ToolsetCode(manifest.id, manifest.version, folder, list_tools(bundle))
         user = sandbox_user(caller)
         try:
             async with self._runs.sandbox.take_share(user):

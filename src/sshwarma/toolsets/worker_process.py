@@ -21,6 +21,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.toolsets.bundle import Bundle
 from sshwarma.world.resources import resource_dir
 
 TOOLSET_PATH: Final = "/ts"
@@ -119,22 +120,50 @@ async def ask_worker(
     return WorkerAnswer(_read_answer(line), tuple(printed))
 
 
+def describe_toolset(
+    toolset_id: str,
+    version: str,
+    tools: Sequence[WorkerTool],
+    room_id: str = "",
+    *,
+    folder: str = TOOLSET_PATH,
+    workspace: str = WORKSPACE,
+) -> dict[str, Any]:
+    """Return the configuration of a worker."""
+    return {
+        "toolset": folder,
+        "workspace": workspace,
+        "toolset_id": toolset_id,
+        "chat_id": room_id,
+        "version": version,
+        "tools": [
+            {"id": tool.id, "module": tool.module, "path": tool.path, "function": tool.function,
+             "input_schema": tool.input_schema}
+            for tool in tools
+        ],
+    }  # fmt: skip
+
+
+def list_tools(bundle: Bundle) -> tuple[WorkerTool, ...]:
+    """Return the tools of a bundle as a worker finds them."""
+    points = bundle.entrypoints
+    return tuple(
+        WorkerTool(
+            tool.id,
+            points[tool.id].module,
+            points[tool.id].path,
+            points[tool.id].function,
+            tool.input_schema,
+        )
+        for tool in bundle.manifest.tools
+    )
+
+
 def _write_request(
     code: ToolsetCode, room_id: str, method: str, params: Mapping[str, Any]
 ) -> bytes:
     """Return what a worker reads: a line that describes the toolset, and the request."""
-    config = {
-        "toolset": TOOLSET_PATH,
-        "workspace": WORKSPACE,
-        "toolset_id": code.id,
-        "chat_id": room_id,
-        "version": code.version,
-        "tools": [
-            {"id": tool.id, "module": tool.module, "path": tool.path, "function": tool.function,
-             "input_schema": tool.input_schema}
-            for tool in code.tools
-        ],
-    }  # fmt: skip
+    config = describe_toolset(code.id, code.version, code.tools, room_id)
     request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return "".join(f"{json.dumps(one)}\n" for one in (config, request)).encode()
 

@@ -1,0 +1,48 @@
+"""`sshwarma toolset`: toolsets in a folder of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def toolset() -> None:
+    """Work on toolsets without a server."""
+
+
+@toolset.command("serve")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--workspace",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder that the tools work in (default: the current one).",
+)
+def serve(folder: Path, workspace: Path) -> int:
+    """Serve the tools of a toolset in FOLDER over standard input and output.
+
+    A host of MCP starts this. They run as you, without a sandbox. What they print is on standard
+    error. Restart it after a change of the tools.
+    """
+    from sshwarma.toolsets.bundle import read_bundle
+    from sshwarma.toolsets.local_folder import read_folder
+    from sshwarma.toolsets.worker_process import describe_toolset, list_tools
+    from sshwarma.world.resources import resource_dir
+
+    bundle = read_bundle(read_folder(folder))
+    manifest = bundle.manifest
+    config = describe_toolset(
+        manifest.id,
+        manifest.version,
+        list_tools(bundle),
+        folder=str(folder.resolve()),
+        workspace=str(workspace.resolve()),
+    )
+    worker = resource_dir("embedded") / "toolset" / "worker.py"
+    words = [sys.executable, "-I", "-B", str(worker), json.dumps(config)]
+    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, without a shell

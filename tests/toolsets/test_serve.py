@@ -1,0 +1,78 @@
+"""`sshwarma toolset serve`: the official client of MCP uses a folder."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from sshwarma.toolsets import local_folder
+from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.world.errors import Invalid
+from support.driver.server import PROGRAM
+from support.toolset_kit import kit
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
+
+
+@pytest.mark.process
+async def test_other_host_uses_the_tools_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "sold.csv").write_text("name,count\ntea,3\n")
+    server = StdioServerParameters(
+        command=str(PROGRAM),
+        args=["toolset", "serve", str(EXAMPLES / "data-explorer"), "--workspace", str(tmp_path)],
+        env={},
+    )
+    async with Client(stdio_client(server)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert sorted(tools) == ["describe", "query"]
+        assert tools["query"].input_schema["required"] == ["path", "sql"]
+        done = await client.call_tool(
+            "query", {"path": "sold.csv", "sql": "SELECT count FROM data"}
+        )
+        assert done.structured_content is not None
+        assert done.structured_content["rows"] == [[3]]
+        failed = await client.call_tool("query", {"path": "gone", "sql": "SELECT 1"})
+        assert failed.is_error
+    assert not list(EXAMPLES.rglob("__pycache__"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "toolset.yaml is missing"),
+        (kit("kit") | {"tools/kit.py": ""} | {"toolset.yaml": "id: x"}, "manifest_version"),
+    ],
+)
+def test_folder_without_a_toolset_is_refused(
+    tmp_path: Path, files: dict[str, str], said: str
+) -> None:
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    done = subprocess.run(
+        [str(PROGRAM), "toolset", "serve", str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_caches_links_and_hidden_files_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("a.py", ".git/config", "tools/b.py", "tools/__pycache__/b.pyc", ".env"):
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / path).write_text(path)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    assert read_folder(tmp_path) == {"a.py": b"a.py", "tools/b.py": b"tools/b.py"}
+    monkeypatch.setattr(local_folder, "MAX_ARCHIVE_ENTRIES", 1)
+    with pytest.raises(Invalid, match=r"too many files \(limit 1\)"):
+        read_folder(tmp_path)
+    monkeypatch.undo()
+    (tmp_path / "a:b").touch()
+    with pytest.raises(Invalid, match="must not contain a colon"):
+        read_folder(tmp_path)
