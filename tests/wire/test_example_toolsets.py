@@ -54,7 +54,8 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     assert done["render_plan"]["renderer"] == "html"
     shown = ann.run(f"run charts:bar_chart {json.dumps(values)}").out
     assert f"   tea {30 * '█'} 3" in shown and f"coffee {60 * '█'} 6" in shown
-    assert "page artifacts/chart.html" in shown
+    assert "page artifacts/chart.html, with the result as its data" in shown
+    assert shown.count('"kind": "bars"') == 1
     screen = ann.sit(room=ann.json("files")["room"])
     line = {"title": "Heat", "values": [1, 2, 4, 8, 4, 2, 1]}
     screen.enter(f"/run charts:line_chart {json.dumps(line)}")

@@ -17,8 +17,11 @@ from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
 
 
-def draw_render_plan(plan: dict[str, Any], reader: Reader) -> list[Line | Table]:
-    """Draw the plan of a result; empty if it has nothing but what the result says."""
+def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) -> list[Line | Table]:
+    """Draw the plan of a result; empty if it has nothing but what the result says.
+
+    `value` is the result itself, which is drawn anyway.
+    """
     config = plan.get("config")
     if not reader.is_person or not isinstance(config, dict):
         return []
@@ -36,9 +39,13 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader) -> list[Line | Table]
         case "document" if isinstance(content, str):
             lines += render_markdown(text=content[:MAX_ROW_PART_CHARACTERS])
         case "html":
-            data = json.dumps(config.get("data"), ensure_ascii=False, indent=1)
-            lines.append(line(("dim", f"  page {config.get('artifact')}, with the data:")))
-            lines += text_lines(data[:MAX_ROW_PART_CHARACTERS], indent=2)
+            data, page = config.get("data"), f"  page {config.get('artifact')}"
+            if data == value:
+                lines.append(line(("dim", f"{page}, with the result as its data")))
+            else:
+                text = json.dumps(data, ensure_ascii=False, indent=1)
+                lines.append(line(("dim", f"{page}, with the data:")))
+                lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
         case "frame":
             target = config.get("url") or f"port {config.get('port')}"
             lines.append(line(("dim", "  page: "), str(target)))

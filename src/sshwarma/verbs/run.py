@@ -61,7 +61,8 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     if ran.attachments:
         call = reader.name_call("attachment", row=ran.seq)
         notes += [("dim", " · "), ("verb", call)] if call else []
-    rendered = draw_render_plan(ran.render_plan, reader) if ran.render_plan else []
+    plan = ran.render_plan
+    rendered = draw_render_plan(plan, reader, ran.structured) if plan else []
     has_content = bool(ran.render_plan and "content" in ran.render_plan.get("config", {}))
     text = "" if rendered and has_content else ran.text[:MAX_ROW_PART_CHARACTERS]
     return block(
