@@ -64,6 +64,17 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     assert refused.status == 2 and "values" in refused.err + refused.out
 
 
+def test_tools_are_listed_by_where_they_come_from(house: Server, ann: Person) -> None:
+    equipped = ann.json("inv")["equipped"]
+    chart = next(item for item in equipped if item["name"] == "charts:bar_chart")
+    assert (chart["origin"], chart["renderer"], chart["confirms"]) == ("toolset", "html", False)
+    ann.does("unequip room charts:*,data-explorer:*")
+    lines = ann.run("inv all").lines
+    start = lines.index("  charts · toolset")
+    assert lines[start + 1].split() == ["○", "charts:bar_chart", "[html]"]
+    assert lines.index("  built in") < start < lines.index("  data-explorer · toolset")
+
+
 def test_explorer_answers_sql_on_csv_and_database(ann: Person, tmp_path: Path) -> None:
     ann.run("file put data/cities.csv", CSV.encode(), "-T")
     found = call(ann, "data-explorer:describe", path="data/cities.csv")["structured"]

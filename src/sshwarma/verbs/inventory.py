@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from itertools import groupby
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
 from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS
 from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.verbs.arguments import (
     Arg,
     CompletionRequest,
@@ -26,6 +28,7 @@ from sshwarma.world.builtin_containers import DEFAULTS_ID, is_builtin_namespace
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout, LoadoutItem
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import Reader
 from sshwarma.world.things import Thing
 
@@ -35,6 +38,12 @@ async def complete_inventory(request: CompletionRequest) -> list[Option]:
     whose = [("room", "this room"), ("me", "yourself"), ("all", "and what could be equipped")]
     return [*whose, *agent_options(request.caller, "@")]
 
+
+_PROVIDERS: Final = {"toolset": "toolset", "mcp": "MCP server"}
+"""Where the tools of a provider come from, in words."""
+
+_ORIGINS: Final = ("built in", "", "toolset", "MCP server")
+"""In the order in which they are listed."""
 
 OPEN_BAGS = ("yours", "new rooms")
 """Values of `Inventory.whose` for which the caller sees the bag."""
@@ -58,6 +67,9 @@ class EquippedItem:
     priority: float
     usable: bool
     status: str  # available, or why it cannot be used
+    origin: str = ""  # of a tool: built in, toolset, MCP server, or "" for one that was made here
+    renderer: str = ""  # how pages show its results
+    confirms: bool = False  # whether each call waits for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +131,7 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
         lines.append(line("  ", ("dim", "nothing" if inventory.whose in OPEN_BAGS else "private")))
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
-        lines += draw_columns(
-            (
-                ("tool", f"○ {reader.name_tool(item.name)}"),
-                ("dim", _format_source([item.namespace] + ([] if item.usable else [item.status]))),
-            )
-            for item in inventory.available
-        )
+        lines += _draw_available(inventory.available, reader)
         if not inventory.available:
             lines.append(line("  ", ("dim", "nothing")))
         if inventory.available_cut:
@@ -135,12 +141,39 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     return block(*lines)
 
 
+def _draw_available(items: Sequence[EquippedItem], reader: Reader) -> Iterator[Line]:
+    """Draw tools by where they come from: built in, a toolset, an MCP server."""
+    for (_, origin, namespace), members in groupby(sorted(items, key=_order), key=_order):
+        title = origin if origin in ("", "built in") else f"{namespace} · {origin}"
+        yield line(("dim", f"  {title or namespace}"))
+        yield from draw_columns(
+            (
+                ("tool", f"○ {reader.name_tool(item.name)}"),
+                ("dim", _format_source(_list_marks(item))),
+            )
+            for item in members
+        )
+
+
+def _order(item: EquippedItem) -> tuple[int, str, str]:
+    rank = _ORIGINS.index(item.origin)
+    return rank, item.origin, "" if item.origin == "built in" else item.namespace
+
+
+def _list_marks(item: EquippedItem) -> list[str]:
+    return [
+        *(() if item.usable else (item.status,)),
+        *filter(None, (item.renderer, "needs an approval" if item.confirms else "")),
+    ]
+
+
 def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[Span, Span]:
     notes: list[str] = []
     if not is_builtin_namespace(item.namespace) and item.kind == "tool":
         notes += [item.namespace, item.status]
     elif not item.usable:
         notes.append(item.status)
+    notes += filter(None, (item.renderer, "needs an approval" if item.confirms else ""))
     if item.kind != "tool":
         notes.append(item.kind)
         if item.namespace == "home":
@@ -322,4 +355,15 @@ def _make_equipped_item(item: LoadoutItem) -> EquippedItem:
         priority=item.priority,
         usable=not item.obstacle,
         status=item.obstacle or "available",
+        origin=_find_origin(item),
+        renderer=item.renderer,
+        confirms=bool(item.thing.metadata.get(CONFIRM_KEY)),
     )
+
+
+def _find_origin(item: LoadoutItem) -> str:
+    if item.thing.kind != "tool":
+        return ""
+    if is_builtin_namespace(item.namespace):
+        return "built in"
+    return _PROVIDERS.get(str(item.thing.metadata.get(PROVIDER_KEY, "")), "")

@@ -45,6 +45,7 @@ class LoadoutItem:
         obstacle: why it cannot be used now.
         title: another name to show it under.
         always_on: no row can turn it off.
+        renderer: how pages show its results; "" as any other.
     """
 
     thing: Thing
@@ -54,6 +55,7 @@ class LoadoutItem:
     obstacle: str = ""
     title: str = ""
     always_on: bool = False
+    renderer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +366,10 @@ class AncestorCache:
         elif missing_states:
             obstacle = f"needs {', '.join(missing_states)}"
         title = (override.name if override else None) or ""
-        return replace(item, thing=tool, namespace=namespace, obstacle=obstacle, title=title)
+        renderer = (override.renderer if override else None) or ""
+        return replace(
+            item, thing=tool, namespace=namespace, obstacle=obstacle, title=title, renderer=renderer
+        )
 
     def find_disabled_bundle(self, thing: Thing) -> Thing | None:
         """Return the disabled toolset that has brought a tool: nobody sees what it has."""
