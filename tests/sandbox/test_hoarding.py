@@ -75,7 +75,7 @@ THREADS = """
 import threading, time
 threading.stack_size(32768)
 for _ in range(2000):
-    threading.Thread(target=time.sleep, args=(60,)).start()
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 time.sleep(60)
 """
 

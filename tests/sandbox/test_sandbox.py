@@ -10,6 +10,7 @@ import pytest
 
 from sshwarma.common import limits
 from sshwarma.sandbox import host as host_module
+from sshwarma.sandbox import run as run_module
 from sshwarma.sandbox import watch
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, explain_failure
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
@@ -160,6 +161,17 @@ async def test_nothing_outlives_the_sandbox(host: SandboxHost, ws: Path) -> None
         before = {path: path.read_bytes() for path in ws.iterdir()}
         await run(host, None, "sleep 0.1")
         assert {path: path.read_bytes() for path in ws.iterdir()} == before
+
+
+@needs_bubblewrap
+async def test_program_that_cannot_be_watched_is_ended(
+    host: SandboxHost, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(run_module, "find_excess", fail)
+    assert await run(host, ws, "sleep 60") == "[it could not be watched]"
 
 
 @needs_bubblewrap

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from sshwarma.common.limits import (
     MAX_SANDBOX_ADDRESS_BYTES,
     MAX_SANDBOX_OPEN_FILES,
@@ -25,6 +27,8 @@ from sshwarma.common.processes import end_process
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
 from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
 from sshwarma.sandbox.watch import find_excess, find_folder_excess
+
+log = structlog.get_logger(__name__)
 
 START_SECONDS: Final = 10.0
 """Seconds in which a sandbox must be made; it takes 20 ms."""
@@ -147,7 +151,17 @@ class Sandbox:
         self._ended.set_result(None)
 
     async def _watch(self) -> None:
-        """End the sandbox when it passes a limit."""
+        """End the sandbox when it passes a limit, or can be watched no more."""
+        try:
+            self._excess = await self._find_excess()
+        except Exception:
+            log.exception("a sandbox could not be watched")
+            self._excess = "it could not be watched"
+        if self._excess:
+            self._send_kill()
+
+    async def _find_excess(self) -> str:
+        """Return the limit that it passes, or "" when it has ended."""
         loop = asyncio.get_running_loop()
         next_walk = loop.time() + FOLDER_SECONDS
         while not self._ended.done():
@@ -158,9 +172,8 @@ class Sandbox:
                 excess = await asyncio.to_thread(find_folder_excess, self._folder)
                 next_walk = loop.time() + max(FOLDER_SECONDS, 10 * (loop.time() - start))
             if excess and not self._ended.done():
-                self._excess = excess
-                self._send_kill()
-                return
+                return excess
+        return ""
 
 
 async def start_sandbox(
