@@ -24,6 +24,8 @@ REFUSALS = """
 /toolset enable nothing
 /toolset disable nothing
 /toolset uninstall nothing
+/toolset link /nowhere
+/toolset link kit
 /allow
 /deny 3
 /file put /etc/passwd = x

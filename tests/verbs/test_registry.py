@@ -349,6 +349,7 @@ FILES_OF_SEVERAL_VERBS = {
     "file_patch": {"file"},
     "file_search": {"file"},
     "file_versions": {"file"},
+    "toolset_link": {"toolset"},
     "inventory": {"inv"},
     "join": {"go", "leave"},
     "journal": {"decide", "idea", "milestone", "note"},

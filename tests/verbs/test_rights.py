@@ -31,6 +31,7 @@ NEEDS = {
     "/toolset enable kit": ("admin right on this server", "Ask alice"),
     "/toolset disable kit": ("admin right on this server", "Ask alice"),
     "/toolset uninstall kit": ("admin right on this server", "Ask alice"),
+    "/toolset link /kit": ("own right on this server", "Ask alice"),
     "/shell make": ("create right on this server", "Ask alice"),
     "/file put a = x": ("create right on this server", "Ask alice"),
     "/file replace a x y": ("create right on this server", "Ask alice"),

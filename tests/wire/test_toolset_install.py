@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from support.driver import Person, Server
+from support.driver.covers import covers
 from support.driver.fixtures import homes
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import HELPERS, KIT, kit, pack
@@ -120,3 +122,44 @@ def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:
     bob = house.person(name("bob"))
     refused = bob.run("toolset import", pack(kit(name("kit"))), "-T")
     assert refused.status != 0 and "needs the admin right" in refused.err
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+@needs_bubblewrap
+@covers("toolset link")
+def test_linked_folder_is_installed_again_when_it_changes(
+    house: Server, ann: Person, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    kit_id, owner = name("kit"), house.owner
+    files = kit(kit_id, functions=("ask",))
+    write_folder(tmp_path, files)
+    assert "needs the own right" in ann.run(f"toolset link {tmp_path}").err
+    assert owner.does(f"toolset link {tmp_path}") == f"Linked {kit_id} 1.0: Kit, 1 tool.\n"
+    assert ann.json(f"toolset show {kit_id}")["toolset"]["source"] == f"local, {tmp_path}"
+    ann.does(f"equip room {kit_id}:*")
+    assert "nothing" in ann.does(f"run {kit_id}:ask")
+    changed = files["tools/kit.py"].replace('"nothing"', '"something"')
+    write_folder(tmp_path, {"tools/kit.py": changed})
+    assert "something" in ann.does(f"run {kit_id}:ask")
+    write_folder(tmp_path, {"tools/kit.py": "broken ("})
+    failed = ann.run(f"run {kit_id}:ask")
+    assert failed.status == 1 and "SyntaxError" in failed.out + failed.err
+    write_folder(tmp_path, kit(kit_id, "2.0", functions=("ask", "fail")))
+    assert "nothing" in ann.does(f"run {kit_id}:ask")
+    ann.does(f"equip room {kit_id}:fail")
+    failed = ann.run(f"run {kit_id}:fail")
+    assert "no paint is left" in failed.out + failed.err
+    network = (
+        "mcp_servers:\n  - id: srv\n    command: python3\n    network: true\n"
+    )  # fmt: skip
+    manifest = kit(kit_id, "2.0", functions=("ask",))["toolset.yaml"] + network
+    write_folder(tmp_path, {"toolset.yaml": manifest})
+    failed = ann.run(f"run {kit_id}:ask")
+    assert "An owner can link it again." in failed.out + failed.err
+    assert ann.run("toolset import", pack(kit(kit_id, "3.0", functions=("ask",))), "-T").status == 0
+    assert "nothing" in ann.does(f"run {kit_id}:ask")

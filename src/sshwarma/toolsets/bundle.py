@@ -11,6 +11,7 @@ and a module finds another with `from tools.helpers import x`.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -73,6 +74,11 @@ class Bundle:
     files: tuple[BundleFile, ...]
     contents: Mapping[str, bytes]
     entrypoints: Mapping[str, Entrypoint]
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hash of each file by its path."""
+        return {file.path: file.sha256 for file in self.files}
 
 
 def read_bundle(files: Mapping[str, bytes]) -> Bundle:
@@ -199,3 +205,11 @@ def _missing_manifest(files: Mapping[str, bytes]) -> InvalidManifest:
     ]
     found = f" There is {shorten_name(alike[0])}." if alike else ""
     return InvalidManifest(f"{text}{found}")
+
+
+def hash_files(files: Mapping[str, str]) -> str:
+    """Return the hash of a toolset's files, given the hash of each."""
+    digest = hashlib.sha256()
+    for path, sha256 in sorted(files.items()):
+        digest.update(os.fsencode(f"{sha256} {path}\n"))
+    return digest.hexdigest()

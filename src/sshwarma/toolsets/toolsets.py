@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +20,10 @@ from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
-from sshwarma.toolsets.bundle import Bundle, read_bundle
+from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.code_folders import CodeFolders
+from sshwarma.toolsets.linked import LINKED, Changing, Installed, LinkedToolsets
+from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.records import (
     TREE_KEY,
     StoredFile,
@@ -76,18 +76,6 @@ _SERVER_CPU_SECONDS: Final = 10**9
 """Processor time of the program of an MCP server: it lasts as long as this server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """A toolset that was imported: whether it is new, and how much it has."""
-
-    id: str
-    name: str
-    version: str
-    tools: int
-    is_new: bool
-    servers: int
-
-
 class Toolsets(ToolProvider):
     """Installs toolsets, and carries out calls of their tools in sandboxes."""
 
@@ -102,6 +90,7 @@ class Toolsets(ToolProvider):
         self._servers = servers
         self._folders = CodeFolders(data_dir / DIRECTORY, runs.workspaces.blobs)
         self._installing = asyncio.Lock()
+        self._linked = LinkedToolsets(world, self._install)
 
     @classmethod
     async def open(
@@ -141,12 +130,36 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox to look at the tools in.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
+        await check_network(caller, bundle.manifest, is_allowed=network)
+        return await self._install(caller, bundle, source, caller.change)
+
+    async def link(self, caller: Caller, folder: Path, *, network: bool) -> Installed:
+        """Install the toolset in a folder of this machine, and again when it has changed.
+
+        `network` is as for `install`.
+
+        Raises:
+            Invalid: if its files, its manifest or a tool are not as they must be.
+            OSError: if the folder cannot be read.
+            Unavailable: if there is no sandbox to look at the tools in.
+        """
+        bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(folder)))
+        await check_network(caller, bundle.manifest, is_allowed=network)
+        return await self._install(caller, bundle, (LINKED, str(folder)), caller.change)
+
+    async def _install(
+        self,
+        caller: Caller,
+        bundle: Bundle,
+        source: tuple[str, str],
+        change: Changing,
+    ) -> Installed:
+        """Install a bundle, all of it or nothing; see `install`."""
         manifest = bundle.manifest
         if manifest.requirements:
             raise Invalid("requirements: this version cannot install toolsets with them.")
         servers = read_servers(manifest)
-        await check_network(caller, manifest, is_allowed=network)
-        files = {file.path: file.sha256 for file in bundle.files}
+        files = bundle.hashes
         tree = hash_files(files)
 
         def work(tx: Change) -> tuple[Thing, bool]:
@@ -164,7 +177,7 @@ class Toolsets(ToolProvider):
                 await asyncio.to_thread(self._store_contents, bundle)
                 async with self._folders.use(manifest.id, tree, files) as folder:
                     tools = await self._inspect(caller, bundle, folder)
-                    space, is_new = await caller.change(work)
+                    space, is_new = await change(work)
             finally:
                 await asyncio.shield(self.delete_old_folders())
             await self._servers.apply(space.id)
@@ -256,6 +269,7 @@ class Toolsets(ToolProvider):
 
     @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        tool = await self._linked.refresh(caller, tool)
         steps: list[tuple[str, int]] = []
 
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
@@ -353,14 +367,6 @@ class Toolsets(ToolProvider):
         return await asyncio.to_thread(
             lambda: {file.path: blobs.read(file.sha256) for file in files}
         )
-
-
-def hash_files(files: Mapping[str, str]) -> str:
-    """Return the hash of a toolset's files, given the hash of each."""
-    digest = hashlib.sha256()
-    for path, sha256 in sorted(files.items()):
-        digest.update(os.fsencode(f"{sha256} {path}\n"))
-    return digest.hexdigest()
 
 
 def _no_sandbox_error(error: SandboxError) -> Unavailable:

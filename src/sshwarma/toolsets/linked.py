@@ -1,0 +1,102 @@
+"""Toolsets in folders of this machine, installed again when they change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import structlog
+
+from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
+from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.toolsets.records import TREE_KEY
+from sshwarma.toolsets.servers import NETWORK_KEY
+from sshwarma.world import things
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.overrides import CONFIRM_KEY
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+LINKED: Final = "local"
+"""Source of a toolset in a folder of this machine."""
+
+log = structlog.get_logger(__name__)
+
+Changing: TypeAlias = Callable[
+    [Callable[[Change], tuple[Thing, bool]]], Awaitable[tuple[Thing, bool]]
+]
+"""Carries out a change, which returns the toolset and whether it is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A toolset that was imported: whether it is new, and how much it has."""
+
+    id: str
+    name: str
+    version: str
+    tools: int
+    is_new: bool
+    servers: int
+
+
+Installing: TypeAlias = Callable[[Caller, Bundle, tuple[str, str], Changing], Awaitable[Installed]]
+
+
+class LinkedToolsets:
+    """Installs linked toolsets again, before a call of one of their tools."""
+
+    def __init__(self, world: World, install: Installing) -> None:
+        """Install by a function."""
+        self._world = world
+        self._install = install
+
+    async def refresh(self, caller: Caller, tool: Thing) -> Thing:
+        """Install a linked toolset again if its folder has changed; return the tool.
+
+        Raises:
+            Invalid: if the folder cannot be used as it is.
+            Conflict: if it has changed, and a person has allowed the call before.
+            NotFound: if it has the tool no more.
+        """
+        space = await self._read_thing(tool.parent_id or "")
+        if space.metadata.get("source_type") != LINKED:
+            return tool
+        source = (LINKED, str(space.metadata["source_ref"]))
+        try:
+            bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(source[1]))))
+        except (Invalid, OSError) as error:
+            raise Invalid(f"The folder of {space.label} cannot be used: {error}") from error
+        if hash_files(bundle.hashes) == space.metadata.get(TREE_KEY):
+            return tool
+        await self._check_same_network(space, bundle)
+        await self._install(caller, bundle, source, self._world.change)
+        log.info("a linked toolset has changed, and is installed again", toolset=space.label)
+        if tool.metadata.get(CONFIRM_KEY):
+            raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
+        return await self._read_thing(tool.id)
+
+    async def _read_thing(self, thing_id: str) -> Thing:
+        return await self._world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
+
+    async def _check_same_network(self, space: Thing, bundle: Bundle) -> None:
+        """Refuse what an owner has not allowed when the folder was linked.
+
+        Raises:
+            Invalid: if it is another toolset, or one more server wants the network.
+        """
+        known = await self._world.store.read(
+            lambda conn: things.read_children(conn, space.id, "mcp")
+        )
+        allowed = {server.name for server in known if server.metadata.get(NETWORK_KEY)}
+        wanted = {server.id for server in bundle.manifest.mcp_servers if server.network}
+        if bundle.manifest.id != space.label or wanted - allowed:
+            raise Invalid(
+                f"The folder of {space.label} has another id, or a server that wants the network.",
+                hint="An owner can link it again.",
+            )
