@@ -299,11 +299,11 @@ async def test_inv_all_shows_missing_states(
     git: None, den: str, bob: Someone, alice: Someone
 ) -> None:
     await do(bob, "/namespace set git required_states ci-ready")
-    assert "[git, needs ci-ready]" in await received(bob, "/inv all")
+    assert "[needs ci-ready]" in await received(bob, "/inv all")
     await do(alice, "/state add ci-ready")
     shown = await received(bob, "/inv all")
     assert "○ git:push" in shown
-    assert "needs" not in shown
+    assert "needs ci-ready" not in shown
 
 
 async def test_equipment_of_another_agent_is_labelled_with_its_owner(

@@ -20,8 +20,10 @@ def call(name, *args):
     print(name, errno.errorcode[ctypes.get_errno()] if result < 0 else "done")
 call("memfd_create", 319, b"m", 0)
 call("shmget", 29, 0, 1 << 20, 0o1600)
+call("semget", 64, 0, 1, 0o1600)
 call("msgget", 68, 0, 0o1600)
 call("mq_open", 240, b"q", 0o102, 0o600, 0)
+call("prctl", 157, 4, 0)
 """
 
 SOCKETS = """
@@ -67,7 +69,7 @@ time.sleep(60)
 SHUT = """
 import os, time
 os.makedirs("p/h")
-os.chmod("p", 0)
+os.chmod({folder!r}, 0o300)
 time.sleep(60)
 """
 
@@ -90,8 +92,10 @@ time.sleep(60)
 
 
 async def test_calls_for_memory_of_nobody_are_refused(host: SandboxHost, ws: Path) -> None:
-    assert (await python(host, ws, CALLS)).splitlines() == [
-        f"{name} ENOSYS" for name in ("memfd_create", "shmget", "msgget", "mq_open")
+    *refused, dumpable = (await python(host, ws, CALLS)).splitlines()
+    assert dumpable == "prctl EPERM"
+    assert refused == [
+        f"{name} ENOSYS" for name in ("memfd_create", "shmget", "semget", "msgget", "mq_open")
     ]
 
 
@@ -123,8 +127,14 @@ async def test_threads_are_limited(host: SandboxHost, ws: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads all folders")
-async def test_folder_that_cannot_be_read_ends_the_program(host: SandboxHost, ws: Path) -> None:
-    assert await python(host, ws, SHUT) == "[it made a folder that cannot be read]"
+@pytest.mark.parametrize("folder", ["p", "/ws"])
+async def test_folder_that_cannot_be_read_ends_the_program(
+    host: SandboxHost, ws: Path, folder: str
+) -> None:
+    assert (
+        await python(host, ws, SHUT.format(folder=folder))
+        == "[it made a folder that cannot be read]"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="counts for root alone")

@@ -89,7 +89,7 @@ def test_folders_stay_only_for_what_is_installed(
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("meanwhile", "refusal"),
-    [("upgrade", "was changed after the question"), ("disable", "is unavailable")],
+    [("upgrade", "was changed"), ("disable", "is unavailable")],
 )
 def test_toolset_that_changed_while_a_call_waited_is_not_run(
     house: Server, ann: Person, name: Callable[[str], str], meanwhile: str, refusal: str

@@ -31,7 +31,7 @@ def house() -> Iterator[Server]:
 
 @pytest.fixture
 def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
-    one = house.person(name("ann"), role="admin")
+    one = house.person(name("ann"), role="owner")
     one.does(f"create {name('bench')}")
     yield one
     one.hang_up()
@@ -127,14 +127,12 @@ def test_upgrade_changes_the_servers(
     ann.does(f"toolset uninstall {kit_id} --yes")
 
 
-def test_network_needs_the_word_of_an_owner(
-    house: Server, ann: Person, name: Callable[[str], str]
-) -> None:
+def test_network_needs_the_word_of_an_owner(house: Server, name: Callable[[str], str]) -> None:
     kit_id, server = name("kit"), name("srv")
     archive = bundle(kit_id, server, "    network: true\n")
-    refused = ann.run("toolset import", archive, "-T")
+    admin, owner = house.person(name("cal"), role="admin"), house.owner
+    refused = admin.run("toolset import", archive, "-T")
     assert refused.status == 1 and "needs the own right" in refused.err
-    owner = house.owner
     refused = owner.run("toolset import", archive, "-T")
     assert refused.status == 2 and "wants the network" in refused.err
     assert owner.run("toolset import --network", archive, "-T").status == 0
@@ -166,3 +164,33 @@ def test_secret_in_plain_text_is_refused(ann: Person, name: Callable[[str], str]
     refused = ann.run("toolset import", pack(files), "-T")
     assert refused.status != 0 and "looks like a secret" in refused.err
     assert "s3cret99" not in refused.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    url: https://example.org/mcp\n",
+        "    command: python3\n    env: {X: '${COLOUR}'}\n",
+        "    command: python3\n    args: ['${COLOUR}']\n",
+    ],
+)
+def test_address_and_variable_need_an_owner(
+    house: Server, name: Callable[[str], str], text: str
+) -> None:
+    """A variable may be a secret of the server, and an address is where it goes."""
+    files = kit(name("kit"), "1", functions=("ask",))
+    files["toolset.yaml"] += f"mcp_servers:\n  - id: {name('srv')}\n{text}"
+    admin = house.person(name("cal"), role="admin")
+    refused = admin.run("toolset import", pack(files), "-T")
+    assert refused.status == 1 and "needs the own right" in refused.err
+
+
+def test_toolset_is_no_namespace_that_can_be_removed(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, server = name("kit"), name("srv")
+    assert ann.run("toolset import", bundle(kit_id, server), "-T").status == 0
+    refused = ann.run(f"namespace remove {kit_id}")
+    assert refused.status == 2 and f"/toolset uninstall {kit_id}" in refused.err
+    assert ann.run("toolset import", bundle(kit_id, server), "-T").status == 0
+    ann.does(f"toolset uninstall {kit_id} --yes")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
 from sshwarma.sandbox.bubblewrap import (
     SandboxObstacle,
@@ -149,7 +150,7 @@ class SandboxHost:
                 errors = await sandbox.process.stderr.read()
                 await sandbox.wait()
             except BaseException:
-                await asyncio.shield(sandbox.kill())
+                await finish(sandbox.kill())
                 raise
         if not printed:
             raise SandboxError(explain_failure(errors.decode(errors="replace")))
@@ -185,8 +186,10 @@ class SandboxHost:
                 yield sandbox
             finally:
                 # Nothing may write to the files any more when the caller reads them.
-                await asyncio.shield(sandbox.kill())
-                self.running -= 1
+                try:
+                    await finish(sandbox.kill())
+                finally:
+                    self.running -= 1
 
     @contextlib.asynccontextmanager
     async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:

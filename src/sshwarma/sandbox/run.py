@@ -262,12 +262,15 @@ async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> 
     Raises:
         SandboxError: if bubblewrap has failed.
     """
+    pidfd = None
     try:
         init = await _read_init(process, status)
         pidfd = os.pidfd_open(init)
         _set_limits(init, cpu_seconds)
         os.write(gate, b"\n")
     except BaseException as error:
+        if pidfd is not None:
+            os.close(pidfd)
         await end_process(process, process.stdout, process.stderr)
         if isinstance(error, (ProcessLookupError, BrokenPipeError)):
             raise SandboxError(explain_failure("it ended at its start")) from error

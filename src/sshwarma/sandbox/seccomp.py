@@ -44,6 +44,9 @@ _EVERYWHERE: Final = {
 _IGNORED_OPTIONS: Final = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF and those with FORCE: a call that sets one does nothing, and succeeds."""
 
+_SET_DUMPABLE: Final = 4
+"""PR_SET_DUMPABLE of `prctl`: it could hide what a process has opened from the server."""
+
 _SET_PIPE_SIZE: Final = 1031
 """F_SETPIPE_SZ of `fcntl`."""
 
@@ -71,14 +74,18 @@ _AARCH64: Final = {
 _MACHINES: Final = {
     "x86_64": (
         0xC000003E, _X86_64,
-        {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72},
-        {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "mq_open": 240},
+        {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
+         "prctl": 157},
+        {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
+         "mq_open": 240},
         (253, 294),
     ),
     "aarch64": (
         0xC00000B7, _AARCH64,
-        {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25},
-        {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "mq_open": 180},
+        {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
+         "prctl": 167},
+        {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
+         "msgget": 186, "mq_open": 180},
         (26,),
     ),
 }  # fmt: skip
@@ -119,7 +126,13 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EMFILE)]
     # Its flags are in memory, which a filter cannot read; the C library then uses clone.
     program += [_step(_EQUAL, checked["clone3"], 0, 1), _refuse(errno.ENOSYS)]
-    program += [
+    program += _check_arguments(checked)
+    return b"".join(program)
+
+
+def _check_arguments(checked: dict[str, int]) -> list[bytes]:
+    """Return the part for calls whose arguments decide; each ends with an answer."""
+    return [
         _step(_EQUAL, checked["clone"], 0, 4),
         _step(_LOAD, _ARGUMENT_OFFSET),
         _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
@@ -128,6 +141,11 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
         _step(_EQUAL, checked["fcntl"], 0, 4),
         _step(_LOAD, _ARGUMENT_OFFSET + 8),
         _step(_EQUAL, _SET_PIPE_SIZE, 0, 1),
+        _refuse(errno.EPERM),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["prctl"], 0, 4),
+        _step(_LOAD, _ARGUMENT_OFFSET),
+        _step(_EQUAL, _SET_DUMPABLE, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
         _step(_EQUAL, checked["setsockopt"], 0, len(_IGNORED_OPTIONS) + 5),
@@ -146,7 +164,6 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
         _refuse(errno.EAFNOSUPPORT),
         _step(_RETURN, _ALLOW),
     ]
-    return b"".join(program)
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

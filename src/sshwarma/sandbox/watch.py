@@ -31,6 +31,8 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEX
 _MAX_DEPTH: Final = 64
 """Folders in each other: twice as many as a room may have."""
 
+_UNREADABLE: Final = "it made a folder that cannot be read"
+
 _SIZE_EXCESS: Final = with_limit("its files became too large", f"{MAX_WORKSPACE_BYTES // MIB} MiB")
 
 
@@ -70,6 +72,8 @@ def find_folder_excess(folder: Path) -> str:
     """
     try:
         top = os.open(folder, _FOLDER_FLAGS)
+    except PermissionError:
+        return _UNREADABLE
     except OSError:
         return ""
     walk = _Walk()
@@ -115,7 +119,7 @@ class _Walk:
         try:
             child = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
         except PermissionError:
-            raise _Excess("it made a folder that cannot be read") from None
+            raise _Excess(_UNREADABLE) from None
         except OSError:
             return
         try:

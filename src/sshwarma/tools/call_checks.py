@@ -44,8 +44,11 @@ async def check_asker(caller: Caller) -> None:
     if caller.person_id in (None, caller.agent.id):
         return
     room, person = await caller.room(), caller.world.agents.get(caller.person_id)
-    is_lost = person is None or person.disabled
-    if person is None or is_lost or not room.rights_of(person, now=now_ms()) >= VISITOR_RIGHTS:
+    if (
+        person is None
+        or person.disabled
+        or not room.rights_of(person, now=now_ms()) >= VISITOR_RIGHTS
+    ):
         name = "Who asked" if person is None else f"{person.name}, who asked,"
         raise Forbidden(f"{name} may not talk in {room.name} any more, so nothing was run.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,11 @@ import structlog
 
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.records import TREE_KEY
-from sshwarma.toolsets.servers import NETWORK_KEY
+from sshwarma.toolsets.servers import list_trusted
 from sshwarma.world import things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.overrides import CONFIRM_KEY
@@ -74,29 +77,34 @@ class LinkedToolsets:
             raise Invalid(f"The folder of {space.label} cannot be used: {error}") from error
         if hash_files(bundle.hashes) == space.metadata.get(TREE_KEY):
             return tool
-        await self._check_same_network(space, bundle)
+        self._check_same_trust(space, bundle)
         await self._install(caller, bundle, source, self._world.change)
         log.info("a linked toolset has changed, and is installed again", toolset=space.label)
-        if tool.metadata.get(CONFIRM_KEY):
-            raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
-        return await self._read_thing(tool.id)
+        now = await self._read_thing(tool.id)
+        if tool.metadata.get(CONFIRM_KEY) or now.metadata.get(CONFIRM_KEY):
+            raise Conflict(f"{tool.label} was changed just now, so it was not run: call it again.")
+        return now
 
     async def _read_thing(self, thing_id: str) -> Thing:
         return await self._world.store.read(lambda conn: things.get_live_thing(conn, thing_id))
 
-    async def _check_same_network(self, space: Thing, bundle: Bundle) -> None:
+    def _check_same_trust(self, space: Thing, bundle: Bundle) -> None:
         """Refuse what an owner has not allowed when the folder was linked.
 
         Raises:
-            Invalid: if it is another toolset, or one more server wants the network.
+            Invalid: if it is another toolset, or a server has changed that only an owner may add.
         """
-        known = await self._world.store.read(
-            lambda conn: things.read_children(conn, space.id, "mcp")
+        before = ToolsetManifest.model_validate_json(json.dumps(space.metadata[BUNDLE_KEY]))
+        known = {server.id: server for server in before.mcp_servers}
+        trusted = list_trusted(bundle.manifest)
+        is_same = all(
+            known.get(server.id) == server
+            for server in bundle.manifest.mcp_servers
+            if server.id in trusted
         )
-        allowed = {server.name for server in known if server.metadata.get(NETWORK_KEY)}
-        wanted = {server.id for server in bundle.manifest.mcp_servers if server.network}
-        if bundle.manifest.id != space.label or wanted - allowed:
+        if bundle.manifest.id != space.label or not is_same:
             raise Invalid(
-                f"The folder of {space.label} has another id, or a server that wants the network.",
+                f"The folder of {space.label} has another id, or a server that only an owner may"
+                " add.",
                 hint="An owner can link it again.",
             )

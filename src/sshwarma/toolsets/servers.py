@@ -50,23 +50,33 @@ def read_servers(manifest: ToolsetManifest) -> list[DeclaredServer]:
     ]
 
 
-async def check_network(caller: Caller, manifest: ToolsetManifest, *, is_allowed: bool) -> None:
-    """Refuse servers with the network of the machine, unless an owner allows them.
+async def check_servers(caller: Caller, manifest: ToolsetManifest, *, is_allowed: bool) -> None:
+    """Refuse servers that only an owner may add, and the network without a word.
+
+    A variable of the environment may be a secret of the server, and an address is where it goes.
 
     Raises:
         Forbidden: if the caller is no owner.
-        Invalid: if an owner has not allowed it.
+        Invalid: if an owner has not allowed the network.
     """
+    if list_trusted(manifest):
+        await caller.require(Right.OWN)
     names = ", ".join(server.id for server in manifest.mcp_servers if server.network)
-    if not names:
-        return
-    await caller.require(Right.OWN)
-    if not is_allowed:
+    if names and not is_allowed:
         raise Invalid(
             f"The program of {names} wants the network of the server's machine, with all that"
             " listens there.",
             hint="Add --network to allow it.",
         )
+
+
+def list_trusted(manifest: ToolsetManifest) -> frozenset[str]:
+    """Return the ids of servers with an address, a variable, or the network."""
+    return frozenset(
+        server.id
+        for server in manifest.mcp_servers
+        if server.url is not None or server.network or "${" in server.model_dump_json()
+    )
 
 
 def _read_settings(place: str, entry: ServerEntry) -> McpSettings:

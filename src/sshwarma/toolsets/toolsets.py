@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
     TOOLSET_CALL_SECONDS,
     TOOLSET_IMPORT_SECONDS,
@@ -38,7 +39,7 @@ from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.toolsets.servers import (
     NETWORK_KEY,
     ServerConnections,
-    check_network,
+    check_servers,
     read_servers,
 )
 from sshwarma.toolsets.worker_process import (
@@ -130,7 +131,7 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox to look at the tools in.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
-        await check_network(caller, bundle.manifest, is_allowed=network)
+        await check_servers(caller, bundle.manifest, is_allowed=network)
         return await self._install(caller, bundle, source, caller.change)
 
     async def link(self, caller: Caller, folder: Path, *, network: bool) -> Installed:
@@ -144,7 +145,7 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox to look at the tools in.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(folder)))
-        await check_network(caller, bundle.manifest, is_allowed=network)
+        await check_servers(caller, bundle.manifest, is_allowed=network)
         return await self._install(caller, bundle, (LINKED, str(folder)), caller.change)
 
     async def _install(
@@ -179,8 +180,8 @@ class Toolsets(ToolProvider):
                     tools = await self._inspect(caller, bundle, folder)
                     space, is_new = await change(work)
             finally:
-                await asyncio.shield(self.delete_old_folders())
-            await self._servers.apply(space.id)
+                await finish(self.delete_old_folders())
+            await finish(self._servers.apply(space.id))
         return Installed(
             manifest.id, manifest.name, manifest.version, len(tools), is_new, len(servers)
         )
@@ -189,19 +190,20 @@ class Toolsets(ToolProvider):
         """Delete a toolset with all it has, and disconnect its MCP servers."""
 
         def work(tx: Change) -> None:
+            things.get_live_thing(tx.conn, space.id)  # another call may have been first
             self._servers.remove(tx, space)
             uninstall_toolset(tx, space)
 
         async with self._installing:
             await caller.change(work)
-            await self._servers.apply(space.id)
+            await finish(self._servers.apply(space.id))
             await self.delete_old_folders()
 
     async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
         """Enable or disable a toolset, with the connections of its MCP servers."""
         async with self._installing:
             await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
-            await self._servers.apply(space.id)
+            await finish(self._servers.apply(space.id))
 
     @contextlib.asynccontextmanager
     async def open_server_sandbox(
@@ -355,7 +357,7 @@ class Toolsets(ToolProvider):
         finally:
             now = await self._world.store.read(lambda conn: things.get_thing(conn, space.id))
             if now is None or now.deleted_at is not None or now.metadata.get(TREE_KEY) != tree:
-                await asyncio.shield(self.delete_old_folders())
+                await finish(self.delete_old_folders())
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.

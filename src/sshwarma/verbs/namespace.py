@@ -24,6 +24,7 @@ from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import SERVER_ROLES
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_equip_role
 from sshwarma.world.errors import Invalid, unknown_name_error
@@ -275,6 +276,11 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
         raise Invalid(
             f"{thing.label} is an MCP server.",
             hint=next_call("{} takes it out.", "mcp remove", name=thing.name),
+        )
+    if BUNDLE_KEY in thing.metadata:
+        raise Invalid(
+            f"{thing.label} is a toolset.",
+            hint=next_call("{} takes it out.", "toolset uninstall", name=thing.label),
         )
     if thing.kind != "toolset":
         kind = "built in" if thing.kind == "container" else things.describe_kind(thing.kind)

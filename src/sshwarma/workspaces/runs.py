@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 import structlog
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
@@ -127,9 +128,9 @@ class WorkspaceRuns:
             try:
                 result = await work(folder.path)
             except BaseException:
-                await asyncio.shield(self._keep(caller, folder, base))
+                await finish(self._keep(caller, folder, base))
                 raise
-            files = await asyncio.shield(self._keep(caller, folder, base))
+            files = await finish(self._keep(caller, folder, base))
             await self._delete_old_folders()
         return result, files
 

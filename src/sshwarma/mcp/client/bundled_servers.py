@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import MAX_MCP_SERVERS
@@ -12,11 +13,13 @@ from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.server_pool import ServerPool
 from sshwarma.settings import McpSettings
 from sshwarma.world import things
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import Conflict, Unavailable
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 
 class BundledServers:
@@ -45,7 +48,7 @@ class BundledServers:
                 server_records.remove_server(tx, server)
         for settings, shown in servers:
             server_records.declare_bundled(tx, settings, space, dict(shown), created_by)
-        if len(server_records.list_servers(tx.conn)) > MAX_MCP_SERVERS:
+        if servers and len(server_records.list_servers(tx.conn)) > MAX_MCP_SERVERS:
             raise Conflict(f"A world can have at most {MAX_MCP_SERVERS} MCP servers.")
 
     def remove(self, tx: Change, space: Thing) -> None:
@@ -60,11 +63,18 @@ class BundledServers:
         is_in_use = space is not None and space.deleted_at is None and space.enabled
         for server in servers:
             async with self._pool.lock_for(server.name):
-                if server.id in self._pool.running:
-                    await self._pool.end(server.id)
-                if server.deleted_at is not None:
-                    await self._pool.oauth_sign_ins.forget(server)
-                elif is_in_use and server.enabled:
+                try:
+                    if server.id in self._pool.running:
+                        await self._pool.end(server.id)
+                    if server.deleted_at is not None:
+                        await self._pool.oauth_sign_ins.forget(server)
+                except (Unavailable, OSError) as error:  # the disk is full; the others go on
+                    log.warning(
+                        "an mcp server was not marked as ended",
+                        server=server.name,
+                        reason=str(error),
+                    )
+                if server.deleted_at is None and is_in_use and server.enabled:
                     self._pool.supervise(server)
 
 

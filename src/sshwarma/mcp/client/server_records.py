@@ -169,6 +169,8 @@ def declare_server(
             created_by=created_by,
         )
     is_live = thing.deleted_at is None
+    if is_live and is_of_toolset(thing):
+        raise Conflict(f"{settings.name} is already an MCP server of a toolset.")
     if is_live and not from_settings:
         raise Conflict(
             f"An MCP server named {settings.name} already exists.",

@@ -10,9 +10,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.sdk.stdio import IncomingMessage, finish, forward_messages
+from sshwarma.mcp.client.sdk.stdio import IncomingMessage, forward_messages
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.mcp.line_stream import LineStream
 

@@ -14,16 +14,17 @@ import re
 import shutil
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
     MAX_JUNK_LINES,
     MAX_SERVER_MESSAGE_BYTES,
@@ -178,28 +179,6 @@ class _RunningProgram:
         self._from_program.close()
         self._to_program.close()
         close_process_transport(self._process)
-
-
-async def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` to its end, even if this task is cancelled repeatedly.
-
-    A shielded cancel scope stops only the cancellations of anyio. One of asyncio would leave
-    streams open and a program running.
-
-    Raises:
-        CancelledError: after the end, if the task was cancelled meanwhile.
-    """
-    task = asyncio.ensure_future(work)
-    cancellation: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError as error:
-                cancellation = error
-    task.result()
-    if cancellation is not None:
-        raise cancellation
 
 
 async def _start_program(
