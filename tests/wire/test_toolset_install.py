@@ -163,3 +163,24 @@ def test_linked_folder_is_installed_again_when_it_changes(
     assert "An owner can link it again." in failed.out + failed.err
     assert ann.run("toolset import", pack(kit(kit_id, "3.0", functions=("ask",))), "-T").status == 0
     assert "nothing" in ann.does(f"run {kit_id}:ask")
+
+
+@needs_bubblewrap
+def test_call_brings_no_uninstalled_toolset_back(
+    house: Server, ann: Person, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A linked one is installed again by a call, which an uninstall may overtake."""
+    kit_id, owner = name("kit"), house.owner
+    files = kit(kit_id, functions=("ask",))
+    write_folder(tmp_path, files)
+    owner.does(f"toolset link {tmp_path}")
+    ann.does(f"equip room {kit_id}:*")
+    slow = files["tools/kit.py"] + "\ntime.sleep(1)\n"
+    write_folder(tmp_path, {"tools/kit.py": slow})
+    with subprocess.Popen(
+        [*ann.ssh("-T"), f"run {kit_id}:ask"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as calling:  # fmt: skip
+        owner.does(f"toolset uninstall {kit_id} --yes")
+        calling.wait(30)
+    assert kit_id not in [one["id"] for one in ann.json("toolset list")["toolsets"]]

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 
 from sshwarma.workspaces.blobs import BlobStore
@@ -24,6 +24,7 @@ class CodeFolders:
         self._directory = directory
         self._blobs = blobs
         self._users: Counter[tuple[str, str]] = Counter()
+        self._changing = asyncio.Lock()  # one makes or deletes folders at a time
 
     @contextlib.asynccontextmanager
     async def use(
@@ -43,34 +44,39 @@ class CodeFolders:
         key = (toolset_id, tree)
         self._users[key] += 1
         try:
-            yield await asyncio.to_thread(self._make, self._directory / toolset_id / tree, files)
+            async with self._changing:
+                folder = self._directory / toolset_id / tree
+                await asyncio.to_thread(self._make, folder, files)
+            yield folder
         finally:
             self._users[key] -= 1
 
-    def _make(self, folder: Path, files: Mapping[str, str]) -> Path:
+    def _make(self, folder: Path, files: Mapping[str, str]) -> None:
         if folder.is_dir():
-            return folder
+            return
         made = folder.with_name(f".new-{secrets.token_hex(8)}")
         try:
             for path, sha256 in files.items():
                 target = made / path
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 target.write_bytes(self._blobs.read(sha256))
-            with contextlib.suppress(OSError):  # somebody else has just made it
-                made.rename(folder)
+            made.rename(folder)
         finally:
             delete_tree(made)
-        return folder
 
-    async def delete_others(self, kept: Collection[tuple[str, str]]) -> None:
+    async def delete_others(
+        self, list_kept: Callable[[], Awaitable[Collection[tuple[str, str]]]]
+    ) -> None:
         """Delete all folders but those in use and those kept, by toolset and hash.
 
         Raises:
             OSError: if the disk fails.
         """
-        in_use = {key for key, users in self._users.items() if users}
-        self._users = Counter({key: self._users[key] for key in in_use})
-        await asyncio.to_thread(self._delete, in_use | set(kept))
+        async with self._changing:
+            in_use = {key for key, users in self._users.items() if users}
+            self._users = Counter({key: self._users[key] for key in in_use})
+            # Afterwards: an install that has just left its folder is among them by now.
+            await asyncio.to_thread(self._delete, in_use | set(await list_kept()))
 
     def _delete(self, kept: Collection[tuple[str, str]]) -> None:
         if not self._directory.is_dir():
@@ -81,6 +87,5 @@ class CodeFolders:
                 delete_tree(toolset)
                 continue
             for folder in toolset.iterdir():
-                # One that is new is being made, by a use that began after the folders were listed.
-                if (toolset.name, folder.name) not in kept and not folder.name.startswith(".new-"):
+                if (toolset.name, folder.name) not in kept:
                     delete_tree(folder)

@@ -48,7 +48,9 @@ class Installed:
     servers: int
 
 
-Installing: TypeAlias = Callable[[Caller, Bundle, tuple[str, str], Changing], Awaitable[Installed]]
+Installing: TypeAlias = Callable[
+    [Caller, Bundle, tuple[str, str], Changing, Thing], Awaitable[Installed]
+]
 
 
 class LinkedToolsets:
@@ -78,7 +80,7 @@ class LinkedToolsets:
         if hash_files(bundle.hashes) == space.metadata.get(TREE_KEY):
             return tool
         self._check_same_trust(space, bundle)
-        await self._install(caller, bundle, source, self._world.change)
+        await self._install(caller, bundle, source, self._world.change, space)
         log.info("a linked toolset has changed, and is installed again", toolset=space.label)
         now = await self._read_thing(tool.id)
         if tool.metadata.get(CONFIRM_KEY) or now.metadata.get(CONFIRM_KEY):

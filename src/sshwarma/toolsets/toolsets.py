@@ -61,7 +61,7 @@ from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.errors import Conflict, Invalid, Unavailable
 from sshwarma.world.ids import now_ms
 from sshwarma.world.overrides import read_tool_override
 from sshwarma.world.reader import Hint
@@ -108,10 +108,12 @@ class Toolsets(ToolProvider):
         Raises:
             OSError: if the disk fails.
         """
-        spaces = await self._world.store.read(list_toolsets)
-        await self._folders.delete_others(
-            {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
-        )
+
+        async def list_kept() -> set[tuple[str, str]]:
+            spaces = await self._world.store.read(list_toolsets)
+            return {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
+
+        await self._folders.delete_others(list_kept)
 
     async def install(
         self, caller: Caller, archive: bytes, source: tuple[str, str], *, network: bool = False
@@ -154,8 +156,12 @@ class Toolsets(ToolProvider):
         bundle: Bundle,
         source: tuple[str, str],
         change: Changing,
+        seen: Thing | None = None,
     ) -> Installed:
-        """Install a bundle, all of it or nothing; see `install`."""
+        """Install a bundle, all of it or nothing; see `install`.
+
+        With `seen`, only in place of that toolset as it was.
+        """
         manifest = bundle.manifest
         if manifest.requirements:
             raise Invalid("requirements: this version cannot install toolsets with them.")
@@ -173,7 +179,11 @@ class Toolsets(ToolProvider):
 
         async with self._installing:
             # Before anything of it is on the disk or runs.
-            await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
+            known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
+            if seen is not None and (
+                known is None or known.deleted_at or known.metadata != seen.metadata
+            ):
+                raise Conflict(f"{seen.label} was changed just now: call it again.")
             try:
                 await asyncio.to_thread(self._store_contents, bundle)
                 async with self._folders.use(manifest.id, tree, files) as folder:
