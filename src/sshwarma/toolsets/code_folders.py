@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 
+from sshwarma.common.finish import finish
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.delete_tree import delete_tree
 
@@ -24,6 +25,7 @@ class CodeFolders:
         self._directory = directory
         self._blobs = blobs
         self._users: Counter[tuple[str, str]] = Counter()
+        self._old: set[tuple[str, str]] = set()  # in use, and to be deleted afterwards
         self._changing = asyncio.Lock()  # one makes or deletes folders at a time
 
     @contextlib.asynccontextmanager
@@ -50,6 +52,17 @@ class CodeFolders:
             yield folder
         finally:
             self._users[key] -= 1
+            if key in self._old and not self._users[key]:
+                self._old.discard(key)
+                await finish(self._delete_folder(toolset_id, tree))
+
+    async def _delete_folder(self, toolset_id: str, tree: str) -> None:
+        async with self._changing:
+            if not self._users[toolset_id, tree]:
+                folder = self._directory / toolset_id / tree
+                await asyncio.to_thread(delete_tree, folder)
+                with contextlib.suppress(OSError):  # it has another version
+                    folder.parent.rmdir()
 
     def _make(self, folder: Path, files: Mapping[str, str]) -> None:
         if folder.is_dir():
@@ -67,7 +80,7 @@ class CodeFolders:
     async def delete_others(
         self, list_kept: Callable[[], Awaitable[Collection[tuple[str, str]]]]
     ) -> None:
-        """Delete all folders but those in use and those kept, by toolset and hash.
+        """Delete all folders but those kept, by toolset and hash; one in use when it is left.
 
         Raises:
             OSError: if the disk fails.
@@ -76,7 +89,9 @@ class CodeFolders:
             in_use = {key for key, users in self._users.items() if users}
             self._users = Counter({key: self._users[key] for key in in_use})
             # Afterwards: an install that has just left its folder is among them by now.
-            await asyncio.to_thread(self._delete, in_use | set(await list_kept()))
+            kept = set(await list_kept())
+            self._old = in_use - kept
+            await asyncio.to_thread(self._delete, in_use | kept)
 
     def _delete(self, kept: Collection[tuple[str, str]]) -> None:
         if not self._directory.is_dir():

@@ -361,13 +361,8 @@ class Toolsets(ToolProvider):
         tree = str(space.metadata.get(TREE_KEY, ""))
         if tree != hash_files(hashes):
             raise Unavailable(f"The files of {space.label} are not those that were installed.")
-        try:
-            async with self._folders.use(space.label, tree, hashes) as folder:
-                yield space, folder
-        finally:
-            now = await self._world.store.read(lambda conn: things.get_thing(conn, space.id))
-            if now is None or now.deleted_at is not None or now.metadata.get(TREE_KEY) != tree:
-                await finish(self.delete_old_folders())
+        async with self._folders.use(space.label, tree, hashes) as folder:
+            yield space, folder
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.

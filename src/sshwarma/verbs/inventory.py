@@ -149,7 +149,7 @@ def _draw_available(items: Sequence[EquippedItem], reader: Reader) -> Iterator[L
         yield from draw_columns(
             (
                 ("tool", f"○ {reader.name_tool(item.name)}"),
-                ("dim", _format_source(_list_marks(item))),
+                ("dim", _format_source([*(() if item.usable else (item.status,)), *_marks(item)])),
             )
             for item in members
         )
@@ -160,11 +160,8 @@ def _order(item: EquippedItem) -> tuple[int, str, str]:
     return rank, item.origin, "" if item.origin == "built in" else item.namespace
 
 
-def _list_marks(item: EquippedItem) -> list[str]:
-    return [
-        *(() if item.usable else (item.status,)),
-        *filter(None, (item.renderer, "needs an approval" if item.confirms else "")),
-    ]
+def _marks(item: EquippedItem) -> Iterator[str]:
+    return filter(None, (item.renderer, "needs an approval" if item.confirms else ""))
 
 
 def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[Span, Span]:
@@ -173,7 +170,7 @@ def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[
         notes += [item.namespace, item.status]
     elif not item.usable:
         notes.append(item.status)
-    notes += filter(None, (item.renderer, "needs an approval" if item.confirms else ""))
+    notes += _marks(item)
     if item.kind != "tool":
         notes.append(item.kind)
         if item.namespace == "home":

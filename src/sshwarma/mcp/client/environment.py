@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from sshwarma.world.errors import Unavailable
@@ -18,29 +18,29 @@ PROGRAMS_DIRECTORY: Final = "mcp"
 """In the data directory: there each program without a `cwd` has a working directory."""
 
 
-def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Replace each `${NAME}` in the values.
+def expand_text(text: str, environ: Mapping[str, str]) -> str:
+    """Replace each `${NAME}` in a text.
 
     Raises:
         Unavailable: if a variable is not set; the text names it.
     """
 
     def value_of(match: re.Match[str]) -> str:
-        text = environ.get(match[1])
-        if not text:
+        value = environ.get(match[1])
+        if not value:
             raise Unavailable(f"The environment variable {match[1]} is not set.")
-        return text
+        return value
 
-    return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
+    return _VARIABLE.sub(value_of, text)
 
 
-def expand_texts(texts: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Replace each `${NAME}` in texts.
+def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Replace each `${NAME}` in the values.
 
     Raises:
-        Unavailable: if a variable is not set; see `expand_variables`.
+        Unavailable: if a variable is not set; see `expand_text`.
     """
-    return list(expand_variables({str(i): text for i, text in enumerate(texts)}, environ).values())
+    return {name: expand_text(value, environ) for name, value in values.items()}
 
 
 def program_environment(variables: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -178,19 +178,7 @@ def declare_server(
         )
     if is_live and {**thing.metadata, **metadata} == thing.metadata:
         return thing
-    if not is_live:
-        _restore(tx, thing, SERVERS_PARENT_ID)
-    old_metadata = {
-        key: value for key, value in thing.metadata.items() if key in _PRESERVED_METADATA
-    }
-    return things.update_thing(
-        tx,
-        thing.id,
-        description=_describe_server(settings),
-        metadata=old_metadata | metadata,
-        available=0,
-        enabled=int(thing.enabled) if is_live else 1,
-    )
+    return _replace(tx, thing, settings, metadata, SERVERS_PARENT_ID)
 
 
 def declare_bundled(
@@ -218,19 +206,33 @@ def declare_bundled(
             tx, space.id, "mcp", settings.name, id=own_id, qualified_name=settings.name,
             description=_describe_server(settings), metadata=metadata, created_by=created_by,
         )  # fmt: skip
-    is_live = known.deleted_at is None
-    if is_live and known.parent_id != space.id:
+    if known.deleted_at is None and known.parent_id != space.id:
         raise Conflict(
             f"{settings.name} is already an MCP server.",
             hint=next_call("Remove it first with {}.", "mcp remove", name=settings.name),
         )
-    if not is_live:
-        _restore(tx, known, space.id)
+    return _replace(tx, known, settings, metadata, space.id)
+
+
+def _replace(
+    tx: Change, known: Thing, settings: McpSettings, metadata: dict[str, Any], parent_id: str
+) -> Thing:
+    """Change a server, or restore it in a place; what people set on it stays."""
+    is_live = known.deleted_at is None
+    if not is_live:  # the toolset that it was in may be gone
+        tx.conn.execute(
+            update(things_table).where(things_table.c.id == known.id).values(parent_id=parent_id)
+        )
+        things.restore_thing(tx, replace(known, parent_id=parent_id))
     kept = {key: value for key, value in known.metadata.items() if key in _PRESERVED_METADATA}
     return things.update_thing(
-        tx, own_id, description=_describe_server(settings),
-        metadata=kept | metadata, available=0, enabled=int(known.enabled) if is_live else 1,
-    )  # fmt: skip
+        tx,
+        known.id,
+        description=_describe_server(settings),
+        metadata=kept | metadata,
+        available=0,
+        enabled=int(known.enabled) if is_live else 1,
+    )
 
 
 def declare_offer(tx: Change, settings: McpSettings, room_id: str, created_by: str) -> Thing:
@@ -279,14 +281,6 @@ def remove_offers(tx: Change) -> None:
         server = things.thing_from_row(row)
         if is_offered(server):
             remove_server(tx, server)
-
-
-def _restore(tx: Change, server: Thing, parent_id: str) -> None:
-    """Restore a removed server in a place; the toolset that it was in may be gone."""
-    tx.conn.execute(
-        update(things_table).where(things_table.c.id == server.id).values(parent_id=parent_id)
-    )
-    things.restore_thing(tx, replace(server, parent_id=parent_id))
 
 
 def _check_name_free(conn: Connection, name: str, own_id: str) -> None:

@@ -33,7 +33,7 @@ from sshwarma.common.units import MIB
 from sshwarma.mcp._sdk import read_http_messages_with
 from sshwarma.mcp.client.address import Resolver, check_url, resolve_host
 from sshwarma.mcp.client.credentials import CredentialStore
-from sshwarma.mcp.client.environment import expand_texts, expand_variables, program_environment
+from sshwarma.mcp.client.environment import expand_text, expand_variables, program_environment
 from sshwarma.mcp.client.link import (
     KeyRequired,
     LinkCallbacks,
@@ -213,7 +213,8 @@ async def _open_transport(
         return await _open_http_transport(stack, request, settings.url, end)
     if request.sandbox is not None:
         opening = request.sandbox(
-            expand_texts(settings.command, os.environ), expand_variables(settings.env, os.environ)
+            [expand_text(word, os.environ) for word in settings.command],
+            expand_variables(settings.env, os.environ),
         )
         return _Transport(sandbox_transport(opening, request.log_buffer, end.on_end))
     env = program_environment(settings.env, os.environ)
@@ -239,7 +240,7 @@ async def _open_http_transport(
 ) -> _Transport:
     """Return the transport of a server with a URL; enter its client on the stack."""
     settings, credentials = request.settings, request.credentials
-    (url,) = expand_texts((url,), os.environ)
+    url = expand_text(url, os.environ)
     check_url(url)
     loop = asyncio.get_running_loop()
     context = await loop.run_in_executor(None, http.make_ssl_context)
