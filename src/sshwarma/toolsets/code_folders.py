@@ -80,7 +80,9 @@ class CodeFolders:
     async def delete_others(
         self, list_kept: Callable[[], Awaitable[Collection[tuple[str, str]]]]
     ) -> None:
-        """Delete all folders but those kept, by toolset and hash; one in use when it is left.
+        """Delete all folders but those kept, by toolset and hash.
+
+        One that is in use is deleted when its last user leaves it.
 
         Raises:
             OSError: if the disk fails.
