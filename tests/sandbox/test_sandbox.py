@@ -243,17 +243,24 @@ async def test_without_bubblewrap_nothing_is_run(
     assert raised.value.obstacle == missing
 
 
+def use_fake(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Take a script of bash for bubblewrap."""
+    fake = folder / "bwrap"
+    version = "if [ $1 = --version ]; then echo bubblewrap 0.11.0; exit; fi"
+    fake.write_text(f"#!/bin/bash\n{version}\n{script}")
+    fake.chmod(0o755)
+    monkeypatch.setattr(host_module, "find_bubblewrap", lambda: fake)
+
+
 async def test_sandbox_that_does_not_hold_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "bwrap"
-    fake.write_text(
-        "#!/bin/bash\nif [ $1 = --version ]; then echo bubblewrap 0.11.0; exit; fi\n"
+    use_fake(
+        tmp_path,
+        monkeypatch,
         "echo '{ \"child-pid\": '$$' }' >&$2; read x <&$4\n"
-        'while [ $1 != -- ]; do shift; done; shift; exec "$@"\n'
+        'while [ $1 != -- ]; do shift; done; shift; exec "$@"\n',
     )
-    fake.chmod(0o755)
-    monkeypatch.setattr(host_module, "find_bubblewrap", lambda: fake)
     obstacle = await SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices").check()
     assert obstacle is not None
     assert "the check of a sandbox printed what it must not" in obstacle.reason
@@ -264,15 +271,13 @@ async def test_bubblewrap_that_leaves_a_child_behind_is_an_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that may not map users does: a start of the server waited without end."""
-    fake = tmp_path / "bwrap"
-    fake.write_text(
-        "#!/bin/bash\nif [ $1 = --version ]; then echo bubblewrap 0.11.0; exit; fi\n"
+    use_fake(
+        tmp_path,
+        monkeypatch,
         "echo 'bwrap: setting up uid map: Permission denied' >&2\n"
         '(for n in /proc/self/fd/*; do n=${n##*/}; [ $n -gt 2 ] && eval "exec $n>&-"; done;'
-        " exec sleep 3600) &\nexit 1\n"
+        " exec sleep 3600) &\nexit 1\n",
     )
-    fake.chmod(0o755)
-    monkeypatch.setattr(host_module, "find_bubblewrap", lambda: fake)
     async with asyncio.timeout(SECONDS):
         obstacle = await SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices").check()
     assert obstacle == explain_failure("setting up uid map")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import homes
+from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
@@ -24,15 +24,13 @@ pytestmark = needs_bubblewrap
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with homes() as home:
-        server = Server(home(), limits__lines_per_10_seconds=1_000_000)
+    with serving() as server:
         for name in ("charts", "data-explorer"):
             folder = tmp_path_factory.mktemp("zip")
             packed = shutil.make_archive(str(folder / name), "zip", EXAMPLES / name)
             done = server.owner.run("toolset import", Path(packed).read_bytes(), "-T")
             assert done.status == 0, done
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import answering
-from support.driver.model import Asked, Model, question
+from support.driver.fixtures import answering_with
+from support.driver.model import Asked, question
 
 
 def _edit(old: str, new: str) -> dict[str, Any]:
@@ -46,10 +46,8 @@ def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[Server]:
-    model = Model(_answers)
-    with answering(model) as server:
+    with answering_with(_answers) as server:
         yield server
-    model.close()
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 
 from support.driver import Person, Server
 from support.driver.covers import covers
-from support.driver.fixtures import answering
-from support.driver.model import Asked, Model, question
+from support.driver.fixtures import answering_with
+from support.driver.model import Asked, question
 from support.driver.server import PROGRAM
 from support.http_api import Api
 from support.sandboxes import needs_bubblewrap
@@ -33,10 +33,8 @@ def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[Server]:
-    model = Model(_answers)
-    with answering(model) as server:
+    with answering_with(_answers) as server:
         yield server
-    model.close()
 
 
 @pytest.fixture

@@ -10,17 +10,15 @@ import pytest
 
 from support.driver import Person, Server
 from support.driver.covers import covers
-from support.driver.fixtures import homes
+from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import HELPERS, KIT, kit, pack
 
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[Server]:
-    with homes() as home:
-        server = Server(home(), limits__lines_per_10_seconds=1_000_000)
+    with serving() as server:
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture

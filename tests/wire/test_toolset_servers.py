@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import homes
+from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import kit, pack
 from support.waiting import wait_until
@@ -21,12 +21,8 @@ pytestmark = needs_bubblewrap
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[Server]:
-    with homes() as home:
-        server = Server(
-            home(), limits__lines_per_10_seconds=1_000_000, environ={"COLOUR": "crimson"}
-        )
+    with serving(environ={"COLOUR": "crimson"}) as server:
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import answering
-from support.driver.model import Asked, Model
+from support.driver.fixtures import answering_with
+from support.driver.model import Asked
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import kit, pack
 from support.waiting import wait_until
@@ -29,10 +29,8 @@ def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[Server]:
-    model = Model(_answers)
-    with answering(model) as server:
+    with answering_with(_answers) as server:
         yield server
-    model.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.driver.model import Model
+from support.driver.model import Answer, Model
 from support.driver.person import Person
 from support.driver.server import Server
 
@@ -91,17 +91,29 @@ def untroubled(server: Server) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def serving(**options: Any) -> Iterator[Server]:
+    """A server for the tests of a module, with options of `Server`."""
+    with homes() as home:
+        server = Server(home(), limits__lines_per_10_seconds=1_000_000, **options)
+        yield server
+        assert server.stop() == 0
+
+
+@contextlib.contextmanager
 def answering(model: Model) -> Iterator[Server]:
     """A server for the tests of a module, in which @qwen answers as `model` does."""
-    with homes() as home:
-        server = Server(
-            home(),
-            models=json.dumps([model.settings("qwen")]),
-            limits__lines_per_10_seconds=1_000_000,
-        )
+    with serving(models=json.dumps([model.settings("qwen")])) as server:
         yield server
         server.owner.hang_up()
-        assert server.stop() == 0
+
+
+@contextlib.contextmanager
+def answering_with(answer: Answer) -> Iterator[Server]:
+    """A server as of `answering`, whose model has a function for its answers."""
+    model = Model(answer)
+    with answering(model) as server:
+        yield server
+    model.close()
 
 
 @pytest.fixture
