@@ -21,6 +21,7 @@ from typing import Any, Final
 from sshwarma.admin.backup import MANIFEST_NAME
 from sshwarma.admin.backup_files import BLOB_PREFIX
 from sshwarma.admin.database_copy import check_room
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import DATABASE_NAME
 from sshwarma.workspaces.blobs import SHA256
@@ -48,7 +49,7 @@ SQLITE_HEADER_BYTES: Final = 100
 _PAX_SIZE: Final = re.compile(rb"^\d+ size=(\d{1,19})$", re.MULTILINE)
 
 
-class InvalidBackupError(Exception):
+class InvalidBackupError(ReportedError):
     """The file is not a backup, is damaged, or is of a newer version."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
+from sshwarma.common.reported_error import ReportedError
 
 LOCK_NAME: Final = "sshwarma.lock"
 
@@ -16,7 +17,7 @@ OTHERS: Final = 0o077
 """The bits of a mode for other users: who can read a lock can hold it, too."""
 
 
-class DataDirInUseError(Exception):
+class DataDirInUseError(ReportedError):
     """Another process uses the data directory."""
 
 

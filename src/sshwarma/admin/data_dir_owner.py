@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.settings import DATABASE_NAME
 
 NUMBER_MARK: Final = "\\#"
@@ -30,7 +31,7 @@ NOBODY_LOGGED_IN: Final = 2**32 - 1
 """What the kernel says of a process that no login has started, such as a service."""
 
 
-class ForeignDataDirError(Exception):
+class ForeignDataDirError(ReportedError):
     """A data directory, or a file in it, belongs to another user."""
 
 

@@ -12,7 +12,6 @@ from sqlalchemy.pool import StaticPool
 
 from sshwarma.admin.database_copy import check_pages, no_check
 from sshwarma.mcp.client import server_records
-from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import things
 from sshwarma.world.data_check import find_invalid_data
 from sshwarma.world.migrate import known_revisions, newest_revision
@@ -71,6 +70,8 @@ def find_unreadable_data(database: Path, check: Callable[[], None] = no_check) -
 
 def _find_unusable(copy: Path, revision: str, check: Callable[[], None]) -> str | None:
     """Upgrade and start a copy, and take that back; return what fails."""
+    from sshwarma.verbs.registry import tool_specs  # takes as long as the rest of the command
+
     with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as opened:
         if (found := find_invalid_data(opened)) is not None:
             return found

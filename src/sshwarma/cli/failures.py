@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.common.os_errors import describe_os_error
+from sshwarma.common.reported_error import ReportedError
 
 PIPING: Final = frozenset({"keys", "recover", "backup", "restore"})
 """Commands that take - in place of a file."""
@@ -21,23 +22,8 @@ OTHER_PATHS: Final = ("--config", "--data-dir")
 
 
 def is_reported(error: Exception) -> bool:
-    """Return whether the message of an error is for the operator.
-
-    The types are imported only after a failure: a command imports the modules it needs and no
-    others.
-    """
-    from sshwarma.admin.backup_archive import InvalidBackupError
-    from sshwarma.admin.data_dir_lock import DataDirInUseError
-    from sshwarma.admin.data_dir_owner import ForeignDataDirError
-    from sshwarma.ssh.transport.public_key import UnusableKey
-    from sshwarma.world.errors import WorldError
-    from sshwarma.world.migrate import SchemaError
-
-    expected = (
-        WorldError, DataDirInUseError, ForeignDataDirError, InvalidBackupError, SchemaError,
-        UnusableKey, OSError,
-    )  # fmt: skip
-    return isinstance(error, expected)
+    """Return whether the message of an error is for the operator."""
+    return isinstance(error, (ReportedError, OSError))
 
 
 def describe_failure(error: Exception) -> str:

@@ -15,11 +15,12 @@ import math
 from collections.abc import Iterable
 
 from sshwarma.common.near_names import suggest_near_names
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.reader import PERSON, Hint, Reader, hint_text
 
 
-class WorldError(Exception):
+class WorldError(ReportedError):
     """A request that was refused and changed nothing.
 
     `hints` say how to correct it, in the words of who reads it. `span` is the (start, end) of the

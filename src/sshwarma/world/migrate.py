@@ -18,6 +18,7 @@ from typing import Final
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DatabaseError
 
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.common.units import KIB
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.sqlite_engine import create_sqlite_engine
@@ -26,7 +27,7 @@ _START_BYTES: Final = 128 * KIB
 """Bytes that SQLite needs to open a database with a log: the index of the log is 32 KiB."""
 
 
-class SchemaError(Exception):
+class SchemaError(ReportedError):
     """A database that this program cannot use as it is."""
 
 

@@ -8,6 +8,7 @@ import asyncssh
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from sshwarma.common.limits import MAX_PUBLIC_KEY_CHARACTERS, MAX_PUBLIC_KEY_FILE_CHARACTERS
+from sshwarma.common.reported_error import ReportedError
 
 RSA_KEY_BITS = (2048, 8192)
 """Minimum and maximum of RSA keys: weaker is forgeable, stronger costs milliseconds a signature."""
@@ -33,7 +34,7 @@ PUBLIC_KEY_ALGORITHMS = (
 """Accepted kinds of public key; for RSA this names the key, not its SHA-1 signature."""
 
 
-class UnusableKey(Exception):
+class UnusableKey(ReportedError):
     """A key cannot be used; the message says why and what to do."""
 
 
