@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.sandbox import watch
 from sshwarma.sandbox.host import SandboxHost
 from support.sandboxes import needs_bubblewrap, python
 
@@ -117,6 +118,16 @@ async def test_program_that_hides_what_it_takes_is_ended(
     host: SandboxHost, ws: Path, script: str, said: str
 ) -> None:
     assert await python(host, ws, script) == f"[{said}]"
+
+
+async def test_nearly_full_disk_ends_programs(
+    host: SandboxHost, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a program only maps of a file without a name is seen nowhere else."""
+    monkeypatch.setattr(watch, "MIN_SANDBOX_FREE_BYTES", 1 << 62)
+    assert await python(host, ws, "import time; time.sleep(60)") == (
+        "[the disk of the server is nearly full]"
+    )
 
 
 async def test_threads_are_limited(host: SandboxHost, ws: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sshwarma.tools.call import Tools
+from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.world import owners
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.questions import Question
@@ -121,5 +122,10 @@ async def test_guest_uses_no_tool_that_a_model_has_equipped_itself_with(
         await tools.find(asked_by_guest, "files:read")
     asked_by_member = replace(qwen.caller, question=Question(bob.id, 1))
     assert (await tools.find(asked_by_member, "files:read")).thing.name == "read"
+    waiting = asked_by_member.inside_call("files:read")
+    await check_after_wait(waiting)
+    await world.change(lambda tx: owners.set_agent_role(tx, bob.id, "guest"))
+    with pytest.raises(Forbidden, match=r"to call files[_:]+read, unless the room has equipped it"):
+        await check_after_wait(waiting)
     await do(alice, "/equip room files:read")
     assert (await tools.find(asked_by_guest, "files:read")).source == "room"

@@ -74,6 +74,10 @@ def test_folders_stay_only_for_what_is_installed(
     for version in ("1", "2"):
         assert ann.run("toolset import", pack(kit(kit_id, version)), "-T").status == 0
         assert len(list(folder.iterdir())) == 1
+    parent = name("space")
+    ann.does(f"namespace new {parent}")
+    refused = ann.run(f"namespace set {kit_id} parent {parent}")
+    assert "is a toolset, whose name is its id" in refused.err, refused
     (folder / "old").mkdir()
     (folder.parent / "killed" / ".new-1").mkdir(parents=True)
     house.stop()
@@ -87,7 +91,7 @@ def test_folders_stay_only_for_what_is_installed(
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("meanwhile", "refusal"),
-    [("upgrade", "was changed"), ("disable", "is unavailable")],
+    [("upgrade", "was changed"), ("disable", "cannot be used here any more")],
 )
 def test_toolset_that_changed_while_a_call_waited_is_not_run(
     house: Server, ann: Person, name: Callable[[str], str], meanwhile: str, refusal: str

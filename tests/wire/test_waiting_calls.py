@@ -129,7 +129,7 @@ def test_tested_script_does_not_keep_a_tool_that_it_lost(
     ann.does("unequip room workspace:*")
     ann.run("allow")
     said = testing.communicate()[0]
-    assert "not equipped" in said, said
+    assert "cannot be used here any more" in said, said
     assert ann.json("files")["count"] == 0
 
 

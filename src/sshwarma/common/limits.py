@@ -1423,6 +1423,10 @@ MAX_SANDBOX_TEMPORARY_BYTES: Final = 64 * MIB
 MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
 """Bytes of /dev/shm in a sandbox: it is memory of the server's machine."""
 
+MIN_SANDBOX_FREE_BYTES: Final = 256 * MIB
+"""Bytes of free disk below which programs in sandboxes are ended: what they hide, such as a file
+without a name that they only map, cannot be measured."""
+
 MAX_SANDBOXES: Final = 8
 """Sandboxes that run at a time on this server: each may take a processor. The next one waits."""
 

@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.world import namespaces, overrides, things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.store import Change
@@ -28,6 +29,8 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
     """
     if space.kind != "toolset":
         raise Invalid(f"{space.label} is {things.describe_kind(space.kind)} and cannot be moved.")
+    if BUNDLE_KEY in space.metadata:
+        raise Invalid(f"{space.label} is a toolset, whose name is its id, and cannot be moved.")
     parent_thing = namespaces.find_namespace(tx.conn, parent, room_id).thing if parent else None
     if parent_thing is not None and parent_thing.kind not in ("toolset", "mcp"):
         kind = things.describe_kind(parent_thing.kind)

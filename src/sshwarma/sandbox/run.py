@@ -87,6 +87,7 @@ class Sandbox:
     Attributes:
         process: bubblewrap; its output and errors are those of the program.
         stdin: the standard input of the program; closed if that is empty.
+        excess: the limit for which it was ended, as a clause; "" if none.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Sandbox:
         self._init = init
         self._pidfd = pidfd
         self._folder = folder
-        self._excess = ""
+        self.excess = ""
         self._ended = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(pidfd, self._on_end)
         self._watcher = asyncio.create_task(self._watch())
@@ -115,7 +116,7 @@ class Sandbox:
         await asyncio.shield(self._ended)
         status = await self.process.wait()
         await self._close()
-        return Ending(None if self._excess else status, self._excess)
+        return Ending(None if self.excess else status, self.excess)
 
     async def stop(self) -> None:
         """End everything in it, and wait for that; what was printed can still be read."""
@@ -153,11 +154,11 @@ class Sandbox:
     async def _watch(self) -> None:
         """End the sandbox when it passes a limit, or can be watched no more."""
         try:
-            self._excess = await self._find_excess()
+            self.excess = await self._find_excess()
         except Exception:
             log.exception("a sandbox could not be watched")
-            self._excess = "it could not be watched"
-        if self._excess:
+            self.excess = "it could not be watched"
+        if self.excess:
             self._send_kill()
 
     async def _find_excess(self) -> str:
@@ -203,16 +204,13 @@ async def start_sandbox(
         SandboxError: if it cannot be made.
     """
     with contextlib.ExitStack() as stack:
-        status_reader, status_writer = map(_Descriptor, os.pipe())
-        gate_reader, gate_writer = map(_Descriptor, os.pipe())
-        # In memory, because the arguments of a process can be read inside.
-        options = _make_file("\0".join(list_options(profile, files)).encode() + b"\0")
-        calls = _make_file(syscall_filter)
-        inherited = (status_writer, gate_reader, options, calls)
-        for descriptor in (gate_writer, *inherited):
-            stack.callback(descriptor.close)
         failed = stack.enter_context(contextlib.ExitStack())
-        failed.callback(status_reader.close)
+        status_reader, status_writer = _open_pipe(failed, stack)
+        gate_reader, gate_writer = _open_pipe(stack, stack)
+        # In memory, because the arguments of a process can be read inside.
+        options = _make_file(stack, "\0".join(list_options(profile, files)).encode() + b"\0")
+        calls = _make_file(stack, syscall_filter)
+        inherited = (status_writer, gate_reader, options, calls)
         source, writer = await _open_input(stack, failed)
         names = ("--json-status-fd", "--block-fd", "--args", "--seccomp")
         numbers = [descriptor.number for descriptor in inherited]
@@ -278,9 +276,20 @@ async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> 
     return init, pidfd
 
 
-def _make_file(data: bytes) -> _Descriptor:
-    """Return a file in memory with a content, at its beginning."""
+def _open_pipe(
+    read_stack: contextlib.ExitStack, write_stack: contextlib.ExitStack
+) -> tuple[_Descriptor, _Descriptor]:
+    """Return both ends of a pipe, which the stacks close."""
+    reader, writer = map(_Descriptor, os.pipe())
+    read_stack.callback(reader.close)
+    write_stack.callback(writer.close)
+    return reader, writer
+
+
+def _make_file(stack: contextlib.ExitStack, data: bytes) -> _Descriptor:
+    """Return a file in memory with a content, which the stack closes."""
     descriptor = _Descriptor(os.memfd_create("sandbox"))
+    stack.callback(descriptor.close)
     os.write(descriptor.number, data)
     os.lseek(descriptor.number, 0, os.SEEK_SET)
     return descriptor

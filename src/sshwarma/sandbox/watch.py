@@ -18,6 +18,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_PROCESSES,
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
+    MIN_SANDBOX_FREE_BYTES,
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
@@ -40,8 +41,10 @@ def find_excess(init: int, folder: Path | None = None) -> str:
     """Return which limit the processes of a sandbox have passed, as a clause, or "".
 
     Memory that several share is counted once, where the kernel says how much that is. Of `folder`,
-    files that are open and have no name any more count here.
+    files that are open and have no name any more count here, and its disk must not become full.
     """
+    if folder is not None and _count_free_bytes(folder) < MIN_SANDBOX_FREE_BYTES:
+        return "the disk of the server is nearly full"
     tasks = descriptors = memory = nameless = 0
     device = folder.stat().st_dev if folder is not None else None
     seen: set[int] = set()
@@ -135,6 +138,11 @@ class _Walk:
             raise _Excess(_SIZE_EXCESS)
         if self._entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries
             raise _Excess(with_limit("it made too many files", f"{MAX_WORKSPACE_ENTRIES:,}"))
+
+
+def _count_free_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _list_tree(init: int) -> Iterator[tuple[int, int]]:

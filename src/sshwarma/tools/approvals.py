@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,14 +23,13 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.escape import escape_lines
-from sshwarma.tools.call_checks import check_asker, is_trial_itself
+from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
-from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
@@ -63,6 +62,7 @@ class WaitingApproval:
         asked_by: the agent that calls the tool.
         asked_for: the person whom a model answers, or the agent itself.
         asked_at: in milliseconds since 1970.
+        deciding: held while an answer is recorded, so that only one is.
     """
 
     number: int
@@ -73,6 +73,7 @@ class WaitingApproval:
     asked_for: str
     asked_at: int
     answer: asyncio.Future[Answer] = field(compare=False)
+    deciding: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
 
 
 class Approvals:
@@ -105,21 +106,13 @@ class Approvals:
             )
         return waiting
 
-    async def require(
-        self,
-        caller: Caller,
-        tool: Thing,
-        arguments: Mapping[str, Any],
-        find: Callable[[Caller, str], Awaitable[LoadoutItem]],
-    ) -> None:
+    async def require(self, caller: Caller, tool: Thing, arguments: Mapping[str, Any]) -> None:
         """Wait until a person allows a call; who may allow it need not be asked.
 
         Args:
             caller: who calls.
             tool: what is called.
             arguments: that it gets.
-            find: returns a tool of the caller by its name, to check after the wait that it still
-                has it.
 
         Raises:
             ApprovalDenied: if somebody denies it, nobody can be asked, or nobody answers in
@@ -132,10 +125,7 @@ class Approvals:
         asked = await self._read_definition(tool)
         await self._wait_for_answer(caller, room, tool.label, arguments)
         # The wait may have lasted minutes, and the call was checked before it.
-        current = await caller.as_present()
-        await check_asker(caller)
-        if not is_trial_itself(caller.call_stack):
-            await find(current, tool.label)
+        await check_after_wait(caller)
         if await self._read_definition(tool) != asked:
             raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
 
@@ -199,8 +189,8 @@ class Approvals:
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
             rows.append_row(tx, waiting.room_id, "notice", text, author_id=caller.agent.id)
 
-        await in_room.change(work)
-        if not waiting.answer.done():
+        async with waiting.deciding:
+            await in_room.change(work)
             waiting.answer.set_result(answer)
 
     async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
@@ -213,15 +203,16 @@ class Approvals:
         )  # fmt: skip
 
     async def _wait(self, waiting: WaitingApproval) -> Answer:
-        try:
-            async with asyncio.timeout(APPROVAL_TIMEOUT_SECONDS):
-                return await waiting.answer
-        except TimeoutError:
-            answer = Answer(None, is_allowed=False)
+        await asyncio.wait((waiting.answer,), timeout=APPROVAL_TIMEOUT_SECONDS)
+        async with waiting.deciding:
+            if waiting.answer.done():
+                return waiting.answer.result()
             text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
             await self._world.change(
                 lambda tx: rows.append_row(tx, waiting.room_id, "notice", text, author_id=None)
             )
+            answer = Answer(None, is_allowed=False)
+            waiting.answer.set_result(answer)
             return answer
 
     def _find_people(self, room: Room) -> list[Agent]:

@@ -14,6 +14,7 @@ from sshwarma.tools.approvals import Approvals
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     ask_to_switch_on,
+    check_role_of_asker,
     count_arguments,
     count_nested_call,
     explain_off_switch,
@@ -28,11 +29,10 @@ from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
-from sshwarma.world import access, calls, things
+from sshwarma.world import calls
 from sshwarma.world.bootstrap import is_private_call
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
-from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
 from sshwarma.world.overrides import CONFIRM_KEY
@@ -278,7 +278,7 @@ class Tools:
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
             )
-        await self._check_asker(caller, item)
+        await check_role_of_asker(caller, item)
         if item.obstacle:
             provider = self._provider_of(item.thing)
             raise Unavailable(
@@ -300,23 +300,6 @@ class Tools:
         whom = ask_to_switch_on(caller, await caller.room(), switch)
         hint = whom or suggest_switch_on(switch)
         return NotFound(f"{name} cannot be called: {reason}.", hint=hint)
-
-    async def _check_asker(self, caller: Caller, item: LoadoutItem) -> None:
-        """Check the role of the person a model answers, for tools it equipped itself.
-
-        Raises:
-            Forbidden: if that person may not equip the tool, and the room has not.
-        """
-        person = self._world.agents.get(caller.person_id)
-        if item.source != "agent" or person is None:
-            return
-        tool = item.thing
-        chain = await self._world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
-        role = find_missing_role(person, tool, chain)
-        if role is not None:
-            label = caller.reader.name_tool(tool.label)
-            purpose = f"to call {label}, unless the room has equipped it"
-            raise access.missing_role_error(person, role, purpose, self._world.agents)
 
     def _describe_obstacle(self, item: LoadoutItem) -> str:
         provider = self._provider_of(item.thing)
@@ -341,7 +324,7 @@ class Tools:
         seconds = provider.timeout_seconds
         try:
             if tool.metadata.get(CONFIRM_KEY):
-                await self.approvals.require(caller, tool, arguments, self.find)
+                await self.approvals.require(caller, tool, arguments)
             async with asyncio.timeout(seconds):
                 result = await provider.run(caller, tool, arguments)
         except TimeoutError as error:

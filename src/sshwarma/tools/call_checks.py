@@ -13,13 +13,13 @@ from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
-from sshwarma.world.access import VISITOR_RIGHTS, Right
+from sshwarma.world.access import VISITOR_RIGHTS, Right, missing_role_error
 from sshwarma.world.call_stack import CallStack
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Forbidden, NotFound, Unavailable, WorldError
 from sshwarma.world.ids import now_ms
-from sshwarma.world.loadout import AncestorCache, OffSwitch, find_off_switch
+from sshwarma.world.loadout import AncestorCache, LoadoutItem, OffSwitch, find_off_switch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
@@ -35,7 +35,25 @@ def find_unequipped_tool(
     return tool if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
 
 
-async def check_asker(caller: Caller) -> None:
+async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
+    """Check the role of the person a model answers, for tools it equipped itself.
+
+    Raises:
+        Forbidden: if that person may not equip the tool, and the room has not.
+    """
+    person = caller.world.agents.get(caller.person_id)
+    if item.source != "agent" or person is None:
+        return
+    tool = item.thing
+    chain = await caller.world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
+    role = find_missing_role(person, tool, chain)
+    if role is not None:
+        label = caller.reader.name_tool(tool.label)
+        purpose = f"to call {label}, unless the room has equipped it"
+        raise missing_role_error(person, role, purpose, caller.world.agents)
+
+
+async def _check_asker(caller: Caller) -> None:
     """Refuse a call of a model that waited, if who asked the model has lost the room.
 
     Raises:
@@ -53,28 +71,25 @@ async def check_asker(caller: Caller) -> None:
         raise Forbidden(f"{name} may not talk in {room.name} any more, so nothing was run.")
 
 
-def is_trial_itself(stack: CallStack | None) -> bool:
-    """Return whether a call is that of a tool that its author tests, equipped or not."""
-    return stack is not None and stack.is_trial and len(stack.names) == 1
-
-
 async def check_after_wait(caller: Caller) -> None:
     """Refuse a call that has waited, if its caller may not make it any more.
 
     Raises:
-        Forbidden: if the caller, or who asked it, may not be or talk in the room.
+        Forbidden: if the caller, or who asked it, may not be or talk in the room, or lacks the role
+            that the tool needs.
         NotFound: if the tool is not equipped any more, or cannot be used.
     """
     await caller.as_present()
-    await check_asker(caller)
+    await _check_asker(caller)
     stack = caller.call_stack
-    if stack is None or is_trial_itself(stack):
+    if stack is None or (stack.is_trial and len(stack.names) == 1):  # a trial needs no equipping
         return
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     item = next((one for one in load.tools if one.thing.label == stack.names[-1]), None)
     if item is None or item.obstacle:
         label = caller.reader.name_tool(stack.names[-1])
         raise NotFound(f"{label} cannot be used here any more, so it was not run.")
+    await check_role_of_asker(caller, item)
 
 
 def count_arguments(caller: Caller, arguments: dict[str, Any]) -> None:

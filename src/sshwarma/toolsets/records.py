@@ -25,7 +25,8 @@ TOOLSET_PROVIDER: Final = "toolset"
 """The provider name in the metadata of a tool of a toolset."""
 
 TREE_KEY: Final = "tree"
-"""Key of the metadata of a toolset: the hash of its files, which names their folder."""
+"""Key of the metadata of a toolset and its tools: the hash of its files, which names their
+folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ def _store_tools(
             "path": point.path,
             "function": point.function,
             "manifest_schema": entry.input_schema,
+            TREE_KEY: space.metadata[TREE_KEY],
             overrides.CONFIRM_KEY: info.requires_confirmation,
         }
         text = info.description

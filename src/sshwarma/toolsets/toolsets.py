@@ -334,6 +334,8 @@ class Toolsets(ToolProvider):
         """Keep the folder with the code of a tool; it is made again if it is gone.
 
         Raises:
+            Conflict: if it was replaced since the call was checked, perhaps by a person who read
+                what it does.
             Unavailable: if the toolset is not installed any more.
         """
         meta = tool.metadata
@@ -341,6 +343,8 @@ class Toolsets(ToolProvider):
             tool.name, meta["module"], meta["path"], meta["function"], meta.get("manifest_schema")
         )
         async with self._open_folder(tool) as (space, folder):
+            if meta.get(TREE_KEY, space.metadata[TREE_KEY]) != space.metadata[TREE_KEY]:
+                raise Conflict(f"{tool.label} was changed just now: call it again.")
             version = str(space.metadata.get("version", ""))
             yield ToolsetCode(space.label, version, folder, (found,))
 

@@ -117,7 +117,14 @@ async def sandbox_transport(
     """
     log_buffer.start_section()
     async with opening as sandbox:
-        program = _RunningProgram(sandbox.process, sandbox.stdin, log_buffer, ended)
+        program = _RunningProgram(
+            sandbox.process,
+            sandbox.stdin,
+            log_buffer,
+            lambda reason: ended(
+                f"{sandbox.excess}, so it was ended" if sandbox.excess else reason
+            ),
+        )
         try:
             yield program.received, program.outgoing
         finally:
