@@ -10,6 +10,7 @@ import pytest
 from mcp_client.conformance_client import run_scenario
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("revision", "scenario"),
     [

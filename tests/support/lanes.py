@@ -19,14 +19,15 @@ ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 LONGEST_FILES = (
-    "wire/test_mcp_servers.py", "wire/test_crash_recovery.py", "verbs/test_any_line.py",
-    "wire/test_hostile_text.py", "wire/test_tools.py", "wire/test_model_failures.py",
-    "wire/test_login.py", "wire/test_mentions.py", "mcp_client/test_reference_servers.py",
-    "mcp_server/test_tools.py", "wire/test_inventory.py", "mcp_server/test_attacks.py",
-    "wire/test_models.py", "wire/test_walkthrough.py", "world/test_report_limits.py",
-    "wire/test_live_answers.py", "verbs/test_rights.py",
-    "verbs/test_help.py", "world/test_loadout_sequences.py", "verbs/test_registry.py",
-    "verbs/test_change_notices.py", "verbs/test_suggestions.py",
+    "tools/test_finding_rates.py", "wire/test_hostile_text.py", "cli/test_failures.py",
+    "wire/test_mcp_servers.py", "wire/test_sftp_bursts.py", "wire/test_keeping.py",
+    "wire/test_homeless.py", "mcp_server/test_tools.py", "wire/test_toolset_install.py",
+    "wire/test_pipes.py", "wire/test_toolsets.py", "mcp_server/test_conformance.py",
+    "wire/test_offer.py", "wire/test_tools.py", "mcp_server/test_presence.py",
+    "mcp_client/test_stdio_servers.py", "world/test_reports.py", "wire/test_models.py",
+    "wire/test_health.py", "wire/test_moving.py", "wire/test_operating.py",
+    "wire/test_crash_recovery.py", "verbs/test_any_line.py", "test_words.py",
+    "mcp_client/test_oauth_sign_in.py", "wrap/test_lua_exhaustion.py",
 )  # fmt: skip
 """Files that take longest, the longest first. A worker runs a whole file: one that is begun last
 keeps the others waiting."""

@@ -24,6 +24,7 @@ def name_group(value: object) -> str | None:
     return value.name if isinstance(value, Group) else None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("group", "first", "three"),
     [(ALL, 79, 94), (NO_KEYWORD, 63, 90), (BARE, 75, 92), (HARD, 49, 68), (SERVERS, 46, 62)],
@@ -63,6 +64,7 @@ async def test_finding_opens_no_connection(monkeypatch: pytest.MonkeyPatch) -> N
         assert search.embedder is None or search.embedder.name == MiniLM.name
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not MiniLM.is_installed(), reason="the extra is not installed")
 @pytest.mark.parametrize(
     ("group", "first", "three"),

@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,11 @@ from support.stranger import USER_ID, as_stranger
 
 SECONDS = 60.0
 LISTENING = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+
+
+def rarely(value: object) -> Any:
+    """Return a parameter that only the run of all tests tries."""
+    return pytest.param(value, marks=pytest.mark.soak)
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def test_without_a_home_one_sentence_says_what_to_set(words: list[str]) -> None:
     )
 
 
-@pytest.mark.parametrize("home", ["/", "/root", "/nonexistent"])
+@pytest.mark.parametrize("home", ["/nonexistent", *map(rarely, ("/", "/root"))])
 def test_home_that_cannot_be_written_is_named_with_what_to_set(home: str) -> None:
     done = run("serve", *LISTENING, HOME=home)
     assert done.returncode == 1
@@ -58,7 +64,7 @@ def test_home_that_cannot_be_written_is_named_with_what_to_set(home: str) -> Non
     assert f"FAIL  data directory: {path} cannot be created" in checked.stdout
 
 
-@pytest.mark.parametrize("environ", [{}, {"HOME": "/"}, {"HOME": "/root"}], ids=str)
+@pytest.mark.parametrize("environ", [{}, *map(rarely, ({"HOME": "/"}, {"HOME": "/root"}))], ids=str)
 def test_everything_works_with_a_data_directory(folder: Path, environ: dict[str, str]) -> None:
     """A server starts, is operated, and ends."""
     data_dir = str(folder / "data")

@@ -148,6 +148,7 @@ def test_api_key_is_not_in_database_log_or_screen(serve: Callable[..., Server], 
             assert not [secret for secret in secrets if secret.encode() in data], path
 
 
+@pytest.mark.soak
 async def test_fifty_people_see_three_models_answer_at_once(
     serve: Callable[..., Server], mock: Mock
 ) -> None:

@@ -141,6 +141,7 @@ def _write_script(home: Path, identity: Path) -> str:
     return "".join(parts)
 
 
+@pytest.mark.soak
 def test_commands_of_the_page_do_what_it_says(home: Path) -> None:
     for name in ("alice", "bob"):
         key = asyncssh.generate_private_key("ssh-ed25519")

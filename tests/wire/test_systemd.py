@@ -13,7 +13,7 @@ from support.sandboxes import needs_bubblewrap
 from support.systemd import SANDBOX, Machine
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.soak]
 
 
 @contextmanager
