@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -309,3 +310,25 @@ def test_decision_has_its_number_and_what_would_change_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.match(rf"# {page.name[:3]} [^\s:]", text)
     assert re.search(r"^## What would change it\n\n\S", text, re.MULTILINE)
+
+
+def logged_events() -> set[str]:
+    """Return the events that the program logs."""
+    levels = {"info", "warning", "error", "exception", "critical"}
+    events = set()
+    for path in (TOP / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="log"), attr=level),
+                    args=[ast.Constant(value=str(event)), *_],
+                ) if level in levels:
+                    events.add(event)
+    return events
+
+
+def test_events_of_the_log_are_explained() -> None:
+    page = (TOP / "docs" / "operating.md").read_text()
+    events = logged_events()
+    assert len(events) > 80
+    assert [event for event in sorted(events) if f"`{event}`" not in page] == []

@@ -152,10 +152,12 @@ class App:
                 new = await asyncio.to_thread(reload.load_again, self.source)
                 report = reload.compare_settings(self.settings, new)
                 kept = reload.keep_fixed(self.settings, new)
-                report.broken.extend(await asyncio.to_thread(reload.find_broken, kept, os.environ))
                 report.unrecorded = await reload.record_reload(self.world)
                 old, self.settings = self.settings, kept
                 self.settings = await reload.apply_settings(self.services, old, kept, report)
+                report.broken += await asyncio.to_thread(
+                    reload.find_broken, self.settings, os.environ
+                )
                 self._set_client_metadata(self.http)
                 self.upkeep.wake()
             except WorldError as error:

@@ -53,7 +53,13 @@ async def test_backup_during_writes_is_consistent(
     for path, one in zip(archives, received, strict=True):
         target = tmp_path / path.name.split(".")[0]
         restored = await asyncio.to_thread(restore_backup, path, target)
-        assert restored == {**one, "missing_blobs": 0, "replaced": None, "replaced_logs": []}
+        assert restored == {
+            **one,
+            "missing_blobs": 0,
+            "owners": 0,
+            "replaced": None,
+            "replaced_logs": [],
+        }
         assert sizes(target / "world.db")["rows"] == one["rows"]
         assert one["rows"] % 2 == 1, "the notice of the note, and pairs"
     again = await World.open(tmp_path / "2" / "world.db", tool_specs())

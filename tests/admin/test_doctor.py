@@ -173,6 +173,7 @@ def test_disk_that_is_really_full_fails_and_the_checks_go_on(newborn: Path) -> N
                 found = of(data, "database")
                 assert found.ok is not is_mounted
                 assert "restore" not in found.remedy
+                assert ("the disk is full" in found.detail) is is_mounted
             assert of(data, "database").ok
 
 

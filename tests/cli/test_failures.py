@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -141,6 +142,26 @@ def test_failure_is_one_sentence_with_what_to_do(
     assert not (place.home / "out.tar.gz").exists()
 
 
+@pytest.mark.parametrize("words", [["--config", ""], ["--config="], ["--data-dir", ""]], ids=str)
+def test_empty_name_of_an_option_is_named(place: Place, words: list[str]) -> None:
+    done = place.run("doctor", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"'{words[0].rstrip('=')}': must not be empty." in done.stderr
+
+
+def test_restore_says_when_nobody_can_log_in(place: Place) -> None:
+    source = place.home / "copy.db"
+    shutil.copyfile(place.data / "world.db", source)
+    with contextlib.closing(sqlite3.connect(source)) as copy:
+        copy.execute("DELETE FROM agent_keys")
+        copy.commit()
+    said = "Nobody in it can log in as an owner."
+    done = place.run("restore", str(source), "--force")
+    assert done.returncode == 0 and said in done.stdout, done
+    done = place.run("restore", str(source), "--force", "--json")
+    assert json.loads(done.stdout)["owners"] == 0
+
+
 def test_backup_to_a_full_disk_names_the_disk(place: Place) -> None:
     target = place.home / "stick"
     with small_disk(target) as is_mounted:
@@ -227,7 +248,13 @@ def test_server_that_is_stopped_is_reported_after_a_while() -> None:
         assert "Traceback" not in server.log()
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        "<&- >&- 2>&-",
+        *(pytest.param(f"{one}&-", marks=pytest.mark.soak) for one in ("<", ">", "2>")),
+    ],
+)
 def test_closed_standard_streams_are_no_failure(place: Place, closed: str) -> None:
     at, environ = f"--data-dir {place.data}", {"PATH": os.environ["PATH"], "HOME": str(place.home)}
     for words in (
@@ -286,3 +313,11 @@ def test_interpreter_that_may_not_be_executed_is_named(tmp_path: Path) -> None:
     told = done.stderr.splitlines()[-1]
     assert told.startswith("sshwarma: The Lua worker cannot start: Permission denied. It is run by")
     assert f"{interpreter}, which " in told
+
+
+def test_doctor_names_a_directory_in_place_of_the_database(place: Place) -> None:
+    (place.data / "world.db").unlink()
+    (place.data / "world.db").mkdir()
+    done = place.run("doctor")
+    assert done.returncode == 1
+    assert f"FAIL  database: {place.data / 'world.db'} is a directory" in done.stdout

@@ -167,7 +167,7 @@ def test_model_whose_name_is_in_use_is_reported(server: Server) -> None:
         said = person.does("models")
         assert ("In the settings, and not in force:\n  qwen: qwen is already" in said) is sees, said
         skipped = person.json("models")["skipped"]
-        assert [one[0] for one in skipped] == (["qwen"] if sees else [])
+        assert [one["name"] for one in skipped] == (["qwen"] if sees else [])
     write(server, "")
     assert server.cli("reload").returncode == 0
     assert "not in force" not in owner.does("models")

@@ -167,7 +167,7 @@ def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -
     ("meanwhile", "refusal"),
     [
         ("mute {bob}", "You are muted in"),
-        ("unequip room workspace:*", "workspace:run_command is not equipped here."),
+        ("unequip room workspace:*", "workspace:run_command cannot be used here any more"),
     ],
 )
 def test_caller_who_lost_the_tool_while_it_waited_is_refused(

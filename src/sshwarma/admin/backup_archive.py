@@ -81,7 +81,7 @@ def unpack_archive(archive: Path, name: str, to: Path, blobs: Path) -> dict[str,
             if len(file.read(MAX_PADDING_BYTES + 1)) > MAX_PADDING_BYTES:
                 raise ValueError("it goes on after its end")
     except (
-        tarfile.TarError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError,
+        zlib.error, gzip.BadGzipFile, ValueError, RecursionError,
     ) as error:  # fmt: skip
         raise InvalidBackupError(f"{name} is not a readable backup: {error}") from error
     except EOFError as error:
@@ -151,7 +151,6 @@ def _read_size(file: gzip.GzipFile, name: str) -> int:
 
     Raises:
         ValueError: if it is something else.
-        tarfile.HeaderError: if there is no header.
     """
     found, size = _read_header(file)
     if found != name:
@@ -164,12 +163,17 @@ def _read_header(file: gzip.GzipFile) -> tuple[str, int]:
 
     Raises:
         ValueError: if it is something else.
-        tarfile.HeaderError: if there is no header.
+        EOFError: if the archive ends there.
     """
     size: int | None = None
     for _ in range(MAX_EXTENDED_HEADERS + 1):
         block = file.read(tarfile.BLOCKSIZE)
-        header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+        if len(block) < tarfile.BLOCKSIZE:
+            raise EOFError("it ends too early")
+        try:
+            header = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+        except tarfile.HeaderError as error:
+            raise ValueError("it has something else where a file should begin") from error
         if header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
             size = header.size if size is None else size
             if size < 0:

@@ -13,6 +13,7 @@ from typing import Final
 
 from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES
 from sshwarma.admin.work_directory import make_work_directory
+from sshwarma.common.limits import MIN_WRITABLE_BYTES
 from sshwarma.common.units import MIB
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
@@ -138,7 +139,7 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = no_check
             _copy_pages(database, part, check)
         except sqlite3.OperationalError as error:
             reason = str(error)
-            if error.sqlite_errorname == "SQLITE_FULL":
+            if is_disk_full(error, to.parent):
                 place = find_mount_point(to)
                 reason = f"the disk at {place} is full. Make room, or choose another place"
             raise OSError(f"{database} was not copied: {reason}.") from error
@@ -199,3 +200,15 @@ def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:
         source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         source.backup(target, pages=PAGES_PER_STEP, progress=lambda *_: check())
         target.execute("PRAGMA journal_mode = DELETE")
+
+
+def is_disk_full(error: sqlite3.Error, directory: Path) -> bool:
+    """Return whether an error of SQLite is that of a full disk.
+
+    Where it could not make a file beside the database, it says "disk I/O error".
+    """
+    name = getattr(error, "sqlite_errorname", "")  # those of the module itself have none
+    if not name.startswith("SQLITE_IOERR"):
+        return bool(name == "SQLITE_FULL")
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize < MIN_WRITABLE_BYTES

@@ -11,27 +11,25 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_files import count_missing_blobs
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
+from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
+from sshwarma.admin.owners_in_file import count_owners, read_agents_of
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.workspaces.manifests import read_sizes_in_file
-from sshwarma.world.agents import Agent, read_agents
 from sshwarma.world.interrupted_change import is_to_be_undone
-from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.migrate import known_revisions, newest_revision
-from sshwarma.world.owners import count_usable_owners
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
     check_newest_objects,
@@ -76,7 +74,7 @@ def _read_names(database: Path) -> list[tuple[str, str]]:
         data_dir_owner.check_data_dir_owner(database.parent)
         if not database.exists():
             return []
-        agents, _ = _read_agents(database)
+        agents, _ = read_agents_of(database)
     except (data_dir_owner.ForeignDataDirError, OSError, SQLAlchemyError):
         return []  # other checks report the problem
     return [(agent.name, agent.kind) for agent in agents if agent.kind != "model"]
@@ -150,6 +148,19 @@ def _check_parent(path: Path) -> CheckResult:
     )
 
 
+def _check_database_file(path: Path) -> CheckResult | None:
+    """Check what is at the path of the database; None if that may be one."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a file"
+        remedy = "move it away, and restore a backup"
+        return CheckResult("database", False, f"{path} is {kind}", remedy)
+    if status.st_size == 0:
+        remedy = "if a first start was interrupted, delete it; otherwise restore a backup"
+        return CheckResult("database", False, f"{path} is empty", remedy)
+    return None
+
+
 def _check_database(settings: Settings) -> Iterator[CheckResult]:
     path = settings.database
     if not path.exists():
@@ -160,9 +171,8 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         else:
             yield _check_new_world(settings)
         return
-    if path.stat().st_size == 0:
-        remedy = "if a first start was interrupted, delete it; otherwise restore a backup"
-        yield CheckResult("database", False, f"{path} is empty", remedy)
+    if (found := _check_database_file(path)) is not None:
+        yield found
         return
     try:
         with contextlib.closing(
@@ -180,7 +190,8 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         remedy = "free disk space, or see to its disk, its owner and its mode; then check again"
         if "locked" in str(error):
             remedy = "end the other program that locks it; then check again"
-        yield CheckResult("database", False, f"{path} cannot be opened: {error}", remedy)
+        reason = "the disk is full" if is_disk_full(error, path.parent) else str(error)
+        yield CheckResult("database", False, f"{path} cannot be opened: {reason}", remedy)
         return
     except (sqlite3.Error, ForeignSchemaError) as error:
         yield CheckResult("database", False, str(error), _restore_command(settings))
@@ -296,7 +307,7 @@ def _check_owners(settings: Settings) -> Iterator[CheckResult]:
     if not settings.database.exists():
         return
     try:
-        owners = _count_owners_with_key(settings.database)
+        owners = count_owners(settings.database)
     except SQLAlchemyError:
         return  # the check of the database reports the problem
     yield CheckResult(
@@ -307,19 +318,3 @@ def _check_owners(settings: Settings) -> Iterator[CheckResult]:
         if owners
         else f"sshwarma recover NAME FILE --data-dir {shlex.quote(str(settings.data_dir))}",
     )
-
-
-def _count_owners_with_key(database: Path) -> int:
-    """Count the owners that can log in."""
-    return count_usable_owners(*_read_agents(database))
-
-
-def _read_agents(database: Path) -> tuple[list[Agent], list[AgentKey]]:
-    """Return agents and keys. Opens the database for reading only."""
-    path = f"{database.absolute().as_uri()}?mode=ro"
-    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
-    try:
-        with engine.connect() as conn:
-            return read_agents(conn)
-    finally:
-        engine.dispose()

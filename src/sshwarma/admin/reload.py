@@ -158,7 +158,11 @@ def leave_out(
 def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:
     """Return why models and MCP servers cannot work, as `sshwarma doctor` finds."""
     checks = (*check_models(settings, environ), *check_mcp_servers(settings, environ))
-    return [f"{check.name}: {check.detail}; {check.remedy}" for check in checks if not check.ok]
+    return [
+        f"{check.name}: {check.detail.rstrip('.')}; {check.remedy}"
+        for check in checks
+        if not check.ok
+    ]
 
 
 def _list_changes(old: BaseModel, new: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from sshwarma.admin.database_copy import (
     copy_database,
     store_on_disk,
 )
+from sshwarma.admin.owners_in_file import count_owners
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
@@ -50,7 +51,8 @@ def restore_backup(
 
     Returns:
         The manifest of the backup; of a copy, its schema. `missing_blobs` is how many contents of
-        files are neither in it nor in the data directory. `replaced` is where the world that was
+        files are neither in it nor in the data directory. `owners` is how many can log in, None
+        of an older schema. `replaced` is where the world that was
         there is kept, and `replaced_logs` are those of one whose database was gone.
 
     Raises:
@@ -94,6 +96,8 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
         manifest = _unpack(source, name, copy, blobs)
         manifest["schema"] = _check_database(name, copy, work)
         manifest["missing_blobs"] = _count_missing(name, copy, work, data_dir)
+        is_newest = manifest["schema"] == newest_revision()
+        manifest["owners"] = count_owners(copy) if is_newest else None
         adopt_blobs(blobs, data_dir)
         store_on_disk(copy)
         kept = replace_database(copy, target, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -97,6 +98,12 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
         lines.append(
             f"{missing} contents of files are not in it. They are in the directory"
             f" {BLOBS_DIRECTORY} of the data directory that it is from: copy that one here."
+        )
+    if manifest["owners"] == 0:
+        lines.append(
+            "Nobody in it can log in as an owner. If it was copied while its server ran, it lacks"
+            " what was beside it: copy it by sshwarma backup. Else make an owner: sshwarma recover"
+            f" NAME FILE --data-dir {shlex.quote(str(settings.data_dir))}"
         )
     if not is_newest:
         lines.append(

@@ -311,6 +311,20 @@ async def _operate_offline(settings: Settings, operation: str, args: dict[str, A
         return await run_operation(world, operation, args, settings=settings)
 
 
+_EMPTY_VALUES: Final = frozenset({"", "--config=", "--data-dir="})
+
+
+def _refuse_empty(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse "", as a variable of a shell that is not set gives it.
+
+    Raises:
+        click.BadParameter: if it is that; `.` is the same for pathlib.
+    """
+    if path == Path() and not _EMPTY_VALUES.isdisjoint(sys.argv[1:]):
+        raise click.BadParameter("must not be empty.", param=option)
+    return path
+
+
 def with_invocation(
     function: Callable[Concatenate[Invocation, P], int],
 ) -> Callable[..., int]:
@@ -319,12 +333,14 @@ def with_invocation(
     @click.option(
         "--config",
         type=click.Path(path_type=Path, readable=False),
+        callback=_refuse_empty,
         metavar="FILE",
         help="Settings file (default: ./sshwarma.toml, else ~/.config/sshwarma/sshwarma.toml).",
     )
     @click.option(
         "--data-dir",
         type=click.Path(path_type=Path, readable=False),  # whose it is, is said later
+        callback=_refuse_empty,
         metavar="DIR",
         help="Directory of the world (default: data_dir of the settings, else"
         " ~/.local/share/sshwarma).",

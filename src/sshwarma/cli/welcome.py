@@ -50,7 +50,7 @@ def _welcome_lines(app: App, offers: Sequence[ModelSettings]) -> list[str]:
         if operator.identity is not None:
             lines.append(f"No ssh key found; created {operator.identity}")
     elif not _list_owners(app):
-        lines.append(f"Nobody can log in yet: {_first_owner_command(app)}")
+        lines.append(f"This world has no owner yet: {_first_owner_command(app)}")
     if offers:
         lines.append("Detected models. Add one with /model found, or in sshwarma.toml:")
     for offer in offers:
@@ -67,7 +67,7 @@ def _log_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
         created = {"created": str(operator.identity)} if operator.identity else {}
         log.info("first run", owner=operator.name, keys=operator.fingerprints, **created)
     elif not _list_owners(app):
-        log.warning("nobody can log in yet", command=_first_owner_command(app))
+        log.warning("no owner yet", command=_first_owner_command(app))
     for offer in offers:
         log.info("detected model", name=offer.name, kind=offer.kind, model=offer.model)
     log.info("connect", command=make_connect_command(app))

@@ -20,11 +20,13 @@ from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.views import (
+    SkippedSetting,
     cut_to_line,
     draw_columns,
     draw_skipped,
     format_count,
     format_duration,
+    list_skipped,
     view,
     view_for_reader,
 )
@@ -57,7 +59,7 @@ class ServerList:
     """
 
     servers: tuple[ServerListItem, ...]
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[SkippedSetting, ...] = ()
 
 
 @view_for_reader(ServerList)
@@ -224,7 +226,7 @@ async def find_listed(caller: Caller, hub: Hub) -> ServerList:
                 refused=_read_refused(server),
             )
         )
-    skipped = tuple(hub.skipped.items()) if show_addresses else ()
+    skipped = list_skipped(hub.skipped) if show_addresses else ()
     return ServerList(tuple(servers), skipped)
 
 

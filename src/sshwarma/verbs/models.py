@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.views import draw_columns, draw_skipped, view
+from sshwarma.verbs.views import SkippedSetting, draw_columns, draw_skipped, list_skipped, view
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 
@@ -30,7 +30,7 @@ class ModelList:
     """
 
     models: tuple[ModelListItem, ...]
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[SkippedSetting, ...] = ()
 
 
 @view(ModelList)
@@ -67,5 +67,5 @@ async def list_models(caller: Caller) -> ModelList:
             ModelListItem(agent.name, answering.model_of(agent), agent.description)
             for agent in answering.list_models_in(room)
         ),
-        tuple(skipped.items()),
+        list_skipped(skipped),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -110,9 +110,22 @@ def draw_confirmation(confirmation: Confirmation, reader: Reader) -> Block:
     return block(line(add_next_call(confirmation.text, confirmation.next, reader), hang=2))
 
 
-def draw_skipped(skipped: Iterable[tuple[str, str]]) -> list[Line]:
+@dataclass(frozen=True, slots=True)
+class SkippedSetting:
+    """A model or server of the settings that is not in force, and why."""
+
+    name: str
+    reason: str
+
+
+def list_skipped(reasons: Mapping[str, str]) -> tuple[SkippedSetting, ...]:
+    """Return what is not in force, by name with the reason."""
+    return tuple(SkippedSetting(name, reason) for name, reason in reasons.items())
+
+
+def draw_skipped(skipped: Iterable[SkippedSetting]) -> list[Line]:
     """Draw what the settings have and is not in force, with the reasons."""
-    lines = [line("  ", ("warn", f"{name}: {reason}"), hang=4) for name, reason in skipped]
+    lines = [line("  ", ("warn", f"{one.name}: {one.reason}"), hang=4) for one in skipped]
     heading = "In the settings, and not in force:"
     return [line(("heading", heading)), *lines] if lines else []
 

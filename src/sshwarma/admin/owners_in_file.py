@@ -1,0 +1,36 @@
+"""Agents and owners in the file of a database that no world is open on."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import create_engine
+
+from sshwarma.world.agents import Agent, read_agents
+from sshwarma.world.login_keys import AgentKey
+from sshwarma.world.owners import count_usable_owners
+
+
+def count_owners(database: Path) -> int:
+    """Count the owners in a database of the newest schema who can log in.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
+    """
+    return count_usable_owners(*read_agents_of(database))
+
+
+def read_agents_of(database: Path) -> tuple[list[Agent], list[AgentKey]]:
+    """Return the agents and keys in a database, which is opened for reading only.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
+    """
+    path = f"{database.absolute().as_uri()}?mode=ro"
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
+    try:
+        with engine.connect() as conn:
+            return read_agents(conn)
+    finally:
+        engine.dispose()
