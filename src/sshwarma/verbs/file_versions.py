@@ -13,6 +13,7 @@ from sshwarma.common.limits import (
     MAX_NAMED_FILES,
 )
 from sshwarma.services import services_of
+from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.file import file
 from sshwarma.verbs.file_arguments import FilePath, FileVersion, VersionCount
 from sshwarma.verbs.file_version_views import (
@@ -23,14 +24,17 @@ from sshwarma.verbs.file_version_views import (
     FileVersionItem,
 )
 from sshwarma.verbs.file_views import FileChange
+from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.row_versions import find_version_of_row
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.workspaces.tree import Changes, Entry, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces, find_entry
+from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound
@@ -71,10 +75,11 @@ async def list_file_versions(
     "version",
     needs=Right.ENTER,
     tool=False,
-    examples=("/file version", "/file version 1f03ac"),
+    examples=("/file version", "/file version 1f03ac", "/file version --message 42"),
+    excludes={"message": ("version",)},
 )
 async def show_file_version(
-    caller: Caller, version: FileVersion | None = None
+    caller: Caller, version: FileVersion | None = None, *, message: RowNumber | None = None
 ) -> FileVersionContents:
     """Show what made a version, and the hash of each file in it.
 
@@ -83,14 +88,23 @@ async def show_file_version(
 
     Args:
         version: the version, by its id or the end of it (default: the present one).
+        message: row number of a message or call, as the room shows it: the version that it left.
     """
     workspaces = services_of(caller).workspaces
 
-    def read(conn: Connection) -> tuple[FileVersionItem, str | None, Tree]:
+    def find(conn: Connection) -> Manifest:
+        if message is not None:
+            at = rows.read_tail(conn, caller.room_id, 1, before=message + 1)
+            if not at or at[0].seq != message:
+                raise unknown_row_error(message)
+            return find_version_of_row(conn, at[0])
         name = version or manifests.read_active_id(conn, caller.room_id)
         if name is None:
             raise NotFound("This room has no files yet.")
-        found = manifests.find_manifest(conn, caller.room_id, name)
+        return manifests.find_manifest(conn, caller.room_id, name)
+
+    def read(conn: Connection) -> tuple[FileVersionItem, str | None, Tree]:
+        found = find(conn)
         item = _version_item(conn, caller, found, removed=False)
         return item, found.parent_id, workspaces.get_tree(conn, found.id)
 

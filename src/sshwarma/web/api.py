@@ -3,6 +3,7 @@
     GET  /api/v1/verbs          list of verbs; docs/verbs.md describes its fields
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
     POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
+    POST /api/v1/stream         {"text": "@qwen hello"} -> events while it is answered
     *    /api/v1/NAME           operations with names of their own, see `endpoints.py`
     GET  /api/openapi.json      all of these, in the form of OpenAPI
 
@@ -52,6 +53,7 @@ from sshwarma.web.endpoints import (
     read_query,
 )
 from sshwarma.web.errors import refuse
+from sshwarma.web.stream import AnswerStream
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.bearer import (
@@ -99,6 +101,7 @@ class HttpApi:
                 f"{API_PREFIX}/verbs/{{name}}", self._handle_errors(self._invoke), methods=["POST"]
             ),
             Route(f"{API_PREFIX}/line", self._handle_errors(self._run_line), methods=["POST"]),
+            Route(f"{API_PREFIX}/stream", self._handle_errors(self._stream), methods=["POST"]),
             Route("/api/openapi.json", self._handle_errors(self._describe)),
             *(
                 Route(
@@ -200,6 +203,25 @@ class HttpApi:
             )
 
         return await self._answer(request, run, is_read=True)
+
+    async def _stream(self, request: Request) -> Response:
+        """Say a message; its answers are the response, as they are written."""
+        begun: asyncio.Future[AnswerStream] = asyncio.get_running_loop().create_future()
+
+        async def run(caller: Caller, arguments: dict[str, Any]) -> None:
+            stream = AnswerStream(caller)
+            begun.set_result(stream)
+            await stream.run(lambda: invoke(caller, "say", arguments))
+
+        working = asyncio.create_task(self._call(request, run, is_read=False))
+        try:
+            await asyncio.wait({begun, working}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            working.cancel()
+            raise
+        if not begun.done():
+            await working  # it was refused
+        return await begun.result().respond(working)
 
     async def _answer(
         self,

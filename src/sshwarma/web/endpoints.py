@@ -20,6 +20,7 @@ from sshwarma.world.errors import Invalid
 API_PREFIX: Final = "/api/v1"
 ZIP_TYPE: Final = "application/zip"
 BYTES_TYPE: Final = "application/octet-stream"
+EVENT_STREAM_TYPE: Final = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ def describe_api() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in ENDPOINTS:
         paths[endpoint.path] = {endpoint.method.lower(): _describe_endpoint(endpoint)}
+    paths[f"{API_PREFIX}/stream"] = {"post": _describe_stream()}
     for verb in every_verb():
         if not verb.ssh_only:
             paths[f"{API_PREFIX}/verbs/{verb.path}"] = {"post": _describe_verb(verb)}
@@ -193,6 +195,18 @@ def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
             "properties": schema.get("properties", {}) | {endpoint.switched_off_by: switch}
         }
     return described
+
+
+def _describe_stream() -> dict[str, Any]:
+    described = _describe_verb(get_verb("say"))
+    answer = _describe_json("The refusal of the message.", "Error")
+    events = {"description": "Server-sent events: said, text, row, status, and end or error."}
+    content = {EVENT_STREAM_TYPE: {"schema": {"type": "string"}}}
+    return described | {
+        "operationId": "stream",
+        "summary": "Say something to a room, and read the answers as they are written.",
+        "responses": {"200": events | {"content": content}, "default": answer},
+    }
 
 
 def _describe_verb(verb: Verb) -> dict[str, Any]:

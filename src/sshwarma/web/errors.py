@@ -44,6 +44,11 @@ def make_error_body(code: str, message: str, hint: str = "") -> dict[str, Any]:
     return {"error": code, "message": escape_lines(message), "hint": escape_lines(hint)}
 
 
+def describe_refusal(refused: WorldError) -> dict[str, Any]:
+    """Return the JSON body of a refusal."""
+    return make_error_body(refused.code, refused.message, refused.hint_for(API_CLIENT))
+
+
 def refuse(refused: WorldError) -> JSONResponse:
     """Return the response of a refusal, with the status of its code."""
     headers: dict[str, str] = {}
@@ -54,8 +59,7 @@ def refuse(refused: WorldError) -> JSONResponse:
     status = HTTP_STATUSES.get(refused.code, 422)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    body = make_error_body(refused.code, refused.message, refused.hint_for(API_CLIENT))
-    return JSONResponse(body, status_code=status, headers=headers)
+    return JSONResponse(describe_refusal(refused), status_code=status, headers=headers)
 
 
 async def handle_http_exception(request: Request, error: Exception) -> Response:
