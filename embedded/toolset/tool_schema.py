@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import docstring_parser
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
@@ -24,13 +23,18 @@ class InvalidArguments(Exception):
 class ToolFunction:
     """A function as a tool: its description, its schema, and how it is called."""
 
-    def __init__(self, function: Callable[..., Any], schema: dict[str, Any] | None) -> None:
-        """Read a function; `schema` is that of the manifest, which counts if there is one."""
+    def __init__(
+        self, function: Callable[..., Any], schema: dict[str, Any] | None, *, is_described: bool
+    ) -> None:
+        """Read a function.
+
+        Args:
+            function: of the toolset.
+            schema: of the manifest, which counts if there is one.
+            is_described: whether its docstring is read, which a call does not need.
+        """
         self.function = function
-        parsed = docstring_parser.parse(inspect.getdoc(function) or "")
-        parts = (parsed.short_description, parsed.long_description)
-        self.description = "\n\n".join(part for part in parts if part)
-        self._texts = {param.arg_name: param.description or "" for param in parsed.params}
+        self.description, self._texts = _read_docstring(function) if is_described else ("", {})
         self._parameters = inspect.signature(function).parameters
         self._model = None if schema is not None else self._make_model()
         self.schema = self._make_schema() if schema is None else schema
@@ -93,6 +97,16 @@ class ToolFunction:
                 except ValueError:
                     continue
         return parsed
+
+
+def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return the description in a docstring, and those of parameters by name."""
+    import docstring_parser  # takes as long as all of pydantic's own
+
+    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
+    parts = (parsed.short_description, parsed.long_description)
+    texts = {param.arg_name: param.description or "" for param in parsed.params}
+    return "\n\n".join(part for part in parts if part), texts
 
 
 def _has_text(hint: Any) -> bool:

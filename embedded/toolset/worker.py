@@ -18,7 +18,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path += [str(Path(__file__).parent), "/d"]
+# The packages that a toolset requires come last, so that they replace nothing of ours.
+sys.path += [str(Path(__file__).parent), "/d", "/p"]
+
+# Else pydantic looks through all that is installed, at the first model.
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 import sshwarma_toolset as runtime
 from pydantic_core import to_jsonable_python
@@ -71,7 +75,7 @@ class Worker:
         listed = []
         for tool in self.tools.values():
             try:
-                found = self._load(tool)
+                found = self._load(tool, is_described=True)
             except ToolFailed as error:
                 raise ToolFailed(f"{tool['id']}: {error}") from error
             metadata = vars(found.function).get(runtime.TOOL_ATTRIBUTE) or runtime.ToolMetadata()
@@ -105,7 +109,7 @@ class Worker:
         tool = self.tools.get(name)
         if tool is None:
             raise ToolFailed(f"there is no tool {name}")
-        found = self._load(tool)
+        found = self._load(tool, is_described=False)
         self._record("imported")
         workspace = Path(self.config["workspace"])
         context = runtime.ToolContext(workspace, self.config["chat_id"], self.config["toolset_id"])
@@ -135,7 +139,7 @@ class Worker:
             raise ToolFailed(f"its result is no JSON: {error}") from error
         return value
 
-    def _load(self, tool: dict[str, Any]) -> ToolFunction:
+    def _load(self, tool: dict[str, Any], *, is_described: bool) -> ToolFunction:
         top = Path(self.config["toolset"]).resolve()
         try:
             module = importlib.import_module(tool["module"])
@@ -148,7 +152,7 @@ class Worker:
         if not callable(function):
             raise ToolFailed(f"{tool['path']} has no function {tool['function']}")
         try:
-            return ToolFunction(function, tool.get("input_schema"))
+            return ToolFunction(function, tool.get("input_schema"), is_described=is_described)
         except Exception as error:
             reason = self._describe_error(error)
             text = f"the parameters of {tool['function']} cannot be described: {reason}"
@@ -172,8 +176,17 @@ async def _wait_for(awaitable: Any) -> Any:
     return await awaitable
 
 
+def _warm_up() -> None:
+    """Do once what a first call would wait for: pydantic imports a part of itself late."""
+
+    def example(number: int = 1, where: Path | None = None) -> None: ...
+
+    ToolFunction(example, None, is_described=False).bind({"number": 2}, {})
+
+
 def main() -> None:
     """Answer requests until the input ends."""
+    _warm_up()
     # What tools print goes to standard error; what they read is empty.
     source = os.fdopen(os.dup(0), "rb")
     target = os.fdopen(os.dup(1), "wb")

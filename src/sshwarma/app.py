@@ -242,6 +242,7 @@ class App:
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
         toolsets = await Toolsets.open(world, runs, hub.bundled, settings.data_dir)
+        stack.push_async_callback(toolsets.close)
         hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
         composer = ContextComposer(lua)
@@ -251,14 +252,7 @@ class App:
         )
         stack.push_async_callback(roster.close)
         budgets = ModelBudgets(world, roster.limits)
-        turns = TurnRunner(
-            world=world,
-            tools=tools,
-            backends=roster,
-            settings=reloadable,
-            composer=composer,
-            budgets=budgets,
-        )
+        turns = TurnRunner(world, tools, roster, reloadable, composer, budgets)
         stack.push_async_callback(turns.close)
         self.services = Services(
             tools=tools,

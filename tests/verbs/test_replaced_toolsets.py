@@ -26,7 +26,7 @@ async def install(world: World, owner: Someone, version: str) -> Thing:
     tree = hash_files(bundle.hashes)
     await world.change(
         lambda tx: install_toolset(
-            tx, bundle, tools, tree=tree, source=("zip", ""), by=owner.agent.id
+            tx, bundle, tools, tree=tree, packages="", source=("zip", ""), by=owner.agent.id
         )
     )
     tool = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "kit:fail"))

@@ -1434,12 +1434,26 @@ MAX_SANDBOXES_PER_PERSON: Final = 3
 """Sandboxes that run at a time for one person and the models that they have asked: others find
 some free. The next one waits."""
 
+MAX_SPARE_SANDBOXES: Final = 8
+"""Sandboxes that wait for the next call of a toolset in a room, on this server: each takes 30 MiB
+of memory and saves a tenth of a second."""
+
+SPARE_SANDBOX_SECONDS: Final = 60.0
+"""Seconds that such a sandbox waits: calls of one turn follow each other faster."""
+
 TOOLSET_CALL_SECONDS: Final = 60.0
 """Seconds that a tool of a toolset may run: a turn waits for it."""
 
 TOOLSET_IMPORT_SECONDS: Final = 10.0
 """Seconds in which all tools of a toolset must be imported and described: modules are loaded, and
 nothing else is done."""
+
+TOOLSET_PACKAGES_SECONDS: Final = 300.0
+"""Seconds in which the packages that a toolset requires must be there: large ones come over a slow
+network."""
+
+MAX_TOOLSET_PACKAGES_BYTES: Final = 512 * MIB
+"""Bytes of the packages that one toolset requires: libraries for data and pictures fit."""
 
 MAX_TOOLSET_RESULT_BYTES: Final = 4 * MIB
 """Bytes of the result of a tool of a toolset, as of an MCP server: it is stored, and a model reads

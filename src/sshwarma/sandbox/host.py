@@ -75,6 +75,10 @@ class SandboxUser:
             self.report(text)
 
 
+def _no_spare() -> None:
+    return None
+
+
 class SandboxHost:
     """Makes sandboxes, if a check has shown that they hold."""
 
@@ -144,6 +148,7 @@ class SandboxHost:
         command = ["/bin/sh", "-c", _CHECK, "check", str(self._hidden)]
         async with asyncio.timeout(CHECK_SECONDS):
             sandbox = await self._start(Profile(None), command, cpu_seconds=10)
+            sandbox.watch()
             try:
                 assert sandbox.process.stdout and sandbox.process.stderr  # noqa: S101 - for mypy
                 printed = await sandbox.process.stdout.read()
@@ -166,11 +171,13 @@ class SandboxHost:
         cpu_seconds: int,
         stdin: bool = False,
         merge_errors: bool = False,
+        take_spare: Callable[[], Sandbox | None] = _no_spare,
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
         Waits while MAX_SANDBOXES run; without a user, for what lasts, such as a server, it does
-        not. `take_share` comes before. The other arguments are those of `start_sandbox`.
+        not. `take_share` comes before. `take_spare` returns one that `start_spare` has started for
+        the same, if there is one. The other arguments are those of `start_sandbox`.
 
         Raises:
             SandboxError: if it cannot be made.
@@ -178,9 +185,10 @@ class SandboxHost:
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
         async with self._take_slot(user) if user is not None else contextlib.nullcontext():
-            sandbox = await self._start(
+            sandbox = take_spare() or await self._start(
                 profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
             )
+            sandbox.watch()
             self.running += 1
             try:
                 yield sandbox
@@ -190,6 +198,20 @@ class SandboxHost:
                     await finish(sandbox.kill())
                 finally:
                     self.running -= 1
+
+    async def start_spare(
+        self, profile: Profile, command: Sequence[str], *, cpu_seconds: int
+    ) -> Sandbox:
+        """Start a program that does nothing before it has input.
+
+        It is not counted or watched until `run` takes it.
+
+        Raises:
+            SandboxError: if it cannot be made.
+        """
+        if self.obstacle is not None:
+            raise SandboxError(self.obstacle)
+        return await self._start(profile, command, cpu_seconds=cpu_seconds, stdin=True)
 
     @contextlib.asynccontextmanager
     async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:

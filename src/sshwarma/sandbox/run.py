@@ -99,7 +99,7 @@ class Sandbox:
         status: _Descriptor,
         folder: Path | None,
     ) -> None:
-        """Watch a sandbox whose first process is `init`."""
+        """Take over a sandbox whose first process is `init`."""
         self.process = process
         self.stdin = stdin
         self._status = status  # bubblewrap writes to it at the end
@@ -109,6 +109,18 @@ class Sandbox:
         self.excess = ""
         self._ended = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(pidfd, self._on_end)
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing in it runs any more."""
+        return self._ended.done()
+
+    def watch(self) -> None:
+        """End it when it passes a limit, from now on.
+
+        Before, nothing foreign may run in it.
+        """
         self._watcher = asyncio.create_task(self._watch())
 
     async def wait(self) -> Ending:
@@ -140,8 +152,9 @@ class Sandbox:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     async def _close(self) -> None:
-        self._watcher.cancel()
-        await asyncio.gather(self._watcher, return_exceptions=True)
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
         self.stdin.close()
         await self.process.wait()
         self._status.close()

@@ -94,7 +94,7 @@ class LinkedToolsets:
         """Refuse what an owner has not allowed when the folder was linked.
 
         Raises:
-            Invalid: if it is another toolset, or a server has changed that only an owner may add.
+            Invalid: if it is another toolset, or has what only an owner may add.
         """
         before = ToolsetManifest.model_validate_json(json.dumps(space.metadata[BUNDLE_KEY]))
         known = {server.id: server for server in before.mcp_servers}
@@ -104,9 +104,10 @@ class LinkedToolsets:
             for server in bundle.manifest.mcp_servers
             if server.id in trusted
         )
+        is_same = is_same and bundle.manifest.requirements == before.requirements
         if bundle.manifest.id != space.label or not is_same:
             raise Invalid(
-                f"The folder of {space.label} has another id, or a server that only an owner may"
-                " add.",
+                f"The folder of {space.label} has another id, other requirements, or a server that"
+                " only an owner may add.",
                 hint="An owner can link it again.",
             )

@@ -29,6 +29,10 @@ TREE_KEY: Final = "tree"
 folder."""
 
 
+PACKAGES_KEY: Final = "packages"
+"""Key of the metadata of a toolset: the packages that it requires, locked for uv; "" if none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
     """A tool as its function says: what the manifest leaves out."""
@@ -106,6 +110,7 @@ def install_toolset(
     tools: Sequence[ToolInfo],
     *,
     tree: str,
+    packages: str,
     source: tuple[str, str],
     by: str,
 ) -> tuple[Thing, bool]:
@@ -127,6 +132,7 @@ def install_toolset(
         **known.metadata,
         BUNDLE_KEY: manifest.model_dump(mode="json", exclude_none=True),
         TREE_KEY: tree,
+        PACKAGES_KEY: packages,
         "display_name": manifest.name,
         "title": manifest.name,
         "version": manifest.version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -50,23 +51,43 @@ def read_servers(manifest: ToolsetManifest) -> list[DeclaredServer]:
     ]
 
 
-async def check_servers(caller: Caller, manifest: ToolsetManifest, *, is_allowed: bool) -> None:
-    """Refuse servers that only an owner may add, and the network without a word.
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an owner has allowed a toolset.
+
+    Attributes:
+        network: programs of its MCP servers may have the network of the machine.
+        packages: packages that it requires are installed.
+    """
+
+    network: bool = False
+    packages: bool = False
+
+
+async def check_trust(caller: Caller, manifest: ToolsetManifest, allowed: Allowed) -> None:
+    """Refuse what only an owner may add, and what even an owner must allow.
 
     A variable of the environment may be a secret of the server, and an address is where it goes.
+    Packages come from an index, which may be anybody's.
 
     Raises:
         Forbidden: if the caller is no owner.
-        Invalid: if an owner has not allowed the network.
+        Invalid: if an owner has not allowed it.
     """
-    if list_trusted(manifest):
+    if list_trusted(manifest) or manifest.requirements:
         await caller.require(Right.OWN)
     names = ", ".join(server.id for server in manifest.mcp_servers if server.network)
-    if names and not is_allowed:
+    if names and not allowed.network:
         raise Invalid(
             f"The program of {names} wants the network of the server's machine, with all that"
             " listens there.",
             hint="Add --network to allow it.",
+        )
+    if manifest.requirements and not allowed.packages:
+        raise Invalid(
+            f"{manifest.id} wants packages from the package index, with all that they need:"
+            f" {', '.join(manifest.requirements)}.",
+            hint="Add --packages to allow it.",
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import Connection
 from typing_extensions import override
 
 from sshwarma.common.finish import finish
@@ -22,33 +23,34 @@ from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
-from sshwarma.toolsets.code_folders import CodeFolders
 from sshwarma.toolsets.linked import LINKED, Changing, Installed, LinkedToolsets
 from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.toolsets.packages import PACKAGES_PATH
 from sshwarma.toolsets.records import (
+    PACKAGES_KEY,
     TREE_KEY,
     StoredFile,
     ToolInfo,
     check_toolset_id,
     install_toolset,
-    list_toolsets,
-    read_files,
     uninstall_toolset,
 )
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.toolsets.servers import (
     NETWORK_KEY,
+    Allowed,
     ServerConnections,
-    check_servers,
+    check_trust,
     read_servers,
 )
+from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
 from sshwarma.toolsets.worker_process import (
     TOOLSET_PATH,
     ToolsetCode,
     WorkerAnswer,
     WorkerError,
+    Workers,
     WorkerTool,
-    ask_worker,
     list_tools,
 )
 from sshwarma.toolsets.worker_results import (
@@ -60,6 +62,7 @@ from sshwarma.toolsets.worker_results import (
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, Unavailable
 from sshwarma.world.ids import now_ms
@@ -68,10 +71,6 @@ from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-
-DIRECTORY: Final = "toolsets"
-"""In the data directory: the files of toolsets, by the hash of all of them."""
-
 
 _SERVER_CPU_SECONDS: Final = 10**9
 """Processor time of the program of an MCP server: it lasts as long as this server."""
@@ -89,7 +88,8 @@ class Toolsets(ToolProvider):
         self._world = world
         self._runs = runs
         self._servers = servers
-        self._folders = CodeFolders(data_dir / DIRECTORY, runs.workspaces.blobs)
+        self._folders = ToolsetFolders(world, runs.workspaces.blobs, data_dir)
+        self._workers = Workers(runs.sandbox)
         self._installing = asyncio.Lock()
         self._linked = LinkedToolsets(world, self._install)
 
@@ -99,24 +99,19 @@ class Toolsets(ToolProvider):
     ) -> Toolsets:
         """Use a data directory; delete what a server that was killed has left there."""
         toolsets = cls(world, runs, servers, data_dir)
-        await toolsets.delete_old_folders()
+        await toolsets._folders.delete_old()
         return toolsets
 
-    async def delete_old_folders(self) -> None:
-        """Delete the folders of toolsets that are not installed, and of old versions.
-
-        Raises:
-            OSError: if the disk fails.
-        """
-
-        async def list_kept() -> set[tuple[str, str]]:
-            spaces = await self._world.store.read(list_toolsets)
-            return {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
-
-        await self._folders.delete_others(list_kept)
+    async def close(self) -> None:
+        """End the programs that wait for a call."""
+        await self._workers.spares.close()
 
     async def install(
-        self, caller: Caller, archive: bytes, source: tuple[str, str], *, network: bool = False
+        self,
+        caller: Caller,
+        archive: bytes,
+        source: tuple[str, str],
+        allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     ) -> Installed:
         """Install the toolset of a ZIP file, or upgrade the one that has its id.
 
@@ -124,22 +119,22 @@ class Toolsets(ToolProvider):
             caller: who installs it.
             archive: the file.
             source: its kind, `zip` or `local`, and where it is from.
-            network: whether programs of its MCP servers may have the network of the machine.
+            allowed: what an owner has allowed it.
 
         Raises:
             Invalid: if the file, its manifest or a tool is not as it must be; then nothing has
                 changed.
-            Forbidden: if a server wants the network, and the caller is no owner.
-            Unavailable: if there is no sandbox to look at the tools in.
+            Forbidden: if it has something that only an owner may add.
+            Unavailable: if there is no sandbox to look at the tools in, or no uv for its packages.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
-        await check_servers(caller, bundle.manifest, is_allowed=network)
+        await check_trust(caller, bundle.manifest, allowed)
         return await self._install(caller, bundle, source, caller.change)
 
-    async def link(self, caller: Caller, folder: Path, *, network: bool) -> Installed:
+    async def link(self, caller: Caller, folder: Path, allowed: Allowed) -> Installed:
         """Install the toolset in a folder of this machine, and again when it has changed.
 
-        `network` is as for `install`.
+        `allowed` is as for `install`.
 
         Raises:
             Invalid: if its files, its manifest or a tool are not as they must be.
@@ -147,7 +142,7 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox to look at the tools in.
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(folder)))
-        await check_servers(caller, bundle.manifest, is_allowed=network)
+        await check_trust(caller, bundle.manifest, allowed)
         return await self._install(caller, bundle, (LINKED, str(folder)), caller.change)
 
     async def _install(
@@ -163,20 +158,18 @@ class Toolsets(ToolProvider):
         With `seen`, only in place of that toolset as it was.
         """
         manifest = bundle.manifest
-        if manifest.requirements:
-            raise Invalid("requirements: this version cannot install toolsets with them.")
         servers = read_servers(manifest)
-        files = bundle.hashes
-        tree = hash_files(files)
+        tree = hash_files(bundle.hashes)
 
         def work(tx: Change) -> tuple[Thing, bool]:
             agent_id = caller.agent.id
             space, is_new = install_toolset(
-                tx, bundle, tools, tree=tree, source=source, by=agent_id
+                tx, bundle, tools, tree=tree, packages=packages, source=source, by=agent_id
             )
             self._servers.declare(tx, space, servers, agent_id)
             return space, is_new
 
+        packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
         async with self._installing:
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
@@ -186,11 +179,12 @@ class Toolsets(ToolProvider):
                 raise Conflict(f"{seen.label} was changed just now: call it again.")
             try:
                 await asyncio.to_thread(self._store_contents, bundle)
-                async with self._folders.use(manifest.id, tree, files) as folder:
-                    tools = await self._inspect(caller, bundle, folder)
+                installed = Installation(manifest.id, tree, bundle.hashes, packages)
+                async with self._folders.use(installed) as mounts:
+                    tools = await self._inspect(caller, bundle, mounts)
                     space, is_new = await change(work)
             finally:
-                await finish(self.delete_old_folders())
+                await finish(self._folders.delete_old())
             await finish(self._servers.apply(space.id))
         return Installed(
             manifest.id, manifest.name, manifest.version, len(tools), is_new, len(servers)
@@ -207,7 +201,7 @@ class Toolsets(ToolProvider):
         async with self._installing:
             await caller.change(work)
             await finish(self._servers.apply(space.id))
-            await self.delete_old_folders()
+            await self._folders.delete_old()
 
     async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
         """Enable or disable a toolset, with the connections of its MCP servers."""
@@ -224,10 +218,11 @@ class Toolsets(ToolProvider):
         Raises:
             Unavailable: if there is no sandbox, or the toolset is gone.
         """
-        async with self._open_folder(server) as (_, folder):
+        async with self._folders.open(server) as (_, mounts):
             profile = Profile(
-                None, mounts={TOOLSET_PATH: folder}, directory=TOOLSET_PATH,
-                environment=environment, network=bool(server.metadata.get(NETWORK_KEY)),
+                None, mounts=mounts, directory=TOOLSET_PATH,
+                environment={"PYTHONPATH": PACKAGES_PATH, **environment},
+                network=bool(server.metadata.get(NETWORK_KEY)),
             )  # fmt: skip
             try:
                 async with self._runs.sandbox.run(
@@ -237,6 +232,19 @@ class Toolsets(ToolProvider):
             except SandboxError as error:
                 raise _no_sandbox_error(error) from error
 
+    async def _lock_packages(self, caller: Caller, bundle: Bundle) -> str:
+        """Return what a toolset requires, with hashes; those of before if possible."""
+        pins = bundle.manifest.requirements
+
+        def read(conn: Connection) -> str:
+            space = check_toolset_id(conn, bundle.manifest.id)
+            known = space.metadata if space is not None and space.deleted_at is None else {}
+            is_same = known.get(BUNDLE_KEY, {}).get("requirements") == list(pins)
+            return str(known.get(PACKAGES_KEY) or "") if is_same else ""
+
+        sandbox_user(caller).tell(f"It installs packages: {', '.join(pins)}.")
+        return await self._world.store.read(read) or await self._folders.packages.lock(pins)
+
     def _store_contents(self, bundle: Bundle) -> None:
         """Store the contents of a bundle, on the disk."""
         blobs = self._runs.workspaces.blobs
@@ -244,7 +252,9 @@ class Toolsets(ToolProvider):
             blobs.store(content)
         blobs.sync()
 
-    async def _inspect(self, caller: Caller, bundle: Bundle, folder: Path) -> list[ToolInfo]:
+    async def _inspect(
+        self, caller: Caller, bundle: Bundle, mounts: Mapping[str, Path]
+    ) -> list[ToolInfo]:
         """Let a worker describe the tools, in a sandbox without files of a room.
 
         Raises:
@@ -252,14 +262,13 @@ class Toolsets(ToolProvider):
             Unavailable: if there is no sandbox.
         """
         manifest = bundle.manifest
-        code = ToolsetCode(manifest.id, manifest.version, folder, list_tools(bundle))
+        code = ToolsetCode(manifest.id, manifest.version, mounts, list_tools(bundle))
         user = sandbox_user(caller)
         try:
             async with self._runs.sandbox.take_share(user):
-                answer = await ask_worker(
-                    self._runs.sandbox, code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS,
-                    user,
-                )  # fmt: skip
+                answer = await self._workers.ask(
+                    code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS, user
+                )
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         except WorkerError as error:
@@ -287,8 +296,8 @@ class Toolsets(ToolProvider):
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
             steps.append(("workspace materialized", now_ms()))
             try:
-                return await ask_worker(
-                    self._runs.sandbox, code, folder, caller.room_id, "tools/call",
+                return await self._workers.ask(
+                    code, folder, caller.room_id, "tools/call",
                     {"name": tool.name, "arguments": arguments}, TOOLSET_CALL_SECONDS,
                     sandbox_user(caller),
                 )  # fmt: skip
@@ -342,31 +351,11 @@ class Toolsets(ToolProvider):
         found = WorkerTool(
             tool.name, meta["module"], meta["path"], meta["function"], meta.get("manifest_schema")
         )
-        async with self._open_folder(tool) as (space, folder):
+        async with self._folders.open(tool) as (space, mounts):
             if meta.get(TREE_KEY, space.metadata[TREE_KEY]) != space.metadata[TREE_KEY]:
                 raise Conflict(f"{tool.label} was changed just now: call it again.")
             version = str(space.metadata.get("version", ""))
-            yield ToolsetCode(space.label, version, folder, (found,))
-
-    @contextlib.asynccontextmanager
-    async def _open_folder(self, child: Thing) -> AsyncIterator[tuple[Thing, Path]]:
-        """Keep the folder of the toolset that a tool or server belongs to.
-
-        Raises:
-            Unavailable: if it is not installed any more.
-        """
-
-        def read(conn: Any) -> tuple[Thing, list[StoredFile]]:
-            space = things.get_live_thing(conn, child.parent_id or "")
-            return space, read_files(conn, space.label)
-
-        space, files = await self._world.store.read(read)
-        hashes = {file.path: file.sha256 for file in files}
-        tree = str(space.metadata.get(TREE_KEY, ""))
-        if tree != hash_files(hashes):
-            raise Unavailable(f"The files of {space.label} are not those that were installed.")
-        async with self._folders.use(space.label, tree, hashes) as folder:
-            yield space, folder
+            yield ToolsetCode(space.label, version, mounts, (found,))
 
     async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
         """Return the contents of the files of a toolset.

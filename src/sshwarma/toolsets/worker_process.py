@@ -1,4 +1,4 @@
-"""The process in a sandbox that runs the tools of one toolset, for one exchange."""
+"""Processes in sandboxes that run the tools of a toolset, one for each call."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.run import Sandbox
+from sshwarma.sandbox.spares import SpareSandboxes
 from sshwarma.toolsets.bundle import Bundle
 from sshwarma.world.resources import resource_dir
 
@@ -61,62 +63,83 @@ class WorkerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetCode:
-    """A toolset that a worker can run: its id, version, folder and tools."""
+    """A toolset that a worker can run.
+
+    `mounts` are its folders by their path inside.
+    """
 
     id: str
     version: str
-    folder: Path
+    mounts: Mapping[str, Path]
     tools: tuple[WorkerTool, ...]
 
 
-async def ask_worker(
-    host: SandboxHost,
-    code: ToolsetCode,
-    workspace: Path | None,
-    room_id: str,
-    method: str,
-    params: Mapping[str, Any],
-    seconds: float,
-    user: SandboxUser,
-) -> WorkerAnswer:
-    """Start a worker, send one request, and end it with all that it has started.
+class Workers:
+    """Starts workers, each for one call, and has the next ready before it comes."""
 
-    Args:
-        host: makes the sandbox.
-        code: the toolset.
-        workspace: the folder that tools work in; None for an empty one that is thrown away.
-        room_id: of the room, as tools see it.
-        method: of the request: tools/list or tools/call.
-        params: of the request.
-        seconds: until it must have answered, once it runs.
-        user: for whom it runs.
+    def __init__(self, host: SandboxHost) -> None:
+        """Start them in the sandboxes of a host."""
+        self._host = host
+        self.spares = SpareSandboxes(host)
 
-    Raises:
-        SandboxError: if there is no sandbox.
-        WorkerError: if it answers with an error, or not at all.
-        TimeoutError: if it takes longer.
-    """
-    lines = _write_request(code, room_id, method, params)
-    profile = Profile(workspace, mounts={TOOLSET_PATH: code.folder, **_list_mounts()})
-    command = [_python(), "-I", "-S", "/w/worker.py"]
-    cpu_seconds = 2 * int(seconds)
-    async with host.run(profile, command, user, cpu_seconds=cpu_seconds, stdin=True) as sandbox:
-        process = sandbox.process
-        assert process.stdout and process.stderr  # noqa: S101 - for mypy
-        async with asyncio.timeout(seconds):
-            printing = asyncio.create_task(_read_printed(process.stderr))
-            try:
-                await _send(sandbox.stdin, lines)
-                line = await _read_line(process.stdout)
-                if not line.endswith(b"\n"):
-                    ending = await sandbox.wait()
-                    said = await printing
-                    raise WorkerError(_describe_end(ending.status, ending.excess, said))
-                await sandbox.stop()  # no tool does anything more, and all it printed is there
-                printed = await printing
-            finally:
-                printing.cancel()
-                await asyncio.gather(printing, return_exceptions=True)
+    async def ask(
+        self,
+        code: ToolsetCode,
+        workspace: Path | None,
+        room_id: str,
+        method: str,
+        params: Mapping[str, Any],
+        seconds: float,
+        user: SandboxUser,
+    ) -> WorkerAnswer:
+        """Send one request to a worker, and end it with all that it has started.
+
+        Args:
+            code: the toolset.
+            workspace: the folder that tools work in; None for an empty one that is thrown away.
+            room_id: of the room, as tools see it.
+            method: of the request: tools/list or tools/call.
+            params: of the request.
+            seconds: until it must have answered, once it runs.
+            user: for whom it runs.
+
+        Raises:
+            SandboxError: if there is no sandbox.
+            WorkerError: if it answers with an error, or not at all.
+            TimeoutError: if it takes longer.
+        """
+        lines = _write_request(code, room_id, method, params)
+        profile = Profile(workspace, mounts={**code.mounts, **_list_mounts()})
+        command = [_python(), "-I", "-S", "/w/worker.py"]
+        cpu_seconds = 2 * int(seconds)
+        async with self._host.run(
+            profile, command, user, cpu_seconds=cpu_seconds, stdin=True,
+            take_spare=lambda: self.spares.take(profile),
+        ) as sandbox:  # fmt: skip
+            answer = await _exchange(sandbox, lines, seconds)
+        if workspace is not None:
+            self.spares.prepare(profile, command, cpu_seconds=cpu_seconds)
+        return answer
+
+
+async def _exchange(sandbox: Sandbox, lines: bytes, seconds: float) -> WorkerAnswer:
+    """Send a request and read the answer; then nothing in the sandbox runs any more."""
+    process = sandbox.process
+    assert process.stdout and process.stderr  # noqa: S101 - for mypy
+    async with asyncio.timeout(seconds):
+        printing = asyncio.create_task(_read_printed(process.stderr))
+        try:
+            await _send(sandbox.stdin, lines)
+            line = await _read_line(process.stdout)
+            if not line.endswith(b"\n"):
+                ending = await sandbox.wait()
+                said = await printing
+                raise WorkerError(_describe_end(ending.status, ending.excess, said))
+            await sandbox.stop()  # no tool does anything more, and all it printed is there
+            printed = await printing
+        finally:
+            printing.cancel()
+            await asyncio.gather(printing, return_exceptions=True)
     return WorkerAnswer(_read_answer(line), tuple(printed))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from sqlalchemy import Connection
@@ -13,18 +12,27 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.services import services_of
-from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.toolsets import records
 from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.toolsets.export import write_archive
 from sshwarma.toolsets.manifest_reading import check_manifest
+from sshwarma.toolsets.servers import Allowed
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
-from sshwarma.verbs.file_views import FileData, FileDownload, format_size
+from sshwarma.verbs.file_views import FileData, FileDownload
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import Confirmation, draw_columns, format_count, view
+from sshwarma.verbs.toolset_views import (
+    ToolsetDetails,
+    ToolsetFile,
+    ToolsetItem,
+    ToolsetList,
+    ToolsetServer,
+    ToolsetTool,
+)
+from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.workspaces.workspace import check_file_size
 from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, empty_error
 from sshwarma.world.things import Thing
@@ -48,128 +56,6 @@ async def complete_toolsets(request: CompletionRequest) -> list[Option]:
 
 
 ToolsetName: TypeAlias = Annotated[str, Arg(complete=complete_toolsets)]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetItem:
-    """An installed toolset.
-
-    Attributes:
-        source: where it is from, such as `zip`.
-        tools: how many tools it has.
-    """
-
-    id: str
-    name: str
-    version: str
-    description: str
-    enabled: bool
-    installed_at: str
-    source: str
-    tools: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetList:
-    """The installed toolsets; `obstacle` is why their tools cannot run now, or ""."""
-
-    toolsets: tuple[ToolsetItem, ...]
-    obstacle: str
-
-
-@view(ToolsetList)
-def draw_toolset_list(result: ToolsetList) -> Block:
-    """Draw the toolsets, one a line."""
-    notes = [line(("warn", result.obstacle))] if result.obstacle else []
-    if not result.toolsets:
-        return block(line("No toolset is installed."), *notes)
-    rows = [
-        (
-            ("name", item.id), item.name, item.version, format_count(item.tools, "tool"),
-            ("dim", "" if item.enabled else "disabled"),
-        )
-        for item in result.toolsets
-    ]  # fmt: skip
-    return block(*draw_columns(rows), *notes)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetTool:
-    """A tool of a toolset; `confirms` is whether each call needs an approval."""
-
-    id: str
-    name: str
-    description: str
-    enabled: bool
-    confirms: bool
-    entrypoint: str
-    renderer: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetFile:
-    """A file of a toolset."""
-
-    path: str
-    kind: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetServer:
-    """An MCP server of a toolset; `reason` is why it is not up."""
-
-    id: str
-    kind: str
-    state: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetDetails:
-    """An installed toolset with what it has; `obstacle` is as in the list."""
-
-    toolset: ToolsetItem
-    tools: tuple[ToolsetTool, ...]
-    files: tuple[ToolsetFile, ...]
-    servers: tuple[ToolsetServer, ...]
-    obstacle: str
-
-
-@view(ToolsetDetails)
-def draw_toolset_details(result: ToolsetDetails) -> Block:
-    """Draw the facts of a toolset, its tools and how many files it has."""
-    item = result.toolset
-    state = "" if item.enabled else ", disabled"
-    lines: list[Line] = [
-        line(("heading", item.name), ("dim", f"  {item.id} {item.version}{state}")),
-    ]
-    if item.description:
-        lines.append(line(f"  {item.description}"))
-    lines.append(line(("dim", f"  installed {item.installed_at} from {item.source}")))
-    rows = [
-        (
-            ("name", f"  {tool.id}"), tool.description.split("\n")[0],
-            ("dim", ", ".join(filter(None, (
-                tool.renderer or "",
-                "needs an approval" if tool.confirms else "",
-                "" if tool.enabled else "off",
-            )))),
-        )
-        for tool in result.tools
-    ]  # fmt: skip
-    size = format_size(sum(file.size for file in result.files))
-    lines += draw_columns(rows)
-    lines += draw_columns(
-        (("name", f"  {server.id}"), f"MCP server, {server.kind}", server.state,
-         ("dim", server.reason))
-        for server in result.servers
-    )  # fmt: skip
-    lines.append(line(("dim", f"  {format_count(len(result.files), 'file')}, {size}")))
-    if result.obstacle:
-        lines.append(line(("warn", f"  {result.obstacle}")))
-    return block(*lines)
 
 
 @toolset.verb("list", needs=Right.ENTER, tool=False, examples=("/toolset list",))
@@ -219,8 +105,10 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
             )
             for server in things.read_children(conn, space.id, "mcp")
         )  # fmt: skip
+        required = tuple(space.metadata[BUNDLE_KEY].get("requirements", ()))
+        obstacle = _describe_obstacle(caller)
         return ToolsetDetails(
-            _describe(conn, space), tuple(tools), files, servers, _describe_obstacle(caller)
+            _describe(conn, space), tuple(tools), files, servers, required, obstacle
         )
 
     return await caller.world.store.read(read)
@@ -239,6 +127,7 @@ async def import_toolset(
     *,
     encoded: Flag = False,
     network: Flag = False,
+    packages: Flag = False,
 ) -> Confirmation:
     """Install a toolset from a ZIP file, or upgrade the one that has its id.
 
@@ -254,9 +143,11 @@ async def import_toolset(
         encoded: says that the file is given in base64.
         network: let programs of its MCP servers use the network of the server's machine; owners
             only.
+        packages: install the packages that it requires, which its tools can import; owners only.
     """
     data, where = await _read_archive(caller, archive, encoded=encoded)
-    done = await services_of(caller).toolsets.install(caller, data, ("zip", where), network=network)
+    allowed = Allowed(network, packages)
+    done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
     word = "Installed" if done.is_new else "Upgraded"
     servers = f", {format_count(done.servers, 'MCP server')}" if done.servers else ""
     return Confirmation(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.services import services_of
+from sshwarma.toolsets.servers import Allowed
 from sshwarma.verbs.arguments import Flag, Word
 from sshwarma.verbs.toolset import toolset
 from sshwarma.verbs.views import Confirmation, format_count
@@ -15,7 +16,9 @@ from sshwarma.world.errors import Invalid
 
 
 @toolset.verb("link", needs=Right.OWN, tool=False, examples=("/toolset link /srv/toolsets/kit",))
-async def link_toolset(caller: Caller, folder: Word, *, network: Flag = False) -> Confirmation:
+async def link_toolset(
+    caller: Caller, folder: Word, *, network: Flag = False, packages: Flag = False
+) -> Confirmation:
     """Install the toolset in a folder of the server's machine, for its authors.
 
     A call of one of its tools installs it again if a file there has changed. An import of the same
@@ -24,12 +27,13 @@ async def link_toolset(caller: Caller, folder: Word, *, network: Flag = False) -
     Args:
         folder: its whole path; the user of the server must be able to read it.
         network: let programs of its MCP servers use the network of the server's machine.
+        packages: install the packages that it requires.
     """
     path = Path(folder)
     if not path.is_absolute():
         raise Invalid("folder: must be a whole path, which begins with /.")
     try:
-        done = await services_of(caller).toolsets.link(caller, path, network=network)
+        done = await services_of(caller).toolsets.link(caller, path, Allowed(network, packages))
     except OSError as error:
         raise Invalid(f"folder: {describe_os_error(error)}") from error
     return Confirmation(
