@@ -10,6 +10,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.namespace_index import index_namespaces
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import namespaces, things
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.reader import PERSON
 from support.people import Someone, arrive, do, refused
@@ -26,7 +27,7 @@ async def git(den: str, bob: Someone) -> None:
 
 async def ids(who: Someone) -> list[str]:
     found = (await do(who, "/namespaces")).namespaces
-    return [one.id for one in found if one.id not in ("workspace", "global", "sshwarma")]
+    return [one.id for one in found if one.id not in BUILTIN_NAMESPACES.values()]
 
 
 async def usable(who: Someone) -> list[str]:

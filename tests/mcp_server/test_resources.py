@@ -32,6 +32,7 @@ async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str)
         "room://home",
         "room://lobby",
         "room://sshwarma",
+        "room://toolsets",
         "room://workspace",
         "thing://lobby/prompt%3Astyle",
         "thing://me/todo",

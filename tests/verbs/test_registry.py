@@ -285,7 +285,7 @@ def test_tools_have_unique_names() -> None:
     specs = tool_specs()
     assert len({spec.id for spec in specs}) == len(specs)
     assert len({(spec.namespace, spec.name) for spec in specs}) == len(specs)
-    assert {spec.namespace for spec in specs} == {"sshwarma", "global", "workspace"}
+    assert {spec.namespace for spec in specs} == {"sshwarma", "global", "workspace", "toolsets"}
 
 
 def test_verbs_for_people_only_are_not_tools() -> None:

@@ -58,7 +58,13 @@ async def complete_toolsets(request: CompletionRequest) -> list[Option]:
 ToolsetName: TypeAlias = Annotated[str, Arg(complete=complete_toolsets)]
 
 
-@toolset.verb("list", needs=Right.ENTER, tool=False, examples=("/toolset list",))
+@toolset.verb(
+    "list",
+    needs=Right.ENTER,
+    tool="list_toolsets",
+    namespace="toolsets",
+    examples=("/toolset list",),
+)
 async def list_toolsets(caller: Caller) -> ToolsetList:
     """List the installed toolsets."""
 
@@ -68,7 +74,13 @@ async def list_toolsets(caller: Caller) -> ToolsetList:
     return ToolsetList(await caller.world.store.read(read), _describe_obstacle(caller))
 
 
-@toolset.verb("show", needs=Right.ENTER, tool=False, examples=("/toolset show app-builder",))
+@toolset.verb(
+    "show",
+    needs=Right.ENTER,
+    tool="get_toolset",
+    namespace="toolsets",
+    examples=("/toolset show app-builder",),
+)
 async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
     """Show a toolset with its tools and files.
 
@@ -117,7 +129,8 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
 @toolset.verb(
     "import",
     needs=Right.ADMIN,
-    tool=False,
+    tool="import_toolset",
+    namespace="toolsets",
     takes_bytes=True,
     examples=("/toolset import --encoded = UEsDBBQAAAAI",),
 )
@@ -156,7 +169,13 @@ async def import_toolset(
     )
 
 
-@toolset.verb("export", needs=Right.ADMIN, tool=False, examples=("/toolset export app-builder",))
+@toolset.verb(
+    "export",
+    needs=Right.ADMIN,
+    tool="export_toolset",
+    namespace="toolsets",
+    examples=("/toolset export app-builder",),
+)
 async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | FileData:
     """Write a toolset as a ZIP file, with decisions on its tools, no secrets.
 
@@ -188,7 +207,13 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
     return FileData(file_name, entry.size, entry.sha256, encoded)
 
 
-@toolset.verb("enable", needs=Right.ADMIN, tool=False, examples=("/toolset enable app-builder",))
+@toolset.verb(
+    "enable",
+    needs=Right.ADMIN,
+    tool="enable_toolset",
+    namespace="toolsets",
+    examples=("/toolset enable app-builder",),
+)
 async def enable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
     """Enable a toolset that was disabled; each tool is as it was.
 
@@ -198,7 +223,13 @@ async def enable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
     return await _switch(caller, name, is_enabled=True)
 
 
-@toolset.verb("disable", needs=Right.ADMIN, tool=False, examples=("/toolset disable app-builder",))
+@toolset.verb(
+    "disable",
+    needs=Right.ADMIN,
+    tool="disable_toolset",
+    namespace="toolsets",
+    examples=("/toolset disable app-builder",),
+)
 async def disable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
     """Disable a toolset: nobody sees its tools.
 
@@ -209,7 +240,11 @@ async def disable_toolset(caller: Caller, name: ToolsetName) -> Confirmation:
 
 
 @toolset.verb(
-    "uninstall", needs=Right.ADMIN, tool=False, examples=("/toolset uninstall app-builder --yes",)
+    "uninstall",
+    needs=Right.ADMIN,
+    tool="uninstall_toolset",
+    namespace="toolsets",
+    examples=("/toolset uninstall app-builder --yes",),
 )
 async def uninstall_toolset(
     caller: Caller, name: ToolsetName, *, yes: Flag = False

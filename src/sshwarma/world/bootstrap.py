@@ -21,6 +21,7 @@ from sshwarma.world.builtin_containers import (
     FILES_ID,
     GLOBAL_ID,
     INTERNAL_ID,
+    TOOLSET_TOOLS_ID,
 )
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
@@ -47,10 +48,16 @@ _NAMESPACE_DESCRIPTIONS: Final = {
     INTERNAL_ID: "This world's commands: look, move, talk, take notes, make things",
     GLOBAL_ID: "Always loaded: help, search, finding and loading namespaces",
     FILES_ID: "The files of this room: read, write and edit them",
+    TOOLSET_TOOLS_ID: "Toolsets of this server: import, export, enable and uninstall them",
 }
 """The descriptions of the built-in namespaces, by the id of their container."""
 
-_TOOL_ID_PREFIXES: Final = {INTERNAL_ID: "tool_", GLOBAL_ID: "global_", FILES_ID: "workspace_"}
+_TOOL_ID_PREFIXES: Final = {
+    INTERNAL_ID: "tool_",
+    GLOBAL_ID: "global_",
+    FILES_ID: "workspace_",
+    TOOLSET_TOOLS_ID: "toolsets_",
+}
 """Beginnings of the ids of built-in tools, by the id of their container."""
 
 MODEL_TEXTS_KEY: Final = "for_models"

@@ -19,7 +19,15 @@ GLOBAL_ID: Final = "global"
 FILES_ID: Final = "workspace"
 """The container of the tools for the files of a room."""
 
-BUILTIN_NAMESPACES: Final = {INTERNAL_ID: "sshwarma", GLOBAL_ID: "global", FILES_ID: "workspace"}
+TOOLSET_TOOLS_ID: Final = "toolset-tools"
+"""The container of the tools that install toolsets."""
+
+BUILTIN_NAMESPACES: Final = {
+    INTERNAL_ID: "sshwarma",
+    GLOBAL_ID: "global",
+    FILES_ID: "workspace",
+    TOOLSET_TOOLS_ID: "toolsets",
+}
 """The namespaces of the program's own tools: the name of each by the id of its container."""
 
 

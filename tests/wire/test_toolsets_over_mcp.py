@@ -1,0 +1,81 @@
+"""Toolsets over MCP: imported, used and uninstalled by an agent."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from support.driver import Person, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import kit, pack
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+        server.owner.hang_up()
+
+
+@asynccontextmanager
+async def client_of(house: Server, person: Person) -> AsyncIterator[Client]:
+    token = person.json("token new agent --scope build")["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"http://{house.http}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+def text_of(result: Any) -> str:
+    return "\n".join(part.text for part in result.content)
+
+
+async def use(client: Client, tool: str, **arguments: Any) -> Any:
+    return await client.call_tool(tool, arguments)
+
+
+async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
+    ann = house.person("ann", role="admin")
+    archive = base64.b64encode(pack(kit("kit", functions=("ask",)))).decode()
+    async with client_of(house, ann) as client:
+        await use(client, "load_room", room="toolsets")
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"toolsets.import_toolset", "toolsets.uninstall_toolset"} <= names
+        refused = await use(client, "toolsets.import_toolset", archive="%%%", encoded=True)
+        assert refused.is_error and "archive" in text_of(refused)
+        done = await use(client, "toolsets.import_toolset", archive=archive, encoded=True)
+        assert text_of(done) == "Installed kit 1.0: Kit, 1 tool.", done
+        shown = await use(client, "toolsets.get_toolset", name="kit")
+        assert shown.structured_content["toolset"]["version"] == "1.0"
+        exported = await use(client, "toolsets.export_toolset", name="kit")
+        assert not exported.is_error
+        await use(client, "load_room", room="kit")
+        assert text_of(await use(client, "kit.ask")).startswith("nothing")
+        gone = await use(client, "toolsets.uninstall_toolset", name="kit", yes=True)
+        assert text_of(gone) == "Uninstalled kit with 1 tool."
+        assert "kit.ask" not in {tool.name for tool in (await client.list_tools()).tools}
+    ann.hang_up()
+
+
+async def test_agent_of_a_member_imports_nothing(house: Server) -> None:
+    bob = house.person("bob")
+    async with client_of(house, bob) as client:
+        await use(client, "load_room", room="toolsets")
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+        if "toolsets.import_toolset" in listed:
+            refused = await use(client, "toolsets.import_toolset", archive="UEs=", encoded=True)
+            assert refused.is_error and "admin right" in text_of(refused)
+    assert house.owner.json("toolset list")["toolsets"] == []
+    bob.hang_up()
