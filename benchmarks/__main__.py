@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    "store", "terminal", "lua", "finding", "transport", "sftp", "world", "models", "hub",
+    "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models", "hub",
     "mcp_server",
 )  # fmt: skip
 
