@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models", "hub",
-    "mcp_server",
+    "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models",
+    "hub", "mcp_server",
 )  # fmt: skip
 
 for name in BENCHMARKS:

@@ -24,6 +24,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
+from sshwarma.tools.argument_names import use_own_names
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid, too_long_error
@@ -133,7 +134,7 @@ def check_arguments(
     if size > MAX_ARGUMENTS_BYTES:
         raise too_long_error("arguments", size, MAX_ARGUMENTS_BYTES, "bytes of JSON")
     plain = _BoundedSchema(get_input_schema(tool))
-    schema = plain.schema
+    schema, arguments = plain.schema, use_own_names(tool, arguments)
     values = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
     checker = SchemaChecker(PatternMatcher().matches, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
     try:
