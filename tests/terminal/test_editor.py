@@ -120,6 +120,18 @@ def test_vi_k_recalls_history_and_enter_submits() -> None:
     assert editor.text == "typed"
 
 
+@pytest.mark.parametrize("vi", [False, True])
+def test_key_of_a_line_submits_it_only_where_nothing_is_typed(vi: bool) -> None:
+    editor = Editor(vi=vi)
+    assert press(editor, ":f8") is EditorAction.SUBMIT
+    assert editor.text == "/allow"
+    editor.take_submitted()
+    assert press(editor, "no", ":f9") is EditorAction.BELL
+    assert (editor.text, editor.notice) == (
+        "no", "the key stands for /deny, and only where nothing is typed",
+    )  # fmt: skip
+
+
 def test_escape_and_letter_in_one_packet_is_a_vi_command() -> None:
     editor = Editor(vi=True)
     press(editor, "one two", ":m-b")

@@ -42,6 +42,7 @@ def keys(*packets: bytes) -> list[str]:
         (b"\x1b[1;6H", ["c-s-home"]),
         (b"\x1b[H\x1bOF\x1b[1~\x1b[4~\x1b[7~", ["home", "end", "home", "end", "home"]),
         (b"\x1b[3~\x1b[3;5~\x1b[5~", ["delete", "c-delete", "pageup"]),
+        (b"\x1b[19~\x1b[20~", ["f8", "f9"]),
         (b"\x1b[Z", ["s-tab"]),
         (b"\x1bb\x1bf\x1bd", ["m-b", "m-f", "m-d"]),
         (b"\x1b\r\x1b\x7f", ["m-enter", "m-backspace"]),

@@ -139,6 +139,29 @@ def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> No
     assert [row["verb"] for row in audit if row["verb"] in ("allow", "deny")] == ["deny", "allow"]
 
 
+def test_one_key_answers_for_the_call_that_waits(house: Server, ann: Person, name: Any) -> None:
+    bob = house.person(name("bob"))
+    room = ann.json("files")["room"]
+    bob.does(f"join {room}")
+    hers, his = ann.sit(room=room), bob.sit(room=room)
+    his.enter("@qwen run echo hi > made; ls")
+    hers.wait_for("(F8), or /deny")
+    his.press("f8")
+    his.wait_for("needs the build right")
+    hers.type("typed")
+    hers.press("f8")
+    hers.wait_for("only where nothing is typed")
+    assert ann.json("files")["count"] == 0
+    hers.press("ctrl-u", "f8")
+    hers.wait_for("exit status 0")
+    his.wait_for("allowed workspace:run_command")
+    his.enter("@qwen run rm made; ls")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    hers.press("f9")
+    his.wait_for("denied workspace:run_command")
+    assert ann.json("files")["count"] == 1
+
+
 def test_nobody_who_may_allow_it_is_a_denial_at_once(ann: Person) -> None:
     said = ann.does("@qwen run ls")
     assert "needs the approval of a person with the build right, and none is in" in said

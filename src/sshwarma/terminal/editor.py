@@ -198,6 +198,14 @@ class Editor:
                 return EditorAction.BELL
         return EditorAction.SUBMIT
 
+    def _submit_line(self, text: str) -> EditorAction:
+        """Submit a line that a key stands for, unless something is typed."""
+        if self.buffer.text:
+            self.notice = f"the key stands for {text}, and only where nothing is typed"
+            return EditorAction.BELL
+        self.buffer.set(text)
+        return EditorAction.SUBMIT
+
     def _newline(self) -> EditorAction:
         return self._insert("\n")
 
@@ -286,6 +294,11 @@ def _act_binding(act: EditorAction) -> Callable[[Editor], EditorAction]:
     return lambda editor: act
 
 
+def _line_binding(text: str) -> Callable[[Editor], EditorAction]:
+    """Return a binding that submits a line."""
+    return lambda editor: editor._submit_line(text)
+
+
 _LEFT: Final = _move_binding(Buffer.left)
 _RIGHT: Final = _move_binding(Buffer.right)
 _START: Final = _move_binding(Buffer.line_start)
@@ -307,5 +320,6 @@ _BINDINGS: Final[dict[str, Callable[[Editor], EditorAction]]] = {
     "c-y": Editor._yank, "c-t": Editor._transpose, "c-_": Editor._undo,
     "enter": Editor._enter, "m-enter": Editor._newline, "s-enter": Editor._newline,
     "c-r": Editor._begin_search, "c-c": Editor._interrupt,
+    "f8": _line_binding("/allow"), "f9": _line_binding("/deny"),
     "tab": _act_binding(EditorAction.COMPLETE), "c-l": _act_binding(EditorAction.REPAINT),
 }  # fmt: skip

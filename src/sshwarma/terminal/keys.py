@@ -58,7 +58,7 @@ _LETTER_KEYS: Final = {
 }  # fmt: skip
 _NUMBER_KEYS: Final = {
     "1": "home", "2": "insert", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown",
-    "7": "home", "8": "end",
+    "7": "home", "8": "end", "19": "f8", "20": "f9",
 }  # fmt: skip
 _CODE_KEYS: Final = {9: "tab", 13: "enter", 27: "escape", 127: "backspace", 8: "backspace"}
 

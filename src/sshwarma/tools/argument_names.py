@@ -34,7 +34,7 @@ _USUAL_NAMES: Final[dict[str, str]] = {
 
 
 def use_own_names(tool: Thing, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call with the names of the tool, where it is a file tool.
+    """Return the arguments of a call, by their own names if it is a file tool.
 
     A name that the tool has itself stays, and so does one whose own name is given, too.
     """

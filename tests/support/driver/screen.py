@@ -30,6 +30,7 @@ KEYS = {
     "enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f",
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D",
     "home": "\x1b[H", "end": "\x1b[F", "alt-enter": "\x1b\r", "shift-tab": "\x1b[Z",
+    "f8": "\x1b[19~", "f9": "\x1b[20~",
     **{f"ctrl-{chr(code + 96)}": chr(code) for code in range(1, 27)},
 }  # fmt: skip
 
