@@ -99,6 +99,24 @@ def test_command_is_ended_at_its_time_and_its_files_stay(ann: Person) -> None:
     assert [item["path"] for item in ann.json("files")["files"]] == ["a"]
 
 
+def test_changes_of_other_lines_meanwhile_are_both_in(house: Server, ann: Person) -> None:
+    ann.run("file put plan.md", b"walls\n1\n2\n3\nroof\n", "-T")
+    command = (
+        "sed -i s/roof/tiles/ plan.md; echo > begun; until [ -e go ]; do sleep 0.05; done;"
+        " rm go begun"
+    )
+    begun = house.data_dir / "workspaces"
+    with subprocess.Popen([*ann.ssh("-T"), f"shell {command}"], stdout=subprocess.PIPE) as running:
+        wait_until(lambda: list(begun.glob("*/begun")))
+        ann.does("file replace plan.md walls bricks")
+        (place,) = begun.glob("*/begun")
+        place.with_name("go").touch()
+        assert running.stdout is not None
+        out = running.stdout.read().decode()
+    assert "Somebody changed other lines meanwhile, and both are in: plan.md." in out
+    assert ann.run("file get plan.md", b"", "-T").out == "bricks\n1\n2\n3\ntiles\n"
+
+
 def test_change_of_somebody_else_meanwhile_stays(house: Server, ann: Person) -> None:
     ann.run("file put plan.md", b"one\n", "-T")
     command = "echo theirs > plan.md; echo > begun; until [ -e go ]; do sleep 0.05; done"

@@ -993,6 +993,13 @@ MAX_MATCH_CONTEXT_LINES: Final = 10
 MAX_COMPARED_LINES: Final = 20_000
 """Lines of each side of a comparison: a longer one takes seconds."""
 
+MAX_MERGED_LINES: Final = 5_000
+"""Lines of a text that two sides have changed and that is merged by lines: more take seconds, and
+both texts are kept."""
+
+MAX_MERGED_FILES: Final = 50
+"""Files that one change merges by lines: each takes up to 0.2 s. Of others, both are kept."""
+
 MAX_COMPARED_BYTES: Final = MIB
 """Bytes of each side of a comparison: both are held in memory, line by line."""
 

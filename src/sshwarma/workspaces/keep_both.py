@@ -1,14 +1,17 @@
-"""Merges that lose nothing: of a file that two sides changed, both are kept.
+"""Merges that lose nothing: two changes of a file are joined, or both kept.
 
 The side that came first keeps the name. The other's content gets a name that says from whom.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sshwarma.common.limits import MAX_PATH_PART_BYTES
+from sshwarma.common.limits import MAX_COMPARED_BYTES, MAX_MERGED_FILES, MAX_PATH_PART_BYTES
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.line_merge import merge_texts
 from sshwarma.workspaces.paths import find_path_problem, list_parents
 from sshwarma.workspaces.tree import (
     Changes,
@@ -35,28 +38,92 @@ class KeptBoth:
     Attributes:
         kept: the names of the other contents, by the path that two sides changed; "" for a
             removal that was not made, because the file has changed.
+        merged: paths that two sides changed in different lines, and that have both now.
     """
 
     changes: Changes
     kept: Mapping[str, str]
+    merged: tuple[str, ...] = ()
 
 
-def merge_keeping_both(present: Tree, made: Mapping[str, PathChange], who: str) -> KeptBoth:
-    """Merge changes of paths into the present tree; `who` made them."""
+@dataclass(frozen=True, slots=True)
+class MergedLines:
+    """A text with the lines of two sides: `entry`, in place of `ours`."""
+
+    ours: Entry
+    entry: Entry
+
+
+def merge_keeping_both(
+    present: Tree,
+    made: Mapping[str, PathChange],
+    who: str,
+    by_lines: Mapping[str, MergedLines] | None = None,
+) -> KeptBoth:
+    """Merge changes of paths into the present tree.
+
+    Args:
+        present: the tree.
+        made: the changes.
+        who: made them.
+        by_lines: texts that were merged by lines before, by path.
+    """
+    by_lines = by_lines or {}
     base = {path: change.base for path, change in made.items() if change.base is not None}
     theirs = {path: change.entry for path, change in made.items() if change.entry is not None}
     merged = merge_trees(base, present, theirs)
     changes = dict(merged.changes)
     kept: dict[str, str] = {}
+    joined: list[str] = []
     for path in merged.conflicts:
         entry = theirs.get(path)
+        lines = by_lines.get(path)
         if entry is None:
             kept[path] = ""
+        elif lines is not None and present.get(path) == lines.ours:
+            changes[path] = lines.entry
+            joined.append(path)
         elif not entry.is_folder:
             name = _find_free_path(apply_changes(present, changes), path, entry, who)
             changes[name] = entry
             kept[path] = name
-    return KeptBoth(changes, kept)
+    return KeptBoth(changes, kept, tuple(joined))
+
+
+async def merge_by_lines(
+    blobs: BlobStore, present: Tree, made: Mapping[str, PathChange]
+) -> dict[str, MergedLines]:
+    """Merge the texts that two sides have changed in different lines, and store them.
+
+    Raises:
+        DamagedBlob: if a content is missing or damaged.
+        OSError: if the disk is full or fails.
+    """
+
+    def merge(base: Entry, ours: Entry, theirs: Entry) -> Entry | None:
+        texts = (blobs.read(side.sha256) for side in (base, ours, theirs))
+        found = merge_texts(*texts)
+        if found is None:
+            return None
+        mode = ours.mode if theirs.mode == base.mode else theirs.mode
+        return Entry(blobs.store(found), mode, len(found))
+
+    merged: dict[str, MergedLines] = {}
+    for path, change in made.items():
+        sides = (change.base, present.get(path), change.entry)
+        files = [side for side in sides if side is not None and side.is_file]
+        if len(files) < len(sides) or len(set(files)) < len(sides):
+            continue
+        if max(file.size for file in files) > MAX_COMPARED_BYTES:
+            continue
+        entry = await asyncio.to_thread(merge, *files)
+        if entry is not None:
+            merged[path] = MergedLines(files[1], entry)
+        if len(merged) == MAX_MERGED_FILES:
+            break
+    if merged:
+        await asyncio.to_thread(blobs.sync)
+    return merged
 
 
 def _find_free_path(tree: Tree, path: str, entry: Entry, who: str) -> str:

@@ -20,13 +20,19 @@ import structlog
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_NAMED_FILES
-from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.delete_tree import delete_tree
 from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
-from sshwarma.workspaces.tree import Changes, Tree, apply_changes, list_folders, merge_trees
+from sshwarma.workspaces.keep_both import (
+    KeptBoth,
+    PathChange,
+    merge_by_lines,
+    merge_keeping_both,
+)
+from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict
@@ -53,13 +59,15 @@ class RunFiles:
         changes: what it changed.
         left_out: names of what it left that no room can have, such as pipes.
         kept_both: by path, where the program's file is, because somebody changed that path
-            meanwhile.
+            meanwhile; "" where the program has removed it, which was not done.
+        merged: paths that somebody changed meanwhile in other lines, and that have both.
         problem: why nothing of it was kept, as a clause; "" if it was.
     """
 
     changes: Changes = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     kept_both: dict[str, str] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -182,29 +190,26 @@ class WorkspaceRuns:
         return files
 
     async def _merge(self, caller: Caller, base: Tree, found: Snapshot) -> RunFiles:
-        kept_both: dict[str, str] = {}
-
-        def edit(present: Tree) -> Changes:
-            kept_both.clear()
-            merge = merge_trees(base, present, found.tree)
-            changes = dict(merge.changes)
-            for path in merge.conflicts:
-                entry = found.tree.get(path)
-                if entry is not None and entry != present.get(path) and not entry.is_folder:
-                    taken = apply_changes(present, changes)
-                    other = _choose_free_path(path, caller.agent.name, taken)
-                    kept_both[path] = other
-                    changes[other] = entry
-            return changes
-
+        made = {
+            path: PathChange(base.get(path), entry)
+            for path, entry in compare_trees(base, found.tree).items()
+        }
         _, present = await self.workspaces.read_tree(caller.room_id)
+        by_lines = await merge_by_lines(self.workspaces.blobs, present, made)
+        merge = KeptBoth({}, {})
+
+        def edit(tree: Tree) -> Changes:
+            nonlocal merge
+            merge = merge_keeping_both(tree, made, caller.agent.name, by_lines)
+            return merge.changes
+
         if not edit(present):
-            return RunFiles(left_out=found.left_out)
+            return RunFiles({}, found.left_out, dict(merge.kept))
         try:
             changed = await self.workspaces.change(caller, edit, source="tool_run")
         except Conflict as error:
             return RunFiles(left_out=found.left_out, problem=str(error))
-        return RunFiles(changed.changes, found.left_out, dict(kept_both))
+        return RunFiles(changed.changes, found.left_out, dict(merge.kept), merge.merged)
 
 
 def describe_files(files: RunFiles) -> tuple[str, ...]:
@@ -215,19 +220,12 @@ def describe_files(files: RunFiles) -> tuple[str, ...]:
     if files.left_out:
         named = join_with_rest(list(map(ascii, files.left_out)), MAX_NAMED_FILES)
         notes.append(f"A room cannot have these, so they were left out: {named}.")
+    if files.merged:
+        named = join_with_rest(list(files.merged), MAX_NAMED_FILES)
+        notes.append(f"Somebody changed other lines meanwhile, and both are in: {named}.")
     notes += [
-        f"Somebody changed {path} meanwhile, and that stays. The other version is {other}."
+        f"Somebody changed {path} meanwhile, and that stays."
+        + (f" The other version is {other}." if other else "")
         for path, other in files.kept_both.items()
     ]
     return tuple(notes)
-
-
-def _choose_free_path(path: str, name: str, tree: Tree) -> str:
-    """Return where the other version of a file goes: `plan.md.from-qwen`."""
-    folders = list_folders(tree)
-    candidate = wanted = f"{path}.from-{shorten_name(name)}"
-    number = 2
-    while candidate in tree or candidate in folders:
-        candidate = f"{wanted}-{number}"
-        number += 1
-    return candidate

@@ -15,7 +15,12 @@ import structlog
 from sshwarma.common.limits import MAX_SFTP_BURST_SECONDS, SFTP_BURST_SECONDS
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces.keep_both import KeptBoth, PathChange, merge_keeping_both
+from sshwarma.workspaces.keep_both import (
+    KeptBoth,
+    PathChange,
+    merge_by_lines,
+    merge_keeping_both,
+)
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import Changes, Entry, Tree
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
@@ -122,10 +127,12 @@ class Burst:
 
         try:
             caller = await find_caller()
+            _, present = await self._workspaces.read_tree(caller.room_id)
+            by_lines = await merge_by_lines(self._workspaces.blobs, present, made)
 
             def edit(tree: Tree) -> Changes:
                 nonlocal merged
-                merged = merge_keeping_both(tree, made, caller.agent.name)
+                merged = merge_keeping_both(tree, made, caller.agent.name, by_lines)
                 completed = complete_changes(tree, merged.changes)
                 if all(tree.get(path) == entry for path, entry in completed.items()):
                     raise _NothingChanges("Nothing changes.")
