@@ -83,6 +83,18 @@ def test_command_of_somebody_who_was_muted_in_the_queue_is_not_run(
     assert "made" not in str(ann.json("files"))
 
 
+def test_command_that_waits_says_so_to_who_typed_it(
+    house: Server, ann: Person, bob: Person
+) -> None:
+    screen = bob.sit(room=ann.json("files")["room"])
+    first = occupy(house, ann)
+    screen.enter("/shell echo done")
+    screen.wait_for("It waits for another program in this room.")
+    let_go(house, first)
+    screen.wait_for("exit status 0")
+    screen.wait_for(lambda: "It waits" not in "\n".join(screen.lines))
+
+
 def test_call_of_a_toolset_that_was_uninstalled_in_the_queue_is_not_run(
     house: Server, ann: Person, name: Callable[[str], str]
 ) -> None:

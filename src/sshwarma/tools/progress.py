@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -34,12 +33,13 @@ class CallProgress:
     """Shows the progress reports of a call outside a turn, until its block ends.
 
     A call that reports nothing shows nothing. `caller` is the agent that calls; its own door gets
-    the reports too.
+    the reports too, unless people there see the room.
     """
 
     def __init__(self, caller: Caller, call: Row) -> None:
         self._bus = caller.world.bus
-        self._on_report: Callable[[str], None] | None = caller.on_progress
+        is_shown_in_room = caller.door in ("ssh", "exec")
+        self._on_report = None if is_shown_in_room else caller.on_progress
         self._call = call
         self._tool = call.meta["tool"].rpartition(":")[2]
         self._since = time.monotonic()

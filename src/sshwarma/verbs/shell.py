@@ -133,7 +133,7 @@ async def shell(
         )
     cwd = await _find_folder(caller, cwd)
     start = time.monotonic()
-    output = _Output(caller.on_progress)
+    output = _Output(None if caller.door == "exec" else caller.on_progress)
 
     async def work(folder: Path) -> Ending:
         return await _run_in_sandbox(caller, folder, command, cwd, timeout, output)

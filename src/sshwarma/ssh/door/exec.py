@@ -40,6 +40,7 @@ from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
+from sshwarma.terminal.escape import escape_lines
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.text import block
 from sshwarma.terminal.theme import MONO
@@ -154,6 +155,7 @@ class ExecHandler(TaskHandler):
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", self._origin)
                 caller = replace(caller, wants_json=self._json, wants_bytes=not self._json)
+                caller = replace(caller, on_progress=None if self._json else self._show_progress)
                 caller = await caller.in_accessible_room()
                 if room_name:
                     caller = await caller.in_room(room_name)
@@ -186,6 +188,9 @@ class ExecHandler(TaskHandler):
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
         return EXIT_FAILED if is_failed_run(result) else EXIT_OK
+
+    def _show_progress(self, text: str) -> None:
+        self._channel.write_stderr(f"{escape_lines(text)}{self._newline}".encode(errors="replace"))
 
     def _door_flags(self, command: str) -> tuple[str, str]:
         """Parse `--json`, `--stdin`, `--room NAME`; return the other words and the room.

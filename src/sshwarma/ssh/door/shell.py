@@ -20,6 +20,7 @@ from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal, is_concurrent_line
 from sshwarma.ssh.door.greeting import draw_greeting
+from sshwarma.ssh.door.line_progress import LineProgress
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
@@ -270,7 +271,8 @@ class ShellHandler(ChannelHandler):
         self._running = True
         try:
             self._context.line_rate.check(self._agent_id)
-            result = await run_line(self._make_caller(), typed)
+            with LineProgress(self.terminal) as progress:
+                result = await run_line(progress.for_caller(self._make_caller()), typed)
         except RateLimited as error:
             self._refused_lines.show_first(typed, error)
             return
