@@ -168,8 +168,10 @@ def test_work_of_sftp_makes_the_files_it_says(alice: Person, room: str, tmp_path
         "rmdir hollow",
         "ls -l papers/in",
         "df",
+        "df /",
     )
     assert done.returncode == 0, done
+    assert "ERR" not in done.stdout
     assert (tmp_path / "three").read_text() == "a"
     assert "-rwxr-xr-x" in done.stdout
     assert names(alice, room) == ["papers/in/three"]

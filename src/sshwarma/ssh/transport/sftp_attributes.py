@@ -45,7 +45,7 @@ def to_space(space: SftpSpace) -> asyncssh.SFTPVFSAttrs:
     return asyncssh.SFTPVFSAttrs(
         bsize=BLOCK_BYTES,
         frsize=BLOCK_BYTES,
-        blocks=space.total_bytes // BLOCK_BYTES,
+        blocks=max(1, space.total_bytes // BLOCK_BYTES),  # sftp calls none an error
         bfree=free,
         bavail=free,
         files=space.total_files,
