@@ -502,7 +502,24 @@ SELECT manifest.id AS id,
        manifest.source_ref AS source_ref
 FROM manifests AS manifest;
 
-INSERT INTO "alembic_version" VALUES('0013');
+CREATE TABLE git_pushes (
+	manifest_id TEXT NOT NULL,
+	head TEXT NOT NULL,
+	pack_sha256 TEXT NOT NULL,
+	pack_size BIGINT NOT NULL,
+	CONSTRAINT pk_git_pushes PRIMARY KEY (manifest_id),
+	CONSTRAINT fk_git_pushes_manifest_id FOREIGN KEY(manifest_id) REFERENCES manifests (id)
+);
+
+CREATE TABLE git_authors (
+	agent_id TEXT NOT NULL,
+	since TEXT NOT NULL,
+	name TEXT NOT NULL,
+	CONSTRAINT pk_git_authors PRIMARY KEY (agent_id, since),
+	CONSTRAINT fk_git_authors_agent_id FOREIGN KEY(agent_id) REFERENCES things (id)
+);
+
+INSERT INTO "alembic_version" VALUES('0014');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

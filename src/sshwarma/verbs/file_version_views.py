@@ -18,7 +18,7 @@ class FileVersionItem:
     """A version of a room's files.
 
     Attributes:
-        source: what made it: `user_upload`, `edit`, `tool_run` or `branch`.
+        source: what made it: `user_upload`, `edit`, `tool_run`, `branch` or `git_push`.
         paths: what it changed, the first ones; `changed` is how many.
         removed: whether it removed the path that was asked for.
     """

@@ -35,11 +35,11 @@ from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
-from sshwarma.world.schema import manifest_entries, manifests, toolset_files
+from sshwarma.world.schema import git_pushes, manifest_entries, manifests, toolset_files
 from sshwarma.world.store import Change
 from sshwarma.world.turns import MANIFEST_KEY
 
-Source = Literal["user_upload", "edit", "tool_run", "branch"]
+Source = Literal["user_upload", "edit", "tool_run", "branch", "git_push"]
 
 FULL_EVERY: Final = 50
 """Manifests of which one stores all entries: reading a version reads no more of them."""
@@ -60,7 +60,7 @@ class Manifest:
         total_bytes: the sum of their sizes.
         author_id: whose change made it.
         created_at: ISO 8601, in UTC.
-        source_ref: of a tool's run its call, of a branch its turn.
+        source_ref: of a tool's run its call, of a branch its turn, of a push its commit.
     """
 
     id: str
@@ -143,9 +143,9 @@ def append_manifest(
     `before` is the tree of the present version.
 
     Raises:
-        Conflict: if nothing changes.
+        Conflict: if nothing changes; commits that are pushed may change no file.
     """
-    if not changes:
+    if not changes and source != "git_push":
         raise Conflict("Nothing changes.")
     parent_id = read_active_id(tx.conn, room_id)
     above = tx.conn.execute(
@@ -293,8 +293,12 @@ def read_last_run(
 
 
 def read_used_hashes(conn: Connection) -> set[str]:
-    """Return the hashes that any version of files, or a toolset, names."""
-    query = union(select(manifest_entries.c.sha256), select(toolset_files.c.sha256))
+    """Return the hashes that any version of files, a push or a toolset names."""
+    query = union(
+        select(manifest_entries.c.sha256),
+        select(git_pushes.c.pack_sha256),
+        select(toolset_files.c.sha256),
+    )
     return {sha256 for (sha256,) in conn.execute(query) if sha256}
 
 
@@ -308,13 +312,16 @@ def read_sizes_in_file(database: Path) -> dict[str, int]:
     """
     uri = f"{database.absolute().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
-        table = "SELECT 1 FROM sqlite_schema WHERE name = 'manifest_entries' AND type = 'table'"
-        if opened.execute(table).fetchone() is None:
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+        names = {name for (name,) in opened.execute(tables)}
+        if "manifest_entries" not in names:
             return {}
         query = (
             "SELECT sha256, size FROM manifest_entries WHERE sha256 <> ''"
             " UNION SELECT sha256, size FROM toolset_files"
         )
+        if "git_pushes" in names:
+            query += " UNION SELECT pack_sha256, pack_size FROM git_pushes"
         found = opened.execute(query).fetchall()
     if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
         raise sqlite3.DatabaseError("a file has an invalid hash")

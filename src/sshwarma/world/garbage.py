@@ -32,6 +32,7 @@ _REFERENCE_COLUMNS: Final = (
     schema.attachments.c.room_id,
     schema.manifests.c.room_id,
     schema.manifests.c.author_id,
+    schema.git_authors.c.agent_id,
     schema.usage.c.room_id,
     schema.usage.c.agent_id,
     schema.agent_keys.c.agent_id,

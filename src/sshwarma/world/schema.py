@@ -6,6 +6,8 @@ indexes count live rows only.
 
 A column whose name a seed document gives (`tool_calls.chat_id`) keeps it in the database; in code
 its key is the word of the glossary (`tool_calls.c.room_id`).
+
+Longer than 400 lines, because every table is found in one file.
 """
 
 from __future__ import annotations
@@ -332,8 +334,8 @@ manifests = Table(
     Column("total_bytes", BigInteger, nullable=False),
     _thing_ref("author_id", nullable=True),
     Column("created_at", Text, nullable=False),
-    Column("source", Text, nullable=False),  # user_upload, edit, tool_run, branch
-    Column("source_ref", Text),  # of a tool_run its call, of a branch its turn
+    Column("source", Text, nullable=False),  # user_upload, edit, tool_run, branch, git_push
+    Column("source_ref", Text),  # of a tool_run its call, a branch its turn, a push its commit
     Column("turn_id", Text, ForeignKey("turns.id")),  # of a tool_run in a turn
     Index("ix_manifests_chat", "room_id", "id"),
     Index("ix_manifests_turn", "turn_id", sqlite_where=text("turn_id IS NOT NULL")),
@@ -348,6 +350,24 @@ manifest_entries = Table(
     Column("mode", Integer, nullable=False),
     Column("size", BigInteger, nullable=False),
     PrimaryKeyConstraint("manifest_id", "path"),
+)
+
+git_pushes = Table(  # the manifests that `git push` made
+    "git_pushes",
+    metadata,
+    Column("manifest_id", Text, ForeignKey("manifests.id"), primary_key=True),
+    Column("head", Text, nullable=False),  # the id of its commit
+    Column("pack_sha256", Text, nullable=False),  # of the content with the pushed objects
+    Column("pack_size", BigInteger, nullable=False),
+)
+
+git_authors = Table(  # the names of agents in commits, which stay when an agent is renamed
+    "git_authors",
+    metadata,
+    _thing_ref("agent_id"),
+    Column("since", Text, nullable=False),  # versions made from then on have the name
+    Column("name", Text, nullable=False),
+    PrimaryKeyConstraint("agent_id", "since"),
 )
 
 usage = Table(
