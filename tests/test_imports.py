@@ -28,7 +28,7 @@ STARTED = ("sshwarma.app", "sshwarma.cli.main")
 
 LATE = (
     *("mcp", "mcp_types", "httpx2", "pydantic_ai", "anthropic", "openai", "numpy", "onnxruntime"),
-    *("alembic", "jsonschema", "PIL"),
+    *("alembic", "jsonschema", "PIL", "dulwich"),
 )
 """Packages that take seconds to import or much memory: imported once they are needed."""
 
@@ -107,6 +107,7 @@ def test_no_module_is_imported_by_a_string() -> None:
 
 
 NAMED_IN_STRINGS = [
+    ("sshwarma.git.host", "sshwarma.git.worker"),
     ("sshwarma.ssh.transport.admission", "sshwarma.ssh"),  # the name of a logger
     ("sshwarma.terminal.image_decoder", "sshwarma.terminal.image_worker"),
     ("sshwarma.wrap.process", "sshwarma.wrap.worker"),

@@ -1040,6 +1040,41 @@ SFTP_TEXT_SECONDS: Final = 3.0
 """Seconds that a log or another text read over sftp stays as it was made: its size is asked for
 before it is read."""
 
+MAX_GIT_SESSIONS: Final = 4
+"""Clones, fetches and pushes at once: each is a process."""
+
+MAX_GIT_SESSIONS_PER_AGENT: Final = 2
+"""Clones, fetches and pushes of one agent at once: others have a place, too."""
+
+GIT_WAIT_SECONDS: Final = 30.0
+"""Seconds that a clone, fetch or push waits for a place: a client shows nothing meanwhile."""
+
+GIT_IDLE_SECONDS: Final = 300.0
+"""Seconds in which a client of git must send or read something: it keeps a place from others."""
+
+GIT_TIMEOUT_SECONDS: Final = float(HOUR_SECONDS)
+"""Seconds of one clone, fetch or push: a full room over a slow line."""
+
+GIT_CPU_SECONDS: Final = 300
+"""Seconds of processor time of one clone, fetch or push: many times what a full room takes."""
+
+MAX_GIT_MEMORY_BYTES: Final = 1_536 * MIB
+"""Bytes of memory of the process of a clone, fetch or push: it holds one file of 256 MiB, also
+compressed."""
+
+MAX_GIT_PUSH_BYTES: Final = 256 * MIB
+"""Bytes that one push may send: compressed, as many as the files of a room may have."""
+
+MAX_GIT_PUSH_OBJECTS: Final = 100_000
+"""Commits, trees and files that one push may send: each is checked."""
+
+MAX_GIT_CACHE_FILE_BYTES: Final = 1024 * MIB
+"""Bytes of one file that the process of a clone, fetch or push writes: a pack of a full room with
+room to spare, because what strangers send decides its size."""
+
+MAX_GIT_REPOSITORIES: Final = 64
+"""Repositories of rooms in the cache. Of more, those are deleted that were used longest ago."""
+
 # Toolsets
 
 MAX_ARCHIVE_BYTES: Final = 32 * MIB

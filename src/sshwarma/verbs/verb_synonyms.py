@@ -71,6 +71,7 @@ NO_SUCH_VERB: Final[Mapping[str, str]] = {
     " room; /put stores a text under another name.",
     "afk": "Nobody has to say that: /who shows who is idle.",
     "away": "Nobody has to say that: /who shows who is idle.",
+    "git": "git runs on your machine: git clone ssh://NAME@HOST/ROOM. /help git has more.",
     "clear": "Ctrl-L redraws the screen.",
     "cls": "Ctrl-L redraws the screen.",
 }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.secret_detection import is_secret_line
+from sshwarma.git.host import GitHost
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.line_channel import LineService
@@ -59,6 +60,7 @@ class SshContext:
     status_lines: StatusLines = field(init=False)
     live_answers: LiveAnswerFeed = field(init=False)
     pictures: PictureFeed = field(init=False)
+    git: GitHost = field(init=False)
     channels: dict[str, LineService] = field(default_factory=dict)
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
     on_stop: set[Callable[[str], None]] = field(default_factory=set)
@@ -71,6 +73,7 @@ class SshContext:
         self.status_lines = StatusLines(self.world, self.background.spawn)
         self.live_answers = LiveAnswerFeed(self.world, self.background.spawn)
         self.pictures = PictureFeed(self.world, self.background.spawn)
+        self.git = GitHost(self.world, self.services.workspaces)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Queue a typed line for its agent's history, unless it seems to hold a secret.

@@ -11,6 +11,8 @@ from typing_extensions import override
 
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
+from sshwarma.ssh.door.git import GitHandler
+from sshwarma.ssh.door.git_command import parse_git_command
 from sshwarma.ssh.door.line_channel import LineService
 from sshwarma.ssh.door.line_shell import LineShellHandler
 from sshwarma.ssh.door.login import RegisteredUser, UnregisteredUser
@@ -103,6 +105,8 @@ class SessionRouter(HandlerFactory):
                 self._check_access(agent_id, link)
                 if reason := explain_copy_program(command):
                     raise Rejected(f"{reason} (ssh HOST help sftp has more).")
+                if (git := parse_git_command(command)) is not None:
+                    return GitHandler(self._context, agent_id, link, channel, git)
                 keeps_going = _parse_batch(command)
                 if keeps_going is not None:
                     return LineShellHandler(

@@ -1,0 +1,222 @@
+"""The processes that serve git: a few at once, each with its own limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import secrets
+import weakref
+from asyncio.subprocess import Process
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from sshwarma.common.finish import finish
+from sshwarma.common.limits import (
+    GIT_CPU_SECONDS,
+    GIT_WAIT_SECONDS,
+    MAX_FILE_BYTES,
+    MAX_GIT_CACHE_FILE_BYTES,
+    MAX_GIT_MEMORY_BYTES,
+    MAX_GIT_PUSH_BYTES,
+    MAX_GIT_PUSH_OBJECTS,
+    MAX_GIT_REPOSITORIES,
+    MAX_GIT_SESSIONS,
+    MAX_GIT_SESSIONS_PER_AGENT,
+    MAX_WORKSPACE_BYTES,
+    MAX_WORKSPACE_ENTRIES,
+)
+from sshwarma.common.processes import end_process, start_isolated
+from sshwarma.git.history import encode_versions, read_history
+from sshwarma.git.known_versions import read_known_versions
+from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
+from sshwarma.workspaces.delete_tree import delete_leftovers, delete_tree
+from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
+
+_PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
+_PROGRAM: Final = (
+    "import sys; sys.path += sys.argv[1:]; from sshwarma.git.worker import main; main()"
+)
+"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
+
+CACHE_DIRECTORY: Final = "cache/git"
+"""In the data directory: a repository for each room, by its id."""
+
+WORK_DIRECTORY: Final = "work"
+"""Beside the repositories: a directory for each session, with what is not finished."""
+
+
+class GitHost:
+    """The repositories in the cache, and the processes that use them."""
+
+    def __init__(self, world: World, workspaces: Workspaces) -> None:
+        """Use the cache beside the contents; delete what an ended server left."""
+        self._world = world
+        self._workspaces = workspaces
+        self._directory = workspaces.blobs.directory.parent / CACHE_DIRECTORY
+        self._places = asyncio.Semaphore(MAX_GIT_SESSIONS)
+        self._sessions: Counter[str] = Counter()  # by agent
+        self._users: Counter[str] = Counter()  # of a repository, by room
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        delete_tree(self._directory / WORK_DIRECTORY)
+        delete_leftovers(self._directory)
+
+    async def serve(
+        self,
+        caller: Caller,
+        service: str,
+        stream: ByteStream,
+        check: Callable[[Caller], Awaitable[Caller]],
+    ) -> None:
+        """Serve a clone, fetch or push of the caller's room.
+
+        Args:
+            caller: who may read the files, and for a push change them.
+            service: `git-upload-pack` or `git-receive-pack`.
+            stream: the client.
+            check: returns who may still do that.
+
+        Raises:
+            WorldError: if it is refused before the client was answered.
+            ConnectionError: if the client has gone.
+        """
+        room_id = caller.room_id
+        async with self._take_place(caller.agent.id):
+            self._users[room_id] += 1
+            try:
+                try:
+                    await self._serve_once(caller, service, stream, check)
+                except DamagedRepositoryError as error:
+                    log.warning("a repository is made again", room=room_id, reason=str(error))
+                    await self._delete_repository(room_id)
+                    if error.was_answered:
+                        raise Unavailable("The repository was damaged. Try again.") from error
+                    await self._serve_once(caller, service, stream, check)
+            finally:
+                self._users[room_id] -= 1
+            await asyncio.to_thread(self._delete_old_repositories)
+
+    @contextlib.asynccontextmanager
+    async def _take_place(self, agent_id: str) -> AsyncIterator[None]:
+        """Wait for a place.
+
+        Raises:
+            Unavailable: if no place was free in time, or the agent has as many as one may have.
+        """
+        if self._sessions[agent_id] >= MAX_GIT_SESSIONS_PER_AGENT:
+            raise Unavailable(
+                f"You have {MAX_GIT_SESSIONS_PER_AGENT} clones, fetches or pushes in progress.",
+                hint="Try again when one has ended.",
+            )
+        self._sessions[agent_id] += 1
+        try:
+            try:
+                async with asyncio.timeout(GIT_WAIT_SECONDS):
+                    await self._places.acquire()
+            except TimeoutError:
+                raise Unavailable(
+                    f"{MAX_GIT_SESSIONS} clones, fetches and pushes of others are in progress.",
+                    hint="Try again in a minute.",
+                ) from None
+            try:
+                yield
+            finally:
+                self._places.release()
+        finally:
+            self._sessions[agent_id] -= 1
+
+    async def _serve_once(
+        self,
+        caller: Caller,
+        service: str,
+        stream: ByteStream,
+        check: Callable[[Caller], Awaitable[Caller]],
+    ) -> None:
+        work = self._directory / WORK_DIRECTORY / secrets.token_hex(8)
+        await asyncio.to_thread(work.mkdir, 0o700, parents=True)
+        try:
+            process = await _start_process()
+            session = GitSession(process, stream, work, self._workspaces, check)
+            try:
+                base_id = await self._update(caller.room_id, service, session, work)
+                await session.run(caller, base_id)
+            finally:
+                await finish(end_process(process, process.stdout, process.stderr))
+        finally:
+            await finish(asyncio.to_thread(delete_tree, work))
+
+    async def _update(
+        self, room_id: str, service: str, session: GitSession, work: Path
+    ) -> str | None:
+        """Bring the repository of a room up to date; return the version that it has then."""
+        repository = self._directory / room_id
+        lock = self._locks.setdefault(room_id, asyncio.Lock())
+        async with lock:  # one process at a time writes there
+            known = await asyncio.to_thread(read_known_versions, repository)
+            history = await read_history(self._world, room_id, known.keys())
+            request = {
+                "service": service,
+                "repository": str(repository),
+                "blobs": str(self._workspaces.blobs.directory),
+                "work": str(work),
+                "base": history.base_id,
+                "merges": self._users[room_id] == 1,
+                "memory": MAX_GIT_MEMORY_BYTES,
+                "cpu_seconds": GIT_CPU_SECONDS,
+                "file_bytes": MAX_GIT_CACHE_FILE_BYTES,
+                "push_bytes": MAX_GIT_PUSH_BYTES,
+                "push_objects": MAX_GIT_PUSH_OBJECTS,
+                "files": MAX_WORKSPACE_ENTRIES,
+                "workspace_file_bytes": MAX_FILE_BYTES,
+                "workspace_bytes": MAX_WORKSPACE_BYTES,
+            }
+            head = json.dumps(request).encode() + b"\n"
+            await session.prepare(head, encode_versions(self._world, history))
+        return history.active_id
+
+    async def _delete_repository(self, room_id: str) -> None:
+        async with self._locks.setdefault(room_id, asyncio.Lock()):
+            await finish(asyncio.to_thread(delete_tree, self._directory / room_id))
+
+    def _delete_old_repositories(self) -> None:
+        """Delete the repositories that were used longest ago, but for those in use."""
+        with os.scandir(self._directory) as entries:
+            kept = [entry for entry in entries if entry.name != WORK_DIRECTORY]
+        found = sorted(kept, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
+        for entry in found[: max(0, len(found) - MAX_GIT_REPOSITORIES)]:
+            if not self._users[entry.name]:
+                delete_tree(Path(entry.path))
+
+
+async def _start_process() -> Process:
+    """Start a process for one session.
+
+    Raises:
+        Unavailable: if it cannot start.
+    """
+    try:
+        return await start_isolated("-S", "-c", _PROGRAM, _PACKAGE_ROOT, _library_root())
+    except OSError as error:
+        log.error("a process for git cannot start", error=str(error))
+        raise Unavailable("git cannot be served now: its process cannot start.") from error
+
+
+@cache
+def _library_root() -> str:
+    """Return the directory that has dulwich, which is not imported here."""
+    spec = importlib.util.find_spec("dulwich")
+    if spec is None or spec.origin is None:
+        raise Unavailable("git cannot be served: dulwich is not installed.")
+    return str(Path(spec.origin).parents[1])
