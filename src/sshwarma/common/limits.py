@@ -1058,7 +1058,7 @@ GIT_TIMEOUT_SECONDS: Final = float(HOUR_SECONDS)
 GIT_CPU_SECONDS: Final = 300
 """Seconds of processor time of one clone, fetch or push: many times what a full room takes."""
 
-MAX_GIT_MEMORY_BYTES: Final = 1_536 * MIB
+MAX_GIT_MEMORY_BYTES: Final = 1_024 * MIB
 """Bytes of memory of the process of a clone, fetch or push: it holds one file of 256 MiB, also
 compressed."""
 

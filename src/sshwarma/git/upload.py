@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ObjectID
 from dulwich.protocol import CAPABILITY_FILTER, Protocol
@@ -11,6 +13,9 @@ from dulwich.server import Backend, UploadPackHandler
 from typing_extensions import override
 
 from sshwarma.git.pkt_line import BRANCH
+
+MAX_BAND_BYTES: Final = 65_515
+"""Bytes of data in one line of a side band: the most that a line may have, but for its head."""
 
 
 class ServedRepository(BaseRepo):
@@ -38,6 +43,16 @@ class _UploadHandler(UploadPackHandler):
     @override
     def capabilities(self) -> list[bytes]:
         return [name for name in super().capabilities() if name != CAPABILITY_FILTER]
+
+
+class SideBandProtocol(Protocol):
+    """The protocol with a side band whose time does not grow with the square of a file."""
+
+    @override
+    def write_sideband(self, channel: int, blob: bytes) -> None:
+        with memoryview(blob) as view:
+            for start in range(0, len(view), MAX_BAND_BYTES):
+                self.write_pkt_line(bytes((channel,)) + view[start : start + MAX_BAND_BYTES])
 
 
 def serve_upload(store: DiskObjectStore, head: ObjectID | None, protocol: Protocol) -> None:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from dulwich.errors import GitProtocolError, HangupException
-from dulwich.protocol import Protocol
 
 from sshwarma.common.confine import (
     NICE_LEVEL,
@@ -35,7 +34,7 @@ from sshwarma.common.units import KIB
 from sshwarma.git.frames import DATA, HEAD, STATE
 from sshwarma.git.packs import DamagedContentError
 from sshwarma.git.receive import ReceiveRequest, receive_push
-from sshwarma.git.upload import serve_upload
+from sshwarma.git.upload import SideBandProtocol, serve_upload
 from sshwarma.git.view import DamagedViewError, View
 
 MAX_WORKER_OPEN_FILES: Final = 512
@@ -137,7 +136,7 @@ def _serve(pipe: FramePipe, request: dict[str, Any]) -> None:
         view.merge_small_packs()
     head = view.update(request["base"], pipe.read_versions())
     pipe.report("ready", head=None if head is None else head.decode())
-    protocol = Protocol(pipe.read, pipe.write)
+    protocol = SideBandProtocol(pipe.read, pipe.write)
     if request["service"] == "git-upload-pack":
         serve_upload(view.store, head, protocol)
         return
