@@ -1,4 +1,4 @@
-"""Packs and lines that no git sends: refused, and the server and the room are as before."""
+"""Packs and lines that no git sends are refused, and change nothing."""
 
 from __future__ import annotations
 

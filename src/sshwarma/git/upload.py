@@ -46,7 +46,7 @@ class _UploadHandler(UploadPackHandler):
 
 
 class SideBandProtocol(Protocol):
-    """The protocol with a side band whose time does not grow with the square of a file."""
+    """The protocol with a side band that takes linear time for large files."""
 
     @override
     def write_sideband(self, channel: int, blob: bytes) -> None:

@@ -18,11 +18,12 @@ import os
 import resource
 import signal
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from dulwich.errors import GitProtocolError, HangupException
+from dulwich.errors import ChecksumMismatch, GitProtocolError, HangupException
 
 from sshwarma.common.confine import (
     NICE_LEVEL,
@@ -138,7 +139,12 @@ def _serve(pipe: FramePipe, request: dict[str, Any]) -> None:
     pipe.report("ready", head=None if head is None else head.decode())
     protocol = SideBandProtocol(pipe.read, pipe.write)
     if request["service"] == "git-upload-pack":
-        serve_upload(view.store, head, protocol)
+        try:
+            serve_upload(view.store, head, protocol)
+        except (KeyError, FileNotFoundError, ChecksumMismatch, zlib.error) as error:
+            raise DamagedViewError(f"an object is missing: {error}") from error
+        except (AssertionError, TypeError, ValueError) as error:
+            raise GitProtocolError(str(error)) from error  # a client that sends anything
         return
     push = ReceiveRequest(repository, work, head, request)
     accepted = receive_push(push, view.store, protocol, pipe.read_some)
