@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
@@ -162,3 +163,26 @@ def test_one_agent_has_two_sessions_at_once(alice: Person, bob: Person, room: st
         for process in held:
             process.kill()
             process.communicate()
+
+
+def test_disabled_account_ends_a_session_in_progress(serve: Callable[..., Server]) -> None:
+    server = serve()
+    ann = server.person("ann")
+    server.owner.does("file put a = 1")
+    held = hold(ann, "lobby")
+    server.operate("agents_disable", name="ann")
+    assert held.wait(10) != 0
+    held.communicate()
+    deadline = time.monotonic() + 10
+    while list((server.data_dir / "cache" / "git" / "work").glob("*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_server_stops_while_a_client_is_silent(serve: Callable[..., Server]) -> None:
+    server = serve()
+    server.owner.does("file put a = 1")
+    held = hold(server.owner, "lobby")
+    assert server.stop() == 0
+    held.communicate(timeout=10)
+    assert not list((server.data_dir / "cache" / "git" / "work").glob("*"))

@@ -356,3 +356,28 @@ def test_pushed_commits_keep_their_ids_through_gc_backup_and_restore(
     again = other.clone("lobby")
     assert other.head(again) == head
     assert other.does("fsck", "--full", "--strict", cwd=again) == ""
+
+
+def test_shallow_clone_can_push(alice: Person, room: str, git: GitClient, clone: Path) -> None:
+    put(alice, room, "plan.md", "second\n")
+    put(alice, room, "plan.md", "third\n")
+    shallow = git.folder / "shallow"
+    git.does("clone", "-q", "--depth", "1", git.url(room), str(shallow))
+    (shallow / "new").write_text("new\n")
+    head = git.commit(shallow, "new")
+    assert git.push(shallow).status == 0
+    git.does("pull", "-q", cwd=clone)
+    assert git.head(clone) == head
+    git.does("fetch", "-q", "--unshallow", cwd=shallow)
+    assert git.does("rev-list", "--count", "HEAD", cwd=shallow) == "4\n"
+
+
+def test_content_of_an_old_version_can_come_back(
+    alice: Person, room: str, git: GitClient, clone: Path
+) -> None:
+    put(alice, room, "plan.md", "second\n")
+    git.does("pull", "-q", cwd=clone)
+    git.does("checkout", "-q", "HEAD~1", "--", ".", cwd=clone)
+    git.commit(clone, "back")
+    assert git.push(clone).status == 0
+    assert alice.run(f"file get plan.md --room {room}").raw == b"first\n"

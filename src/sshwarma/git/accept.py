@@ -18,8 +18,7 @@ from sshwarma.common.limits import MAX_GIT_PUSH_BYTES, MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.common.units import KIB
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.blobs import reporting_errors
-from sshwarma.workspaces.paths import find_path_problem
+from sshwarma.workspaces.paths import find_path_problem, list_parents
 from sshwarma.workspaces.tree import FILE_MODE, LINK_MODE, PROGRAM_MODE, Changes, Entry, Tree
 from sshwarma.workspaces.workspace import Workspaces, check_file_size
 from sshwarma.world.caller import Caller
@@ -133,14 +132,19 @@ async def accept_push(
 def describe_push(changes: Changes) -> str:
     """Return what a push did: "changed 2 files by git push: a, b"."""
     made = sorted(path for path, entry in changes.items() if entry is not None)
+    filled = {above for path in made for above in list_parents(path)}  # no empty folders any more
     removed = sorted(path for path, entry in changes.items() if entry is None)
-    if not made and not removed:
-        return "pushed commits that change no file"
-    done = " and ".join(word for word, found in (("changed", made), ("removed", removed)) if found)
+    removed = [path for path in removed if path not in filled]
     names = [shorten_name(path) for path in (*made, *removed)]
-    count = "" if len(names) == 1 else f" {len(names)} files"
+    if not names:
+        return "pushed commits that change no file"
+    if len(made) <= 1 and len(removed) <= 1:
+        done = [f"changed {shorten_name(path)}" for path in made]
+        done += [f"removed {shorten_name(path)}" for path in removed]
+        return f"{', '.join(done)} by git push"
+    verb = "changed" if made else "removed"
     named = join_with_rest(names, MAX_NAMED_FILES)
-    return f"{done}{count} by git push: {named}"
+    return f"{verb} {len(names)} files by git push: {named}"
 
 
 def _check_changes(push: CheckedPush) -> None:
@@ -176,8 +180,7 @@ def _store_file(workspaces: Workspaces, path: Path) -> tuple[str, int]:
     """Store a file of the process, which is no link; return its hash and size."""
     upload = workspaces.blobs.begin_upload()
     try:
-        with reporting_errors():
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             while part := os.read(descriptor, _READ_BYTES):
                 upload.write(part)

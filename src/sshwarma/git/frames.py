@@ -19,5 +19,5 @@ DATA: Final = b"D"
 STATE: Final = b"S"
 """For the server: an object of JSON with `state`."""
 
-MAX_FRAME_BYTES: Final = 16 * MIB
+MAX_FRAME_BYTES: Final = 32 * MIB
 """Bytes of a frame: the changes of a push that changes every file of a full room."""

@@ -121,6 +121,10 @@ class View:
         self.store.close()
         self.store = DiskObjectStore(str(self._repository / "objects"))
 
+    def close(self) -> None:
+        """Close the packs."""
+        self.store.close()
+
     def _find_commit(self, version: str) -> ObjectID:
         commit_id = ObjectID(self._known.get(version, "").encode())
         if not commit_id or commit_id not in self.store:

@@ -91,7 +91,7 @@ class FramePipe:
     def report(self, state: str, **details: Any) -> None:
         """Tell the server something."""
         self.flush()
-        self._send(STATE, json.dumps({"state": state, **details}).encode())
+        self._send(STATE, json.dumps({"state": state, **details}, ensure_ascii=False).encode())
 
     def _send(self, kind: bytes, body: bytes) -> None:
         self._output.write(HEAD.pack(kind, len(body)))
