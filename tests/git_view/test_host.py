@@ -1,4 +1,4 @@
-"""The processes of git: their places, their time, and repositories that are made again."""
+"""The processes of git: places, time limits, repositories made again."""
 
 from __future__ import annotations
 

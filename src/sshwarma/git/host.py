@@ -100,13 +100,14 @@ class GitHost:
                     await self._serve_once(caller, service, stream, check)
                 except DamagedRepositoryError as error:
                     log.warning("a repository is made again", room=room_id, reason=str(error))
-                    await self._delete_repository(room_id)
+                    await self._delete_repository(room_id, self._users[room_id])
                     if error.was_answered:
                         raise Unavailable("The repository was damaged. Try again.") from error
                     await self._serve_once(caller, service, stream, check)
             finally:
                 self._users[room_id] -= 1
-            await asyncio.to_thread(self._delete_old_repositories)
+            for old_id in await asyncio.to_thread(self._list_old_repositories):
+                await self._delete_repository(old_id)
 
     @contextlib.asynccontextmanager
     async def _take_place(self, agent_id: str) -> AsyncIterator[None]:
@@ -186,18 +187,19 @@ class GitHost:
             await session.prepare(head, encode_versions(self._world, history))
         return history.active_id
 
-    async def _delete_repository(self, room_id: str) -> None:
-        async with self._locks.setdefault(room_id, asyncio.Lock()):
-            await finish(asyncio.to_thread(delete_tree, self._directory / room_id))
+    async def _delete_repository(self, room_id: str, users: int = 0) -> None:
+        """Delete a repository that nobody but `users` sessions use."""
+        lock = self._locks.setdefault(room_id, asyncio.Lock())
+        async with lock:
+            if self._users[room_id] <= users:
+                await finish(asyncio.to_thread(delete_tree, self._directory / room_id))
 
-    def _delete_old_repositories(self) -> None:
-        """Delete the repositories that were used longest ago, but for those in use."""
+    def _list_old_repositories(self) -> list[str]:
+        """Return the repositories that are too many, those that were used longest ago."""
         with os.scandir(self._directory) as entries:
             kept = [entry for entry in entries if entry.name != WORK_DIRECTORY]
         found = sorted(kept, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
-        for entry in found[: max(0, len(found) - MAX_GIT_REPOSITORIES)]:
-            if not self._users[entry.name]:
-                delete_tree(Path(entry.path))
+        return [entry.name for entry in found[: max(0, len(found) - MAX_GIT_REPOSITORIES)]]
 
 
 async def _start_process() -> Process:
