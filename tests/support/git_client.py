@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 from support.driver import Person
 
 SECONDS = 120.0
+
+WITHOUT_GIT = "" if shutil.which("git") else "git is not installed"
+"""Why a test is skipped that uses it; "" if it is not."""
 
 
 @dataclass(frozen=True)

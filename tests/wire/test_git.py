@@ -12,7 +12,9 @@ import pytest
 
 from support.copying import read_tree, scp
 from support.driver import Person, Server
-from support.git_client import GitClient
+from support.git_client import WITHOUT_GIT, GitClient
+
+pytestmark = pytest.mark.skipif(bool(WITHOUT_GIT), reason=WITHOUT_GIT)
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from support.driver import Person, Server
-from support.git_client import GitClient, GitDone
+from support.git_client import WITHOUT_GIT, GitClient, GitDone
+
+pytestmark = pytest.mark.skipif(bool(WITHOUT_GIT), reason=WITHOUT_GIT)
 
 
 @pytest.fixture

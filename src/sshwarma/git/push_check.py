@@ -185,6 +185,8 @@ class PushCheck:
         if found is not None and found.size > MAX_PATH_BYTES:
             raise PushRefusedError(f"the link {path} leads to a name that is too long")
         target = self._store[blob_id].as_raw_string()
+        if len(target) > MAX_PATH_BYTES:
+            raise PushRefusedError(f"the link {path} leads to a name that is too long")
         try:
             text = target.decode()
         except UnicodeDecodeError:

@@ -41,6 +41,10 @@ from sshwarma.git.view import DamagedViewError, View
 MAX_WORKER_OPEN_FILES: Final = 512
 """Packs and their indexes, which stay open."""
 
+CLONE_NEWUSER: Final = 0x10000000
+CLONE_NEWNET: Final = 0x40000000
+"""Flags of unshare(2): a user namespace, and a network namespace, which has no network."""
+
 READ_BYTES: Final = 64 * KIB
 """Bytes of input that are read at once."""
 
@@ -153,9 +157,14 @@ def _serve(pipe: FramePipe, request: dict[str, Any]) -> None:
 
 
 def _confine(request: dict[str, Any]) -> None:
-    """Drop rights, and set limits. Memory is limited as data: packs are mapped."""
+    """Drop rights, and set limits. Memory is limited as data: packs are mapped.
+
+    The network is taken away first, and only where the system allows that.
+    """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
+        if libc.unshare(CLONE_NEWNET) != 0:  # not root: some systems allow it in a user namespace
+            libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
         libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
