@@ -54,6 +54,28 @@ def growing_delta(copies: int) -> tuple[bytes, str]:
     return pack([packed(COMMIT, commit), packed(TREE, tree), packed(BLOB, base), delta]), head
 
 
+def make_large(kind: str) -> tuple[bytes, str]:
+    """A few bytes that become gigabytes, and what they are refused with."""
+    head = "a" * 40
+    match kind:
+        case "delta that grows":
+            large, large_head = growing_delta(100)
+            return command(ZERO, large_head) + large, "memory"
+        case "small packs of zeros":
+            zeros = [packed(BLOB, bytes(64 * MIB))] * 33
+            return command(ZERO, head) + pack(zeros), "too large together"
+        case "many deltas that grow":
+            base = bytes(16 * MIB)
+            base_id = object_id(b"blob", base)
+            grown = number(len(base)) + number(4 * 0xFFFFFF + 4) + b"\xf0\xff\xff\xff" * 4
+            deltas = [
+                packed(REF_DELTA, grown + b"\x04" + each.to_bytes(4, "big"), base_id)
+                for each in range(2000)
+            ]
+            return command(ZERO, head) + pack([packed(BLOB, base), *deltas]), "too large together"
+    raise LookupError(kind)
+
+
 def make_hostile(kind: str) -> tuple[bytes, str]:
     """What a client sends, and what it is refused with."""
     good, head = commit_with(b"x\n")
@@ -79,9 +101,8 @@ def make_hostile(kind: str) -> tuple[bytes, str]:
         case "delta before the pack":
             early = pack([packed(OFS_DELTA, number(1) + number(1) + b"\1x", b"\x7f")])
             return command(ZERO, head) + early, "malformed"
-        case "delta that grows":
-            grown, grown_head = growing_delta(100)
-            return command(ZERO, grown_head) + grown, "memory"
+        case "delta that grows" | "small packs of zeros" | "many deltas that grow":
+            return make_large(kind)
         case "file that is missing":
             return command(ZERO, head) + pack([packed(COMMIT, commit), packed(TREE, tree)]), (
                 "is missing"
@@ -113,7 +134,8 @@ def make_hostile(kind: str) -> tuple[bytes, str]:
     [
         *("wrong check sum", "another size", "more objects than there are", "too many objects"),
         *("unknown kind", "no pack", "delta of nothing", "delta before the pack"),
-        *("delta that grows", "file that is missing", "head that is missing"),
+        *("delta that grows", "small packs of zeros", "many deltas that grow"),
+        *("file that is missing", "head that is missing"),
         *("head that is a tree", "tree that is a file", "commit without an author"),
         *("head that is no id", "odd line", "endless line"),
     ],

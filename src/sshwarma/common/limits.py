@@ -1068,6 +1068,10 @@ MAX_GIT_PUSH_BYTES: Final = 256 * MIB
 MAX_GIT_PUSH_OBJECTS: Final = 100_000
 """Commits, trees and files that one push may send: each is checked."""
 
+MAX_GIT_UNPACKED_BYTES: Final = 8 * MAX_WORKSPACE_BYTES
+"""Bytes of all objects of one push when they are unpacked: each is read and hashed, and a few bytes
+can stand for a file of megabytes."""
+
 MAX_GIT_CACHE_FILE_BYTES: Final = 1024 * MIB
 """Bytes of one file that the process of a clone, fetch or push writes: a pack of a full room with
 room to spare, because what strangers send decides its size."""

@@ -30,6 +30,7 @@ from sshwarma.common.limits import (
     MAX_GIT_REPOSITORIES,
     MAX_GIT_SESSIONS,
     MAX_GIT_SESSIONS_PER_AGENT,
+    MAX_GIT_UNPACKED_BYTES,
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
 )
@@ -179,6 +180,7 @@ class GitHost:
                 "file_bytes": MAX_GIT_CACHE_FILE_BYTES,
                 "push_bytes": MAX_GIT_PUSH_BYTES,
                 "push_objects": MAX_GIT_PUSH_OBJECTS,
+                "unpacked_bytes": MAX_GIT_UNPACKED_BYTES,
                 "files": MAX_WORKSPACE_ENTRIES,
                 "workspace_file_bytes": MAX_FILE_BYTES,
                 "workspace_bytes": MAX_WORKSPACE_BYTES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -166,6 +167,8 @@ class MalformedPackError(Exception):
     """What should be a pack cannot be read as one. Its message is a clause."""
 
 
+TOO_LARGE: Final = "its objects are too large together when they are unpacked"
+
 MALFORMED: Final = (
     *(AssertionError, EOFError, KeyError, OverflowError, TypeError, ValueError),
     *(struct.error, zlib.error, UnresolvedDeltas, ApplyDeltaError, ChecksumMismatch),
@@ -174,15 +177,25 @@ MALFORMED: Final = (
 """What dulwich raises for bytes that are no pack, or no object."""
 
 
-def scan_pack(pack: Path) -> tuple[list[PackedObject], bytes]:
+def scan_pack(pack: Path, max_bytes: float = math.inf) -> tuple[list[PackedObject], bytes]:
     """Return the objects of a pack, and its check sum.
 
+    Args:
+        pack: the file.
+        max_bytes: what its objects may have together.
+
     Raises:
-        MalformedPackError: if it is malformed, or needs objects that it does not have.
+        MalformedPackError: if it is malformed, needs objects that it does not have, or is too large
+            when it is unpacked.
     """
+    found: list[PackedObject] = []
     try:
         with PackData(str(pack), object_format=DEFAULT_OBJECT_FORMAT) as data:
-            found = [_describe(item) for item in UnpackedObjectIterator.for_pack_data(data)]
+            for item in UnpackedObjectIterator.for_pack_data(data):
+                found.append(_describe(item))
+                max_bytes -= found[-1].size
+                if max_bytes < 0:
+                    raise MalformedPackError(TOO_LARGE)
             checksum = data.get_stored_checksum()
     except UnresolvedDeltas:
         raise MalformedPackError("it has deltas of objects that are not in it") from None

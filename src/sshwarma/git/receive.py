@@ -19,7 +19,14 @@ from dulwich.pack import PackStreamCopier
 from dulwich.protocol import Protocol
 
 from sshwarma.common.units import KIB
-from sshwarma.git.packs import MALFORMED, MalformedPackError, adopt_pack, list_entries, scan_pack
+from sshwarma.git.packs import (
+    MALFORMED,
+    TOO_LARGE,
+    MalformedPackError,
+    adopt_pack,
+    list_entries,
+    scan_pack,
+)
 from sshwarma.git.pkt_line import BRANCH, FLUSH, SIDE_BAND, encode_line, encode_report
 from sshwarma.git.push_check import PushCheck, PushedFile, PushLimits, PushRefusedError
 
@@ -172,8 +179,8 @@ def _receive_pack(
     pack = request.work / "received.pack"
     try:
         with pack.open("wb") as file:
-            _copy_pack(counted, file, request.limits["push_objects"])
-        objects, checksum = scan_pack(pack)
+            _copy_pack(counted, file, request.limits)
+        objects, checksum = scan_pack(pack, request.limits["unpacked_bytes"])
         quarantine = request.work / "quarantine"
         (quarantine / "objects" / "pack").mkdir(parents=True)
         linked = request.work / "linked.pack"
@@ -198,16 +205,21 @@ def _receive_pack(
         raise PushRefusedError(f"the pack is malformed ({type(error).__name__})") from error
 
 
-def _copy_pack(counted: _CountedInput, file: IO[bytes], max_objects: int) -> None:
+def _copy_pack(counted: _CountedInput, file: IO[bytes], limits: Mapping[str, Any]) -> None:
     """Write the pack to a file as it comes.
 
     Raises:
-        PushRefusedError: if it is too large.
+        PushRefusedError: if it has too many objects.
+        MalformedPackError: if it is too large when it is unpacked.
     """
+    max_objects, left = limits["push_objects"], limits["unpacked_bytes"]
     copier = PackStreamCopier(
         DEFAULT_OBJECT_FORMAT.hash_func, counted.read, counted.read_some, file
     )
-    for number, _ in enumerate(copier.read_objects()):
+    for number, unpacked in enumerate(copier.read_objects()):
+        left -= unpacked.decomp_len or 0
+        if left < 0:
+            raise MalformedPackError(TOO_LARGE)
         if number == 0 and len(copier) > max_objects:
             raise PushRefusedError(f"a push has at most {max_objects:,} objects; push in parts")
 

@@ -108,7 +108,8 @@ def main() -> None:
 
     The request has `service`, `repository`, `blobs`, `work`, `base` (the version that the
     repository has), `merges` (whether nobody else uses it), and the limits `memory` in bytes,
-    `cpu_seconds`, `file_bytes`, `push_bytes`, `push_objects`, `files` and `workspace_bytes`.
+    `cpu_seconds`, `file_bytes`, `push_bytes`, `push_objects`, `unpacked_bytes`, `files`,
+    `workspace_file_bytes` and `workspace_bytes`.
     """
     pipe = FramePipe()
     request = pipe.read_request()
