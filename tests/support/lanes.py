@@ -19,6 +19,7 @@ ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 LONGEST_FILES = (
+    "wire/test_git_hostile.py", "wire/test_git_push.py",
     "tools/test_finding_rates.py", "wire/test_hostile_text.py", "cli/test_failures.py",
     "wire/test_mcp_servers.py", "wire/test_sftp_bursts.py", "wire/test_keeping.py",
     "wire/test_homeless.py", "mcp_server/test_tools.py", "wire/test_toolset_install.py",
