@@ -35,7 +35,11 @@ run: setup
 WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 # Bytecode is written even where the environment forbids it: each worker imports all tests, and to
 # compile them takes longer than to run many of them.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(TMP) $(BIN)/python -m pytest --dist loadfile \
+	--no-loadscope-reorder
+# Worlds of tests are in memory where there is enough: a disk makes each change wait.
+SHM_GIB = $(shell df --output=avail -BG /dev/shm 2>/dev/null | tail -1 | tr -dc 0-9)
+TMP = $(shell [ "0$(SHM_GIB)" -ge 4 ] && echo TMPDIR=/dev/shm)
 
 # Run everything except soak tests.
 test: setup local

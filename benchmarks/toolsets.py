@@ -120,9 +120,9 @@ async def measure_calls(top: Path, host: SandboxHost) -> None:
             times["spare"].append(await timed(lambda: ask(warm)))
             await wait_for_spare(warm)
             times["cold"].append(await timed(lambda: ask(cold)))
-            await cold.spares.close()
-    await warm.spares.close()
-    await cold.spares.close()
+            await cold.spares.end_all()
+    await warm.spares.end_all()
+    await cold.spares.end_all()
     medians = {name: statistics.median(found) for name, found in times.items()}
     for name, seconds in medians.items():
         best = min(times[name])

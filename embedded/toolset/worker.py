@@ -17,8 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-# The packages that a toolset requires come last, so that they replace nothing of ours.
-sys.path += [str(Path(__file__).parent), "/d", "/p"]
+sys.path += [str(Path(__file__).parent), "/d"]
 
 # Else pydantic looks through all that is installed, at the first model.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
@@ -198,7 +197,10 @@ def main() -> None:
     with Path(os.devnull).open("rb") as empty:
         os.dup2(empty.fileno(), 0)
     config = json.loads(sys.argv[1] if sys.argv[1:] else source.readline())
+    # Only now: a worker that waits for its call has run nothing foreign, and nobody watches it.
+    # Packages that the toolset requires come last, so that they replace nothing of ours.
     sys.path.insert(0, config["toolset"])
+    sys.path.append("/p")
     worker = Worker(config)
     for line in source:
         try:

@@ -27,7 +27,7 @@ CAT = ["/bin/cat"]
 async def spares(host: SandboxHost) -> AsyncIterator[SpareSandboxes]:
     made = SpareSandboxes(host)
     yield made
-    await made.close()
+    await made.end_all()
     assert not made
 
 
@@ -86,7 +86,7 @@ async def test_spare_with_files_of_before_is_not_used(
         shutil.rmtree(replaced)
         replaced.mkdir()
     assert spares.take(profile) is None
-    await spares.close()
+    await spares.end_all()
     assert spare.sandbox.has_ended
     assert (await echo(host, spares, profile))[0] == "hello\n"
 

@@ -125,3 +125,20 @@ def test_source_is_never_built_and_the_version_before_stays(
     assert ann.json(f"toolset show {kit_id}")["toolset"]["version"] == "1"
     assert ann.json(f"run {kit_id}:greet name=Ann")["text"] == "Good day, Ann."
     ann.does(f"toolset uninstall {kit_id} --yes")
+
+
+def test_package_runs_nothing_before_a_tool_is_called(
+    house: Server, index: PackageIndex, ann: Person, name: Callable[[str], str]
+) -> None:
+    """Modules that the standard library looks for are in it."""
+    kit_id = name("kit")
+    spy = "open('/ws/spare.log', 'a').write('was here')\n"
+    modules = {f"{one}.py": spy for one in ("org", "nt", "usercustomize", "sitecustomize")}
+    index.add_wheel("spying", "1.0", {"greeting.py": "def greet(name): return name\n", **modules})
+    assert ann.run("toolset import --packages", polite(kit_id, "spying==1.0"), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    for _ in range(2):
+        assert ann.json(f"run {kit_id}:greet name=Ann")["text"] == "Ann"
+    assert ann.run("shell sleep 1; ls", b"", "-T").status == 0
+    assert ann.json("files")["count"] == 0
+    ann.does(f"toolset uninstall {kit_id} --yes")

@@ -57,6 +57,11 @@ async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
         assert refused.is_error and "archive" in text_of(refused)
         done = await use(client, "toolsets.import_toolset", archive=archive, encoded=True)
         assert text_of(done) == "Installed kit 1.0: Kit, 1 tool.", done
+        assert archive[:40] not in house.owner.run("history 50 --json").out
+        refused = await use(
+            client, "toolsets.import_toolset", archive=archive, encoded=True, packages=True
+        )
+        assert refused.is_error and "Only a person can allow" in text_of(refused)
         shown = await use(client, "toolsets.get_toolset", name="kit")
         assert shown.structured_content["toolset"]["version"] == "1.0"
         exported = await use(client, "toolsets.export_toolset", name="kit")
@@ -77,5 +82,23 @@ async def test_agent_of_a_member_imports_nothing(house: Server) -> None:
         if "toolsets.import_toolset" in listed:
             refused = await use(client, "toolsets.import_toolset", archive="UEs=", encoded=True)
             assert refused.is_error and "admin right" in text_of(refused)
+    assert house.owner.json("toolset list")["toolsets"] == []
+    bob.hang_up()
+
+
+def test_tool_of_somebody_else_changes_no_toolset(house: Server) -> None:
+    """A tool acts as who calls it."""
+    bob = house.person("bob2")
+    bob.does("create den", "equip room toolsets:*")
+    archive = base64.b64encode(pack(kit("evil", functions=("ask",)))).decode()
+    for tool, call in (
+        ("dice", f"import_toolset', {{archive='{archive}', encoded=true}}"),
+        ("card", "uninstall_toolset', {name='kit', yes=true}"),
+        ("coin", "export_toolset', {name='kit'}"),
+    ):
+        code = f"return host.call('toolsets:{call})"
+        assert bob.run(f"tool new den:{tool}", code.encode(), "-T").status == 0
+        called = house.owner.run(f"run --room den den:{tool}")
+        assert called.status == 1 and "by no tool" in called.out + called.err, called
     assert house.owner.json("toolset list")["toolsets"] == []
     bob.hang_up()

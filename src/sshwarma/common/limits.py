@@ -1501,6 +1501,12 @@ network."""
 MAX_TOOLSET_PACKAGES_BYTES: Final = 512 * MIB
 """Bytes of the packages that one toolset requires: libraries for data and pictures fit."""
 
+MAX_TOOLSET_PACKAGES_FILES: Final = 50_000
+"""Files of the packages that one toolset requires: each takes a block of the disk."""
+
+MAX_UV_MEMORY_BYTES: Final = 2048 * MIB
+"""Bytes of memory of uv while it finds and installs packages: an index may send without end."""
+
 MAX_TOOLSET_RESULT_BYTES: Final = 4 * MIB
 """Bytes of the result of a tool of a toolset, as of an MCP server: it is stored, and a model reads
 it."""

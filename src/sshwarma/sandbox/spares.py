@@ -70,9 +70,10 @@ class SpareSandboxes:
         self._making.add(key)
         self._starts.spawn(self._make(key, profile, command, cpu_seconds), name="spare sandbox")
 
-    async def close(self) -> None:
-        """End all that wait."""
+    async def end_all(self) -> None:
+        """End all that wait, and those that are being started."""
         await self._starts.cancel()
+        self._making.clear()
         while self._waiting:
             self._expire(next(iter(self._waiting)))
         await self._ends.join()

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
     APPROVAL_TIMEOUT_SECONDS,
     MAX_WAITING_APPROVALS,
@@ -189,9 +190,12 @@ class Approvals:
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
             rows.append_row(tx, waiting.room_id, "notice", text, author_id=caller.agent.id)
 
-        async with waiting.deciding:
-            await in_room.change(work)
-            waiting.answer.set_result(answer)
+        async def record() -> None:
+            async with waiting.deciding:
+                await in_room.change(work)
+                waiting.answer.set_result(answer)
+
+        await finish(record())  # an answer that is recorded counts, though its request is gone
 
     async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
         text = f"asks to run {waiting.tool}:\n{write_arguments(waiting.arguments)}"

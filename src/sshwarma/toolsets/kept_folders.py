@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from sshwarma.common.finish import finish
 from sshwarma.workspaces.delete_tree import delete_tree
@@ -24,6 +25,7 @@ class KeptFolders:
         self._directory = directory
         self._users: Counter[tuple[str, str]] = Counter()
         self._old: set[tuple[str, str]] = set()  # in use, and to be deleted afterwards
+        self._making: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._changing = asyncio.Lock()  # held while folders are deleted
 
     @contextlib.asynccontextmanager
@@ -45,7 +47,9 @@ class KeptFolders:
             async with self._changing:  # a deletion that has begun may have found nobody here
                 is_there = await asyncio.to_thread(folder.is_dir)
             if not is_there:
-                await self._make(folder, fill)
+                async with self._making.setdefault(key, asyncio.Lock()):
+                    if not await asyncio.to_thread(folder.is_dir):
+                        await self._make(folder, fill)
             yield folder
 
     @contextlib.asynccontextmanager
@@ -60,15 +64,27 @@ class KeptFolders:
                 await finish(self._delete_folder(*key))
 
     async def _make(self, folder: Path, fill: Callable[[Path], Awaitable[None]]) -> None:
-        """Make a folder, all of it or nothing; another call may do so at the same time."""
+        """Make a folder, all of it or nothing."""
         new = folder.with_name(f".new-{secrets.token_hex(8)}")
         async with self._keep((folder.parent.name, new.name)):
             try:
                 await asyncio.to_thread(new.mkdir, mode=0o700, parents=True)
                 await fill(new)
-                await asyncio.to_thread(_give_name, new, folder)
+                await asyncio.to_thread(new.rename, folder)
             finally:
                 await finish(asyncio.to_thread(delete_tree, new))
+
+    @contextlib.asynccontextmanager
+    async def scratch(self) -> AsyncIterator[Path]:
+        """Make an empty folder beside the others, and delete it at the end."""
+        key = ("scratch", secrets.token_hex(8))
+        folder = self._directory.joinpath(*key)
+        async with self._keep(key):
+            try:
+                await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
+                yield folder
+            finally:
+                await finish(asyncio.to_thread(delete_tree, folder))
 
     async def _delete_folder(self, group: str, name: str) -> None:
         async with self._changing:
@@ -107,11 +123,3 @@ class KeptFolders:
             for folder in group.iterdir():
                 if (group.name, folder.name) not in kept:
                     delete_tree(folder)
-
-
-def _give_name(new: Path, folder: Path) -> None:
-    try:
-        new.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another call was first
-            raise

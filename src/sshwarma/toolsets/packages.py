@@ -6,26 +6,16 @@ them is imported here; sandboxes have them read-only.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
-import os
-import shutil
 import sys
 import sysconfig
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from sshwarma.common.finish import finish
-from sshwarma.common.limits import MAX_TOOLSET_PACKAGES_BYTES, TOOLSET_PACKAGES_SECONDS
-from sshwarma.common.messages import with_limit
-from sshwarma.common.processes import end_process
-from sshwarma.common.shorten import shorten_text
-from sshwarma.common.units import MIB
-from sshwarma.terminal.escape import escape_lines
 from sshwarma.toolsets.kept_folders import KeptFolders
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.toolsets.uv import run_uv
 
 PACKAGES_PATH: Final = "/p"
 """Where the packages of a toolset are inside."""
@@ -38,10 +28,6 @@ _COMPILE: Final = (
 )  # fmt: skip
 
 _INSTALL: Final = ("pip", "install", "--require-hashes", "--no-deps", "--link-mode", "copy")
-
-_PASSED: Final = ("UV_", "SSL_CERT")
-"""How the names of variables begin that uv gets of the server's, beside those of proxies: which
-index it asks, and whom it trusts."""
 
 
 class Packages:
@@ -58,7 +44,8 @@ class Packages:
             Invalid: if the index has one of them not, or not as a wheel for this machine.
             Unavailable: if there is no uv, or it fails.
         """
-        found = await _run_uv(_COMPILE, "\n".join(pins))
+        async with self._folders.scratch() as scratch:
+            found = await run_uv(_COMPILE, "\n".join(pins), scratch)
         return "".join(f"{line}\n" for line in found.splitlines() if line.strip())
 
     @contextlib.asynccontextmanager
@@ -71,10 +58,9 @@ class Packages:
         """
 
         async def fill(folder: Path) -> None:
-            await _run_uv((*_INSTALL, "--target", str(folder), "-r", "-"), lock)
-            if await asyncio.to_thread(_measure, folder) > MAX_TOOLSET_PACKAGES_BYTES:
-                limit = f"{MAX_TOOLSET_PACKAGES_BYTES // MIB} MiB"
-                raise Invalid(f"requirements: {with_limit('The packages are too large', limit)}.")
+            async with self._folders.scratch() as scratch:
+                words = (*_INSTALL, "--target", str(folder), "-r", "-")
+                await run_uv(words, lock, scratch, folder)
 
         async with self._folders.use(name_packages(lock), fill) as folder:
             yield folder
@@ -95,56 +81,3 @@ class Packages:
 def name_packages(lock: str) -> tuple[str, str]:
     """Return the two names in the path of a folder with locked packages."""
     return _PLATFORM, hashlib.sha256(lock.encode()).hexdigest()
-
-
-def _measure(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _find_uv() -> str:
-    """Return the program: that of this environment, or the system's.
-
-    Raises:
-        Unavailable: if neither is there.
-    """
-    own = str(Path(sys.executable).parent)
-    found = shutil.which("uv", path=os.pathsep.join((own, os.environ.get("PATH", os.defpath))))
-    if found is None:
-        raise Unavailable(
-            "Toolsets with requirements need uv, which is not installed.",
-            hint="An administrator can install it: pip install uv.",
-        )
-    return found
-
-
-async def _run_uv(words: Sequence[str], text: str) -> str:
-    """Run uv with an input; return what it printed.
-
-    Raises:
-        Invalid: if it fails, with what it said.
-        Unavailable: if it is not installed, or takes too long.
-    """
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_PASSED) or name.lower().endswith("_proxy")
-    }
-    process = await asyncio.create_subprocess_exec(
-        _find_uv(), *words, "--quiet", "--no-config", "--no-cache", "--only-binary", ":all:",
-        "--python", sys.executable, env=environ | {"PATH": os.defpath}, cwd=os.sep,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(TOOLSET_PACKAGES_SECONDS):
-            printed, errors = await process.communicate(text.encode())
-    except TimeoutError:
-        seconds = f"{TOOLSET_PACKAGES_SECONDS:.0f} s"
-        raise Unavailable(f"The packages were not installed in {seconds}.") from None
-    finally:
-        if process.returncode is None:
-            await finish(end_process(process, process.stdout, process.stderr))
-    if process.returncode:
-        said = " ".join(errors.decode(errors="replace").removeprefix("error:").split())
-        raise Invalid(f"requirements: {shorten_text(escape_lines(said)) or 'uv failed'}")
-    return printed.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -62,6 +62,7 @@ from sshwarma.toolsets.worker_results import (
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
+from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, Unavailable
@@ -104,7 +105,7 @@ class Toolsets(ToolProvider):
 
     async def close(self) -> None:
         """End the programs that wait for a call."""
-        await self._workers.spares.close()
+        await self._workers.spares.end_all()
 
     async def install(
         self,
@@ -129,7 +130,8 @@ class Toolsets(ToolProvider):
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
         await check_trust(caller, bundle.manifest, allowed)
-        return await self._install(caller, bundle, source, caller.change)
+        change = self._change_as_allowed(caller, bundle, allowed)
+        return await self._install(caller, bundle, source, change)
 
     async def link(self, caller: Caller, folder: Path, allowed: Allowed) -> Installed:
         """Install the toolset in a folder of this machine, and again when it has changed.
@@ -143,7 +145,8 @@ class Toolsets(ToolProvider):
         """
         bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(folder)))
         await check_trust(caller, bundle.manifest, allowed)
-        return await self._install(caller, bundle, (LINKED, str(folder)), caller.change)
+        change = self._change_as_allowed(caller, bundle, allowed)
+        return await self._install(caller, bundle, (LINKED, str(folder)), change)
 
     async def _install(
         self,
@@ -170,7 +173,7 @@ class Toolsets(ToolProvider):
             return space, is_new
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
-        async with self._installing:
+        async with self._use_packages(packages), self._installing:
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
             if seen is not None and (
@@ -200,6 +203,7 @@ class Toolsets(ToolProvider):
 
         async with self._installing:
             await caller.change(work)
+            await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
             await self._folders.delete_old()
 
@@ -207,6 +211,7 @@ class Toolsets(ToolProvider):
         """Enable or disable a toolset, with the connections of its MCP servers."""
         async with self._installing:
             await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
+            await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
 
     @contextlib.asynccontextmanager
@@ -231,6 +236,21 @@ class Toolsets(ToolProvider):
                     yield sandbox
             except SandboxError as error:
                 raise _no_sandbox_error(error) from error
+
+    def _use_packages(self, packages: str) -> contextlib.AbstractAsyncContextManager[object]:
+        """Keep packages that an import needs: it would hold up others while they come."""
+        return self._folders.packages.use(packages) if packages else contextlib.nullcontext()
+
+    def _change_as_allowed(self, caller: Caller, bundle: Bundle, allowed: Allowed) -> Changing:
+        """Return how an import is stored, if it is still allowed: it may take minutes."""
+
+        async def change(work: Callable[[Change], tuple[Thing, bool]]) -> tuple[Thing, bool]:
+            current = await caller.refreshed()
+            await current.require(Right.ADMIN)
+            await check_trust(current, bundle.manifest, allowed)
+            return await current.change(work)
+
+        return change
 
     async def _lock_packages(self, caller: Caller, bundle: Bundle) -> str:
         """Return what a toolset requires, with hashes; those of before if possible."""

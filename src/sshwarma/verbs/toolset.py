@@ -34,7 +34,7 @@ from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, empty_error
+from sshwarma.world.errors import Forbidden, Invalid, empty_error
 from sshwarma.world.things import Thing
 
 toolset = group(
@@ -131,6 +131,7 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
     needs=Right.ADMIN,
     tool="import_toolset",
     namespace="toolsets",
+    private_with=("archive",),
     takes_bytes=True,
     examples=("/toolset import --encoded = UEsDBBQAAAAI",),
 )
@@ -158,8 +159,11 @@ async def import_toolset(
             only.
         packages: install the packages that it requires, which its tools can import; owners only.
     """
-    data, where = await _read_archive(caller, archive, encoded=encoded)
+    _check_direct(caller)
     allowed = Allowed(network, packages)
+    if caller.call_stack is not None and allowed != Allowed():
+        raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
+    data, where = await _read_archive(caller, archive, encoded=encoded)
     done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
     word = "Installed" if done.is_new else "Upgraded"
     servers = f", {format_count(done.servers, 'MCP server')}" if done.servers else ""
@@ -185,6 +189,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
     Args:
         name: its id.
     """
+    _check_direct(caller)
     services = services_of(caller)
 
     def read(conn: Connection) -> tuple[Thing, list[records.StoredFile], list[overrides.Override]]:
@@ -255,6 +260,7 @@ async def uninstall_toolset(
         name: its id.
         yes: do it; without this, only what would be done is said.
     """
+    _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
     tools = await caller.world.store.read(lambda conn: things.read_children(conn, space.id, "tool"))
     named = join_with_rest([tool.name for tool in tools], MAX_NAMED_FILES)
@@ -289,7 +295,18 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
         raise Invalid(f"archive: is not valid base64: {error}.") from error
 
 
+def _check_direct(caller: Caller) -> None:
+    """Refuse a call by another tool, which acts as who calls it.
+
+    Raises:
+        Forbidden: if a tool calls.
+    """
+    if caller.call_stack is not None and len(caller.call_stack.names) > 1:
+        raise Forbidden("Toolsets are changed by people and agents themselves, and by no tool.")
+
+
 async def _switch(caller: Caller, name: str, *, is_enabled: bool) -> Confirmation:
+    _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
     done = "enabled" if is_enabled else "disabled"
     if space.enabled == is_enabled:

@@ -139,12 +139,15 @@ class AnswerStream:
                         yield encode_event("error", _describe_error(error))
                     return
                 waiting = asyncio.ensure_future(self._changed.wait())
-                done, _ = await asyncio.wait(
-                    {waiting, working},
-                    timeout=KEEP_ALIVE_SECONDS,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                waiting.cancel()
+                try:
+                    done, _ = await asyncio.wait(
+                        {waiting, working},
+                        timeout=KEEP_ALIVE_SECONDS,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                finally:
+                    waiting.cancel()
+                    await asyncio.wait({waiting})
                 if not done:
                     yield b": still here\n\n"
         finally:

@@ -8,6 +8,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from sshwarma.workspaces.modes import open_up
+
 
 def delete_tree(path: Path) -> None:
     """Delete a folder with all that is in it; one that does not exist is deleted.
@@ -52,13 +54,13 @@ def _delete_or_lift(top: int, name: str) -> None:
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=top)
         return
-    os.chmod(name, stat.S_IRWXU, dir_fd=top)
+    open_up(name, top)
     folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
     try:
         for child in _list_names(folder):
             if stat.S_ISDIR(os.stat(child, dir_fd=folder, follow_symlinks=False).st_mode):
                 # To move a folder, one must be able to write in it: its entry .. changes.
-                os.chmod(child, stat.S_IRWXU, dir_fd=folder)
+                open_up(child, folder)
                 os.rename(child, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
             else:
                 os.unlink(child, dir_fd=folder)

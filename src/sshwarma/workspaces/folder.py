@@ -22,6 +22,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.delete_tree import delete_tree
+from sshwarma.workspaces.modes import open_up
 from sshwarma.workspaces.paths import find_path_problem, list_parents
 from sshwarma.workspaces.tree import (
     FILE_MODE,
@@ -193,7 +194,7 @@ class Folder:
             elif is_folder:
                 found.folders.append(path)
                 if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-                    os.chmod(entry.name, stat.S_IRWXU, dir_fd=folder)
+                    open_up(entry.name, folder)
                 with _open_child(folder, entry.name) as child:
                     self._walk_folder(child, f"{path}/", found)
             else:
@@ -219,7 +220,7 @@ class Folder:
         """Remove a file; a folder whose name no file may have, with all in it."""
         with _open_parent(top, path) as (parent, name), _open_folder(self.path.parent) as beside:
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                os.chmod(name, stat.S_IRWXU, dir_fd=parent)
+                open_up(name, parent)
                 removed = f"{_REMOVED}{secrets.token_hex(8)}"  # other rooms remove, too
                 os.rename(name, removed, src_dir_fd=parent, dst_dir_fd=beside)
                 delete_tree(self.path.with_name(removed))
@@ -301,7 +302,7 @@ def _open_file(parent: int, name: str, flags: int) -> Iterator[int]:
     try:
         descriptor = os.open(name, flags | _OPEN, 0o600, dir_fd=parent)
     except PermissionError:  # its mode lets nobody read it
-        os.chmod(name, stat.S_IRWXU, dir_fd=parent)
+        open_up(name, parent)
         descriptor = os.open(name, flags | _OPEN, 0o600, dir_fd=parent)
     try:
         yield descriptor
