@@ -321,3 +321,34 @@ def test_doctor_names_a_directory_in_place_of_the_database(place: Place) -> None
     done = place.run("doctor")
     assert done.returncode == 1
     assert f"FAIL  database: {place.data / 'world.db'} is a directory" in done.stdout
+
+
+@pytest.mark.parametrize("kibibytes", [500, 700])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_disk_that_becomes_full_in_a_restore_is_one_sentence(place: Place, kibibytes: int) -> None:
+    """With too little room for the check of the schema, which writes a database, too."""
+    assert place.run("backup", "small.tar.gz").returncode == 0
+    target = place.home / "tiny"
+    target.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "none", str(target)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this root may not mount")
+    try:
+        done = place.run("restore", "small.tar.gz", "--data-dir", str(target / "world"))
+        assert done.returncode == 1 and done.stderr.startswith("sshwarma: "), done
+        assert len(done.stderr.splitlines()) == 1
+        assert "full" in done.stderr or "free" in done.stderr
+        assert not (target / "world").exists()
+    finally:
+        subprocess.run(["umount", str(target)], check=True)
+
+
+def test_answer_that_cannot_be_written_is_a_failure(place: Place) -> None:
+    for words in (["config", "show"], ["info", "--json"], ["doctor", "--json"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [str(PROGRAM), *words, "--data-dir", str(place.data)], stdout=full,
+                stderr=subprocess.PIPE, text=True, check=False, timeout=60, cwd=place.home,
+                env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+            )  # fmt: skip
+        assert done.returncode == 1 and "The disk is full" in done.stderr, (words, done)

@@ -87,3 +87,17 @@ def test_everything_works_with_a_data_directory(folder: Path, environ: dict[str,
             process.send_signal(signal.SIGTERM)
             _, log = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, log
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["backup", "-"], ["backup", "x.tar.gz"], ["init"], ["reload"], ["broadcast", "x"], ["info"]],
+)
+def test_another_user_reads_whose_world_it_is(words: list[str]) -> None:
+    with homes() as make:
+        data = make() / "data"
+        data.mkdir(mode=0o700)
+        (data / "world.db").write_bytes(b"SQLite format 3\0")
+        done = run(*words, SSHWARMA_DATA_DIR=str(data))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"sshwarma: The directory {data} belongs to "), done.stderr

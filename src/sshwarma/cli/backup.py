@@ -30,9 +30,11 @@ def backup(invocation: Invocation, file: Path) -> int:
     to which the backup is written when it is complete.
     """
     from sshwarma.admin.backup import write_backup
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
     exit_on_signals()
     settings = invocation.world_settings()
+    check_data_dir_owner(settings.data_dir)
     if str(file) == STANDARD_STREAM:
         return _write_to_stdout(invocation, settings)
     manifest = write_backup(settings.database, file)

@@ -19,6 +19,6 @@ def broadcast(invocation: Invocation, text: tuple[str, ...]) -> int:
     motd.
     """
     message = sys.stdin.read() if text == ("-",) else " ".join(text)
-    sent = invocation.ask_server("broadcast", text=message)
+    sent = invocation.ask_server("broadcast", is_change=True, text=message)
     count = sent["agents"]
     return invocation.show(sent, f"Sent to {count} {'agent' if count == 1 else 'agents'}.")

@@ -23,11 +23,19 @@ OTHER_PATHS: Final = ("--config", "--data-dir")
 
 def is_reported(error: Exception) -> bool:
     """Return whether the message of an error is for the operator."""
-    return isinstance(error, (ReportedError, OSError))
+    return isinstance(error, (ReportedError, OSError)) or _is_full_disk(error)
+
+
+def _is_full_disk(error: Exception) -> bool:
+    """Return whether SQLite has found the disk full, by itself or through a library."""
+    cause = getattr(error, "orig", None) or error
+    return getattr(cause, "sqlite_errorname", "") == "SQLITE_FULL"
 
 
 def describe_failure(error: Exception) -> str:
     """Return the message of an error, without the number of a system error."""
+    if _is_full_disk(error):
+        return "The disk is full. Make room, then run it again."
     if not isinstance(error, OSError):
         return str(error)
     text = describe_os_error(error)

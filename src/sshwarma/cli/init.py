@@ -30,10 +30,13 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
     """
     import asyncio
 
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
+
     if (owner is None) != (key is None):
         raise click.UsageError("--owner and --key belong together.")
     settings = invocation.settings()
     refuse_second_world(settings)
+    check_data_dir_owner(settings.data_dir)
     text = key.read_text(encoding="utf-8", errors="replace") if key is not None else ""
     result = asyncio.run(_create_world(settings, owner, text))
     lines = [f"Created a world in {settings.data_dir}"]

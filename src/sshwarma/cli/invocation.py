@@ -133,10 +133,18 @@ class Invocation:
         self.print_unnamed_world(settings)
         return result
 
-    def ask_server(self, operation: str, *, prints_world: bool = True, **args: Any) -> Any:
+    def ask_server(
+        self,
+        operation: str,
+        *,
+        prints_world: bool = True,
+        is_change: bool = False,
+        **args: Any,
+    ) -> Any:
         """Run an operation in the running server only.
 
-        Prints on stderr which world it has, unless the settings name it or `prints_world` is False.
+        Prints on stderr which world it has: always if it is a change, else unless the settings
+        name it or `prints_world` is False.
 
         Raises:
             Unavailable: if none is running there.
@@ -147,6 +155,7 @@ class Invocation:
         from sshwarma.world.errors import Unavailable
 
         settings = self.world_settings()
+        _check_user(settings)
         try:
             result = asyncio.run(control_client.send_request(settings.data_dir, operation, args))
         except (FileNotFoundError, ConnectionRefusedError):
@@ -154,7 +163,9 @@ class Invocation:
                 f"No server is running on {settings.data_dir}.",
                 hint="Give the --data-dir of one that is.",
             ) from None
-        if prints_world:
+        if is_change:
+            self._print_world(settings)
+        elif prints_world:
             self.print_unnamed_world(settings)
         return result
 
@@ -291,16 +302,26 @@ def _run_operation(
     import asyncio
 
     from sshwarma.admin import control_client
-    from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
-    if os.geteuid() != 0:  # root operates the servers of others
-        check_data_dir_owner(settings.data_dir)
+    _check_user(settings)
     try:
         return asyncio.run(control_client.send_request(settings.data_dir, operation, args))
     except (FileNotFoundError, ConnectionRefusedError):
         if offline is not None:
             return offline()
         return asyncio.run(_operate_offline(settings, operation, args))
+
+
+def _check_user(settings: Settings) -> None:
+    """Refuse another user than that of the data, unless it is root.
+
+    Raises:
+        ForeignDataDirError: with the command to run instead.
+    """
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
+
+    if os.geteuid() != 0:
+        check_data_dir_owner(settings.data_dir)
 
 
 async def _operate_offline(settings: Settings, operation: str, args: dict[str, Any]) -> Any:

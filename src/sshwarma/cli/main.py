@@ -87,6 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
+        sys.stdout.flush()  # a full disk is found only then
     except click.ClickException as error:
         error.show()
         return error.exit_code

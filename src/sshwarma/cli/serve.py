@@ -97,7 +97,7 @@ def reload(invocation: Invocation) -> int:
     named: dict[str, Any] = {}
     if invocation.config is not None:
         named["file"] = os.path.realpath(invocation.config)  # of a loop of links, too
-    report = invocation.ask_server("reload", **named)
+    report = invocation.ask_server("reload", is_change=True, **named)
     skipped, changed = report["problems"], report["changed"]
     lines = ["Reloaded." if changed or skipped else "Reloaded; nothing changed."]
     lines += [f"  {setting}" for setting in report["changed"]]
