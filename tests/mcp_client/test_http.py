@@ -247,8 +247,7 @@ async def test_server_of_the_newer_protocol_answers_calls(hubbed: Hubbed) -> Non
         assert (await hubbed.server("modern")).metadata["version"] == "2026-07-28"
         assert (await hubbed.call("modern:echo", text="hi")).text == "hi"
         received: list[str] = []
-        caller = hubbed.owner.caller
-        object.__setattr__(caller, "on_progress", received.append)
+        caller = replace(hubbed.owner.caller, door="mcp", on_progress=received.append)
         await hubbed.tools.call(caller, "modern:steps", {})
         assert received == ["1/3 step 1", "2/3 step 2", "3/3 step 3"]
         await hubbed.call("modern:grow")

@@ -139,8 +139,7 @@ async def test_running_and_queued_calls_are_bounded(hubbed: Hubbed) -> None:
 async def test_progress_is_reported_as_plain_text(hubbed: Hubbed) -> None:
     await hubbed.poisoned()
     received: list[str] = []
-    caller = hubbed.owner.caller
-    object.__setattr__(caller, "on_progress", received.append)
+    caller = replace(hubbed.owner.caller, door="mcp", on_progress=received.append)
     assert (await hubbed.tools.call(caller, "evil:steps", {})).text == "Three steps."
     assert received == ["1/3 step[1m 1", "2/3 step[1m 2", "3/3 step[1m 3"]
 

@@ -117,6 +117,59 @@ def test_changes_of_other_lines_meanwhile_are_both_in(house: Server, ann: Person
     assert ann.run("file get plan.md", b"", "-T").out == "bricks\n1\n2\n3\ntiles\n"
 
 
+def test_piped_text_is_no_command_where_one_is_given(ann: Person) -> None:
+    done = ann.run("shell cat; echo given", b"echo piped > made\n", "-T")
+    assert (done.status, "given" in done.out) == (0, True)
+    assert ann.json("files")["count"] == 0
+    assert "piped" in ann.run("shell", b"echo piped\n", "-T").out
+
+
+def test_stop_ends_the_own_command_that_runs(house: Server, ann: Person) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter("/shell echo > asleep; sleep 60")
+    wait_until(lambda: list((house.data_dir / "workspaces").glob("*/asleep")))
+    screen.enter("/stop")
+    screen.wait_for("Stopped.")
+    screen.enter("/shell echo again")
+    screen.wait_for("exit status 0")
+
+
+def test_call_that_changes_nothing_has_the_present_version(house: Server, ann: Person) -> None:
+    ann.does("file put plan.md = one")
+    version = ann.json("file version")["version"]["id"]
+    assert ann.run('run workspace:run_command command="true"').status == 0
+    room = ann.json("files")["room"]
+    rows = house.owner.json(
+        "sql SELECT call.pre_manifest_id, call.post_manifest_id FROM tool_calls AS call"
+        f" JOIN things ON things.id = call.chat_id WHERE things.name = '{room}'"
+    )["rows"]
+    assert rows == [[version, version]]
+
+
+def test_edit_of_two_loses_nothing(house: Server, ann: Person, name: Any) -> None:
+    bob = house.person(name("bob"), role="admin")
+    room = ann.json("files")["room"]
+    ann.run("file put plan.md", b"one\ntwo\nthree\nfour\n", "-T")
+    bob.does(f"join {room}")
+    hers, his = ann.sit(room=room), bob.sit(room=room)
+    hers.enter("/file edit plan.md")
+    hers.wait_for("Editing plan.md")
+    his.enter("/file replace plan.md four FOUR")
+    hers.wait_for("changed plan.md")
+    hers.press("ctrl-a")
+    hers.press(*["up"] * 3, "end")
+    hers.type("!")
+    hers.press("enter")
+    hers.wait_for("both are in")
+    text = ann.run("file get plan.md", b"", "-T").out
+    assert "FOUR" in text and "one!" in text
+    version = ann.json("file version")["version"]["id"]
+    bob.run("file put plan.md", b"his\n", "-T")
+    said = ann.run(f"file put plan.md --base {version[-8:]}", b"hers\n", "-T").out
+    assert f"Yours is plan.md.from-{ann.name}." in said
+    assert ann.run("file get plan.md", b"", "-T").out == "his\n"
+
+
 def test_change_of_somebody_else_meanwhile_stays(house: Server, ann: Person) -> None:
     ann.run("file put plan.md", b"one\n", "-T")
     command = "echo theirs > plan.md; echo > begun; until [ -e go ]; do sleep 0.05; done"

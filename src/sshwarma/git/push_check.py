@@ -6,7 +6,7 @@ Every object that is new is looked at, those of commits between as well: others 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,6 +64,7 @@ class PushCheck:
         pushed: Mapping[ObjectID, PackedObject],
         base: ObjectID | None,
         limits: PushLimits,
+        made: Collection[str] = (),
     ) -> None:
         """Look at a push.
 
@@ -72,7 +73,9 @@ class PushCheck:
             pushed: the pushed objects.
             base: the present commit of the room.
             limits: what the files may be.
+            made: the ids of commits that were versions of the room.
         """
+        self._made = frozenset(made)
         self._store = store
         self._pushed = pushed
         self._base = base
@@ -113,6 +116,11 @@ class PushCheck:
             if commit_id == self._base:
                 follows = True
             elif commit_id in self._pushed:
+                if commit_id.decode() in self._made and commit_id not in self._read_history():
+                    raise PushRefusedError(
+                        f"the room has taken back {_short(commit_id)}, as by an undo:"
+                        f" git fetch; git rebase --onto origin/main {_short(commit_id)}"
+                    )
                 commits.append(self._read_commit(commit_id))
                 parents = commits[-1].parents
                 waiting += [parent for parent in parents if parent not in seen]
@@ -147,9 +155,11 @@ class PushCheck:
             _check_name(entry)
             if entry.mode == TREE_MODE:
                 self._check_tree(entry.sha, depth + 1)
+            elif self._is_old(entry.sha, BLOB_TYPE):
+                continue  # also a link of the room; `_check_files` sees where it is now
             elif entry.mode == LINK_MODE:
                 self._check_link(_show(entry.path), entry.sha, depth)
-            elif not self._is_old(entry.sha, BLOB_TYPE):
+            else:
                 self._check_size(_show(entry.path), entry.sha)
 
     def _is_old(self, object_id: ObjectID, type_number: int) -> bool:

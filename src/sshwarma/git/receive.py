@@ -19,6 +19,7 @@ from dulwich.pack import PackStreamCopier
 from dulwich.protocol import Protocol
 
 from sshwarma.common.units import KIB
+from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.packs import (
     MALFORMED,
     TOO_LARGE,
@@ -194,7 +195,8 @@ def _receive_pack(
             request.limits["workspace_file_bytes"],
             request.limits["workspace_bytes"],
         )
-        check = PushCheck(both, {found.id: found for found in objects}, request.head, limits)
+        made = read_known_versions(request.repository).values()
+        check = PushCheck(both, {found.id: found for found in objects}, request.head, limits, made)
         files = check.check(new)
         return files, _write_contents(both, files, request), pack
     except MalformedPackError as error:

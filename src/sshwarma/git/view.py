@@ -70,7 +70,7 @@ class View:
         (repository / "refs" / "heads").mkdir(mode=0o700, parents=True, exist_ok=True)
         self.store = DiskObjectStore(str(repository / "objects"))
         self._known = read_known_versions(repository)
-        self._commits = set(self._known.values())
+        self._chain: set[ObjectID] = set()
         self._batch = PackBatch(repository, work, self.store.__contains__)
         self._blob_ids: dict[str, ObjectID] = {}
 
@@ -96,7 +96,6 @@ class View:
             else:
                 head = self._add_commit(version, writer, head)
             self._known[version["id"]] = head.decode()
-            self._commits.add(head.decode())
             self._batch.flush_if_large()
         self._batch.flush()
         write_known_versions(self._repository, self._known, self._work)
@@ -202,19 +201,31 @@ class View:
             return None
 
     def _follows(self, head: ObjectID, parent: ObjectID | None) -> bool:
-        """Return whether the commits from the parent to a head are here."""
+        """Return whether the commits from the parent to a head are here.
+
+        What the room has taken back is not of its chain: the answer must be the same without it.
+        """
+        chain = self._read_chain(parent)
         found, seen, waiting = parent is None, set(), [head]
         while waiting:
             commit_id = waiting.pop()
             if commit_id == parent:
                 found = True
-            elif commit_id not in seen and (commit_id == head or not self._is_ours(commit_id)):
+            elif commit_id not in seen and commit_id not in chain:
                 seen.add(commit_id)
                 waiting += self._read_commit(commit_id).parents
+        self._chain |= seen if found else set()
         return found
 
-    def _is_ours(self, commit_id: ObjectID) -> bool:
-        return commit_id.decode() in self._commits
+    def _read_chain(self, tip: ObjectID | None) -> set[ObjectID]:
+        """Return a commit of the chain and all before it, reading unknown ones."""
+        waiting = [] if tip is None else [tip]
+        while waiting:
+            commit_id = waiting.pop()
+            if commit_id not in self._chain:
+                self._chain.add(commit_id)
+                waiting += self._read_commit(commit_id).parents
+        return self._chain
 
     def _point_to(self, head: ObjectID | None) -> None:
         """Set the branch, for programs that look into the repository."""

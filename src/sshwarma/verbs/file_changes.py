@@ -9,10 +9,16 @@ from sshwarma.common.limits import MAX_LISTED_FILES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, TextAfterEquals, Word
 from sshwarma.verbs.file import file, store_content, workspaces_of
-from sshwarma.verbs.file_arguments import FilePath
+from sshwarma.verbs.file_arguments import FilePath, FileVersion
 from sshwarma.verbs.file_views import FileChange, format_size
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
+from sshwarma.workspaces.keep_both import (
+    KeptBoth,
+    PathChange,
+    merge_by_lines,
+    merge_keeping_both,
+)
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree
 from sshwarma.workspaces.workspace import (
@@ -33,7 +39,7 @@ from sshwarma.world.errors import Invalid, empty_error
     tool="write_file",
     namespace="workspace",
     takes_bytes=True,
-    rarely_used=("encoded",),
+    rarely_used=("encoded", "base"),
     examples=("/file put plan.md = First the walls, then the roof.",),
 )
 async def put_file(
@@ -42,6 +48,7 @@ async def put_file(
     content: TextAfterEquals | None = None,
     *,
     encoded: Flag = False,
+    base: FileVersion | None = None,
 ) -> FileChange:
     """Write a whole file, new or in place of one that is there.
 
@@ -55,6 +62,8 @@ async def put_file(
         path: the file.
         content: its text.
         encoded: whether the content is given in base64.
+        base: the version that the content was made from: what others have changed since is merged
+            by lines, or stays, with this content beside it.
     """
     name = parse_path(path)
     workspaces = workspaces_of(caller)
@@ -71,6 +80,8 @@ async def put_file(
     version, tree = await workspaces.read_tree(caller.room_id)
     if version is not None and _is_same(tree.get(name), entry):
         return FileChange(f"{name} has this content already.", version, (), 0)
+    if base is not None:
+        return await _put_over_base(caller, name, entry, base)
     is_new = False
 
     def edit(tree: Tree) -> Changes:
@@ -88,6 +99,33 @@ async def put_file(
     )
     done = "Made" if is_new else "Changed"
     return report_change(f"{done} {name} ({format_size(entry.size)}).", changed)
+
+
+async def _put_over_base(caller: Caller, name: str, entry: Entry, base: str) -> FileChange:
+    """Write a file that was made from a version, and keep what others did since."""
+    workspaces = workspaces_of(caller)
+    _, old = await workspaces.read_version(caller.room_id, base)
+    _, present = await workspaces.read_tree(caller.room_id)
+    before = old.get(name)
+    mode = before.mode if before is not None and before.is_file else FILE_MODE
+    made = {name: PathChange(before, Entry(entry.sha256, mode, entry.size))}
+    by_lines = await merge_by_lines(workspaces.blobs, present, made)
+    merged = KeptBoth({}, {})
+
+    def edit(tree: Tree) -> Changes:
+        nonlocal merged
+        merged = merge_keeping_both(tree, made, caller.agent.name, by_lines)
+        return merged.changes
+
+    changed = await workspaces.change(
+        caller, edit, lambda changes: f"changed {', '.join(map(shorten_name, changes))}"
+    )
+    done = f"Changed {name} ({format_size(entry.size)})."
+    if merged.merged:
+        done = f"Changed {name}. Others have changed other lines meanwhile, and both are in."
+    elif other := merged.kept.get(name):
+        done = f"Others have changed {name} meanwhile, and that stays. Yours is {other}."
+    return report_change(done, changed)
 
 
 @file.verb(

@@ -83,9 +83,10 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
         path: the file; a new one starts empty.
     """
     name = parse_path(path)
-    _, tree = await read_files(caller, None)
+    version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
-    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)} = ")
+    base = f" --base {version[-8:]}" if version is not None else ""
+    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{base} = ")
 
 
 def _describe_edit(path: str, version: str, made: Replacement) -> FileEdit:

@@ -160,7 +160,7 @@ def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Bl
     prefix = f"{author} " if row.author_id is not None else ""
     if (number := row.meta.get(APPROVAL_KEY)) is not None and reader.is_person:
         head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
-        hint = line(("dim", f"  /allow {number} (F8), or /deny {number} and why (F9)"))
+        hint = line(("dim", f"  /allow {number} (F8), or /deny {number} (F9) and why"))
         return block(
             *_draw_speech(head, row, cut_long_text(row.content), "text", reader).lines, hint
         )

@@ -66,6 +66,7 @@ class VerbOptions(TypedDict, total=False):
         change_scope: the scope that it needs to change something, if it can also only show.
         aside: whether a terminal runs it at once, while another line is running.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
+        adds_piped_text: whether piped text follows a text that is given.
         needs_approval: whether a person must allow each call of it as a tool.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
@@ -92,6 +93,7 @@ class VerbOptions(TypedDict, total=False):
     aside: bool
     ssh_only: bool
     takes_bytes: bool
+    adds_piped_text: bool
     needs_approval: bool
     times_out_itself: bool
 
@@ -104,9 +106,8 @@ class VerbGroup:
     `default_takes_words`, a second word that is not an action is the first argument of the default:
     `/history 50` is `/history show 50`.
 
-    `spellings` are other second words that people may type, with the name of the verb of each: of
-    this group or another. "" is for the bare word, and for words that are not an action, which are
-    arguments of that verb.
+    `spellings` are other second words that people may type, with the name of the verb of each. ""
+    is for the bare word, and for words that are not an action, which are arguments of that verb.
     """
 
     name: str
@@ -370,6 +371,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
         takes_bytes=options.get("takes_bytes", False),
+        adds_piped_text=options.get("adds_piped_text", True),
         needs_approval=options.get("needs_approval", False),
         times_out_itself=options.get("times_out_itself", False),
     )

@@ -103,6 +103,7 @@ def draw_command_result(result: CommandResult) -> Block:
     namespace="workspace",
     needs_approval=True,
     times_out_itself=True,
+    adds_piped_text=False,
     examples=("/shell make test", "/shell --timeout 300 python3 train.py"),
 )
 async def shell(

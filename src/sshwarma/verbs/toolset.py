@@ -23,6 +23,7 @@ from sshwarma.verbs.registry import group
 from sshwarma.verbs.toolset_views import (
     ToolsetDetails,
     ToolsetFile,
+    ToolsetInstalled,
     ToolsetItem,
     ToolsetList,
     ToolsetServer,
@@ -142,7 +143,7 @@ async def import_toolset(
     encoded: Flag = False,
     network: Flag = False,
     packages: Flag = False,
-) -> Confirmation:
+) -> ToolsetInstalled:
     """Install a toolset from a ZIP file, or upgrade the one that has its id.
 
     The file has `toolset.yaml` at its top or in its only folder. Its modules are imported once, in
@@ -165,11 +166,8 @@ async def import_toolset(
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
     data, where = await _read_archive(caller, archive, encoded=encoded)
     done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
-    word = "Installed" if done.is_new else "Upgraded"
-    servers = f", {format_count(done.servers, 'MCP server')}" if done.servers else ""
-    return Confirmation(
-        f"{word} {done.id} {done.version}: {done.name}, {format_count(done.tools, 'tool')}"
-        f"{servers}."
+    return ToolsetInstalled(
+        done.id, done.name, done.version, done.tools, done.servers, is_new=done.is_new
     )
 
 
@@ -264,9 +262,14 @@ async def uninstall_toolset(
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
     tools = await caller.world.store.read(lambda conn: things.read_children(conn, space.id, "tool"))
     named = join_with_rest([tool.name for tool in tools], MAX_NAMED_FILES)
+    servers = await caller.world.store.read(
+        lambda conn: things.read_children(conn, space.id, "mcp")
+    )
     if not yes:
+        also = ", ".join(server.name for server in servers)
         raise Invalid(
-            f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}.",
+            f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}"
+            f"{f', and its MCP servers: {also}' if also else ''}.",
             hint="Add --yes to do it.",
         )
     await services_of(caller).toolsets.uninstall(caller, space)

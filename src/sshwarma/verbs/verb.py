@@ -127,6 +127,7 @@ class Verb:
         aside: whether a terminal runs it at once, while another line is running.
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
+        adds_piped_text: whether piped text follows a text that is given.
         needs_approval: whether a person must allow each call of it as a tool.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
     """
@@ -155,6 +156,7 @@ class Verb:
     aside: bool
     ssh_only: bool
     takes_bytes: bool = False
+    adds_piped_text: bool = True
     needs_approval: bool = False
     times_out_itself: bool = False
 

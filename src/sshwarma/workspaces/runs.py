@@ -32,11 +32,14 @@ from sshwarma.workspaces.keep_both import (
     merge_by_lines,
     merge_keeping_both,
 )
+from sshwarma.workspaces.manifests import read_active_id
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world import calls
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict
 from sshwarma.world.resources import resource_dir
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 T = TypeVar("T")
@@ -204,12 +207,26 @@ class WorkspaceRuns:
             return merge.changes
 
         if not edit(present):
+            await self._record_same(caller)
             return RunFiles({}, found.left_out, dict(merge.kept))
         try:
             changed = await self.workspaces.change(caller, edit, source="tool_run")
         except Conflict as error:
             return RunFiles(left_out=found.left_out, problem=str(error))
         return RunFiles(changed.changes, found.left_out, dict(merge.kept), merge.merged)
+
+    async def _record_same(self, caller: Caller) -> None:
+        """Note with a call that it has changed nothing: its version after is that before."""
+        stack = caller.call_stack
+        if stack is None or (call_id := stack.row_id) is None:
+            return
+
+        def work(tx: Change) -> None:
+            active_id = read_active_id(tx.conn, caller.room_id)
+            if active_id is not None:
+                calls.record_manifests(tx, call_id, None, active_id, active_id)
+
+        await caller.world.change(work)
 
 
 def describe_files(files: RunFiles) -> tuple[str, ...]:

@@ -311,6 +311,8 @@ class ExecHandler(TaskHandler):
                 if verb.text is None or verb.takes_bytes:
                     return None
                 needs_text = verb.text.required and len(line[start:].split()) < len(verb.positional)
+                if not needs_text and not verb.adds_piped_text:
+                    return None
             elif find_entry(word) is not None:
                 return None
             else:

@@ -167,14 +167,15 @@ class ShellHandler(ChannelHandler):
             self._refused_lines.show_first(typed, error)
             return
         self._context.remember_input(self._agent_id, typed)
-        if self._running and is_concurrent_line(typed):
+        if self._running and typed.split() == ["/stop"]:
+            self._task.cancel()
+        elif self._running and is_concurrent_line(typed):
             self._background(self._run_concurrent_line(typed))
-            return
-        self._lines.append(typed)
-        if self._task.done():
-            self._task = asyncio.get_running_loop().create_task(
-                self._run_session(self._run_queued_lines)
-            )
+        else:
+            self._lines.append(typed)
+            if self._task.done():
+                session = self._run_session(self._run_queued_lines)
+                self._task = asyncio.get_running_loop().create_task(session)
 
     def _on_interrupt(self) -> None:
         if self._running:
