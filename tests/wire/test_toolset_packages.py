@@ -10,6 +10,7 @@ import pytest
 
 from support.driver import Person, Server
 from support.driver.fixtures import serving
+from support.http_api import Api
 from support.package_index import PackageIndex, make_source, serving_packages
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import kit, pack
@@ -85,6 +86,23 @@ def test_owner_allows_packages_and_tools_import_them(
     assert len(list_packages(house)) == 1
     ann.does(f"toolset uninstall {other} --yes")
     assert list_packages(house) == []
+
+
+def test_packages_are_allowed_in_the_query_of_an_import(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    archive = polite(kit_id, "greeting==1.0")
+    token = house.operate("token_new", name=ann.name, scope="build")["token"]
+    api = Api(house, token)
+    refused = api.ask("import_toolset", archive, "application/zip")
+    assert refused.status == 422 and refused.data["hint"] == "Add packages to allow it."
+    unknown = api.ask("import_toolset", archive, "application/zip", {"bogus": "1"})
+    assert unknown.status == 422 and "bogus" in unknown.data["message"]
+    done = api.ask("import_toolset", archive, "application/zip", {"packages": "true"})
+    assert done.status == 200, done.body
+    assert done.data["result"]["id"] == kit_id and done.data["result"]["tools"] == 1
+    ann.does(f"toolset uninstall {kit_id} --yes")
 
 
 def test_packages_that_are_gone_come_back_as_they_were(

@@ -145,6 +145,15 @@ def test_tested_script_does_not_keep_a_tool_that_it_lost(
     assert ann.json("files")["count"] == 0
 
 
+def test_script_reads_what_its_call_waits_for(ann: Person, bob: Person) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    call = start(bob, 'run workspace:run_command command="true"')
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    (waiting,) = ann.json("approvals")["waiting"]
+    screen.press("f8")
+    assert f"It waits for an approval: number {waiting['number']}." in call.communicate()[0]
+
+
 def test_one_person_keeps_nobody_else_waiting(house: Server, ann: Person, bob: Person) -> None:
     running = [start(bob, "shell sleep 2") for _ in range(4)]
     wait_until(lambda: list((house.data_dir / "workspaces").glob("*")))

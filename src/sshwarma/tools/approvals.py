@@ -167,6 +167,8 @@ class Approvals:
         start = asyncio.get_running_loop().time()
         try:
             await self._ask(caller, waiting)
+            if caller.on_progress is not None:
+                caller.on_progress(f"It waits for an approval: number {waiting.number}.")
             answer = await self._wait(waiting)
         finally:
             del self._waiting[waiting.number]

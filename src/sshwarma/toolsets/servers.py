@@ -81,13 +81,13 @@ async def check_trust(caller: Caller, manifest: ToolsetManifest, allowed: Allowe
         raise Invalid(
             f"The program of {names} wants the network of the server's machine, with all that"
             " listens there.",
-            hint="Add --network to allow it.",
+            hint=f"Add {caller.reader.name_flag('network')} to allow it.",
         )
     if manifest.requirements and not allowed.packages:
         raise Invalid(
             f"{manifest.id} wants packages from the package index, with all that they need:"
             f" {', '.join(manifest.requirements)}.",
-            hint="Add --packages to allow it.",
+            hint=f"Add {caller.reader.name_flag('packages')} to allow it.",
         )
 
 

@@ -158,7 +158,7 @@ class HttpApi:
         is_file = bool(endpoint.takes) and _content_type(request) == endpoint.takes
 
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
-            if endpoint.method == "GET":
+            if endpoint.method == "GET" or is_file:
                 arguments = read_query(verb, request.query_params.multi_items())
             chosen, given = choose_verb(endpoint, arguments)
             caller = replace(caller, wants_bytes=bool(endpoint.answers_with))
