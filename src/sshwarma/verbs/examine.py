@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.common.units import DAY_SECONDS
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine_facts import read_agent_facts, read_room_facts
 from sshwarma.verbs.registry import verb
@@ -49,12 +49,12 @@ class ContainedThing:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One recorded call of a tool."""
+    """One recorded call of a tool; `ok` is None while it runs or waits."""
 
     seconds_ago: int
     who: str
     arguments: str
-    ok: bool
+    ok: bool | None
     seconds: float | None
 
 
@@ -139,6 +139,14 @@ def _describe_location(details: ThingDetails) -> str:
     return CONTAINER_TITLES.get(details.location, details.location)
 
 
+_MARKS: Final[dict[bool | None, Span]] = {
+    True: ("ok", "✓"),
+    False: ("error", "✗"),
+    None: ("dim", "…"),
+}
+"""The mark of a call by how it has ended; None has not."""
+
+
 def _draw_calls(details: ThingDetails) -> list[Line]:
     if not details.calls_total:
         return [line(), line(("dim", "No calls yet."))]
@@ -147,7 +155,7 @@ def _draw_calls(details: ThingDetails) -> list[Line]:
             f"{format_duration(call.seconds_ago)} ago",
             ("name", call.who),
             call.arguments,
-            ("ok", "✓") if call.ok else ("error", "✗"),
+            _MARKS[call.ok],
             f"{call.seconds:.1f}s" if call.seconds is not None else "",
         )
         for call in details.calls
@@ -219,6 +227,8 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         facts |= _name_facts(conn, thing, caller.reader)
         override = overrides.read_tool_override(conn, thing)
         thing = overrides.apply_override(thing, override)
+        if thing.metadata.get(overrides.CONFIRM_KEY):
+            facts["Approval"] = "each call waits for a person"
         if override.renderer is not None:
             facts["Results"] = f"drawn as {override.renderer}"
             renderer = {"renderer": override.renderer, "config": override.renderer_config or {}}
@@ -313,7 +323,7 @@ def _add_calls(
             int((now_ms() - (row["created_at"] or now_ms())) / 1000),
             caller.world.agents.name_of(row["author_id"]),
             row["args"] if len(row["args"]) <= 60 else row["args"][:59] + "…",
-            row["status"] == "success",
+            row["status"] == "success" if row["finished_at"] is not None else None,
             _seconds_between(row["started_at"], row["finished_at"]),
         )
         for row in conn.execute(query).mappings()
