@@ -10,6 +10,11 @@ from collections.abc import Callable
 
 from support.driver import Server
 from support.driver.person import CLEAN
+from support.waiting import wait_until
+
+
+def failed_logins(world: Server) -> list[str]:
+    return world.cli("audit", "--verb", "login failed", "--json").stdout.splitlines()
 
 
 def test_connections_of_a_key_end_when_it_expires(serve: Callable[..., Server]) -> None:
@@ -32,7 +37,10 @@ def test_connections_of_a_key_end_when_it_expires(serve: Callable[..., Server]) 
     assert "Permission denied (publickey)" in refused.err
     listed = world.cli("keys", "list", ann.name).stdout
     assert re.search(r"  added 20\S+ \S+  expired 20\S+ \S+  used 20", listed), listed
-    row = json.loads(world.cli("audit", "--verb", "login failed", "--json").stdout.splitlines()[-1])
+    # It is recorded after the client knows.
+    rows: list[str] = []
+    wait_until(lambda: rows.extend(failed_logins(world)) or rows)
+    row = json.loads(rows[-1])
     assert row["request"].startswith(f"the key of {ann.name} expired at 20")
     ann.hang_up()
 
