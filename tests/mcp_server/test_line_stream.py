@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS
-from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, WRITE_CHUNK_BYTES, LineChannel
+from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, LineChannel
+from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.world.tool_names import mcp_tool_name
 
 

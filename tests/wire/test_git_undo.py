@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import homes
+from support.driver.fixtures import serving
 from support.driver.script import Script, speaking
 from support.git_client import WITHOUT_GIT, GitClient
 
@@ -25,10 +25,8 @@ def model() -> Iterator[Script]:
 
 @pytest.fixture(scope="module")
 def house(model: Script) -> Iterator[Server]:
-    with homes() as home:
-        server = Server(home(), models=model.settings, limits__lines_per_10_seconds=1_000_000)
+    with serving(models=model.settings) as server:
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture

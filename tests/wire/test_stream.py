@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
-from support.driver.fixtures import homes
+from support.driver.fixtures import serving
 from support.driver.script import Script, speaking
 from support.waiting import wait_until
 
@@ -27,10 +27,8 @@ def model() -> Iterator[Script]:
 
 @pytest.fixture(scope="module")
 def house(model: Script) -> Iterator[Server]:
-    with homes() as home:
-        server = Server(home(), models=model.settings, limits__lines_per_10_seconds=1_000_000)
+    with serving(models=model.settings) as server:
         yield server
-        assert server.stop() == 0
 
 
 @pytest.fixture

@@ -210,5 +210,4 @@ def is_disk_full(error: sqlite3.Error, directory: Path) -> bool:
     name = getattr(error, "sqlite_errorname", "")  # those of the module itself have none
     if not name.startswith("SQLITE_IOERR"):
         return bool(name == "SQLITE_FULL")
-    disk = os.statvfs(directory)
-    return disk.f_bavail * disk.f_frsize < MIN_WRITABLE_BYTES
+    return shutil.disk_usage(directory).free < MIN_WRITABLE_BYTES

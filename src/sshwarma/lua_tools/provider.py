@@ -121,7 +121,7 @@ class LuaToolProvider:
         }
         # The second script is there for its name: errors of the source are reported under it.
         scripts = [self._driver, LuaScript(name, "")]
-        nested = caller.call_stack is not None and len(caller.call_stack.names) > 1
+        nested = caller.call_stack is not None and caller.call_stack.is_nested
         try:
             async with self._slots.acquire(caller.agent.id, nested=nested):
                 value = await self._host.run(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def find_excess(init: int, folder: Path | None = None) -> str:
     Memory that several share is counted once, where the kernel says how much that is. Of `folder`,
     files that are open and have no name any more count here, and its disk must not become full.
     """
-    if folder is not None and _count_free_bytes(folder) < MIN_SANDBOX_FREE_BYTES:
+    if folder is not None and shutil.disk_usage(folder).free < MIN_SANDBOX_FREE_BYTES:
         return "the disk of the server is nearly full"
     tasks = descriptors = memory = nameless = 0
     device = folder.stat().st_dev if folder is not None else None
@@ -138,11 +139,6 @@ class _Walk:
             raise _Excess(_SIZE_EXCESS)
         if self._entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries
             raise _Excess(with_limit("it made too many files", f"{MAX_WORKSPACE_ENTRIES:,}"))
-
-
-def _count_free_bytes(folder: Path) -> int:
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
 
 
 def _list_tree(init: int) -> Iterator[tuple[int, int]]:

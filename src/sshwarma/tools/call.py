@@ -235,7 +235,7 @@ class Tools:
             with CallProgress(caller, call) as progress:
                 inner_caller = replace(inner_caller, on_progress=progress.report)
                 kind, result = await self._carry_out(inner_caller, thing, checked.arguments)
-        is_outermost = stack is not None and len(stack.names) == 1
+        is_outermost = stack is not None and not stack.is_nested
         return kind, result, stack.counter.calls if stack is not None and is_outermost else 0
 
     async def test(

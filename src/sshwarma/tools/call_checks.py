@@ -82,7 +82,7 @@ async def check_after_wait(caller: Caller) -> None:
     await caller.as_present()
     await _check_asker(caller)
     stack = caller.call_stack
-    if stack is None or (stack.is_trial and len(stack.names) == 1):  # a trial needs no equipping
+    if stack is None or (stack.is_trial and not stack.is_nested):  # a trial needs no equipping
         return
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     item = next((one for one in load.tools if one.thing.label == stack.names[-1]), None)

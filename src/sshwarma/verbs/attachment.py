@@ -92,8 +92,8 @@ async def read_attachment(caller: Caller, row: int | None, number: int) -> Attac
                 None,
             )
         else:
-            result_row = next(iter(rows.read_tail(conn, caller.room_id, 1, before=row + 1)), None)
-        if result_row is None or (row is not None and result_row.seq != row):
+            result_row = rows.read_numbered(conn, caller.room_id, row)
+        if result_row is None:
             return None, None
         return result_row, attachments.read_attachment(
             conn, str(result_row.meta.get("call_id", "")), number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import Offset, RowNumber
@@ -15,6 +17,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.reader import Reader
+from sshwarma.world.row import Row
 from sshwarma.wrap.transcript import RESULT_KINDS
 
 
@@ -64,16 +67,16 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         row: row number, as the room shows it (default: the newest tool result).
         start: index of the first character to show (default 0).
     """
-    log_rows = await caller.world.store.read(
-        lambda conn: (
-            rows.read_tail(conn, caller.room_id, 1, before=row + 1)
-            if row is not None
-            else rows.read_tail(conn, caller.room_id, 1, kinds=sorted(RESULT_KINDS))
-        )
-    )
-    if not log_rows or (row is not None and log_rows[0].seq != row):
+
+    def read(conn: Connection) -> Row | None:
+        if row is not None:
+            return rows.read_numbered(conn, caller.room_id, row)
+        newest = rows.read_tail(conn, caller.room_id, 1, kinds=sorted(RESULT_KINDS))
+        return newest[0] if newest else None
+
+    log_row = await caller.world.store.read(read)
+    if log_row is None:
         raise unknown_row_error(row) if row else NotFound("No tool was called here yet.")
-    log_row = log_rows[0]
     if start and start >= len(log_row.content):
         length = len(log_row.content)
         detail = f"row {log_row.seq} has {format_count(length, 'character')}"

@@ -13,12 +13,7 @@ from sshwarma.verbs.file_arguments import FilePath, FileVersion
 from sshwarma.verbs.file_views import FileChange, format_size
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces.keep_both import (
-    KeptBoth,
-    PathChange,
-    merge_by_lines,
-    merge_keeping_both,
-)
+from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree
 from sshwarma.workspaces.workspace import (
@@ -109,21 +104,14 @@ async def _put_over_base(caller: Caller, name: str, entry: Entry, base: str) -> 
     before = old.get(name)
     mode = before.mode if before is not None and before.is_file else FILE_MODE
     made = {name: PathChange(before, Entry(entry.sha256, mode, entry.size))}
-    by_lines = await merge_by_lines(workspaces.blobs, present, made)
-    merged = KeptBoth({}, {})
-
-    def edit(tree: Tree) -> Changes:
-        nonlocal merged
-        merged = merge_keeping_both(tree, made, caller.agent.name, by_lines)
-        return merged.changes
-
+    edit = await MergingEdit.prepare(workspaces.blobs, present, made, caller.agent.name)
     changed = await workspaces.change(
         caller, edit, lambda changes: f"changed {', '.join(map(shorten_name, changes))}"
     )
     done = f"Changed {name} ({format_size(entry.size)})."
-    if merged.merged:
+    if edit.result.merged:
         done = f"Changed {name}. Others have changed other lines meanwhile, and both are in."
-    elif other := merged.kept.get(name):
+    elif other := edit.result.kept.get(name):
         done = f"Others have changed {name} meanwhile, and that stays. Yours is {other}."
     return report_change(done, changed)
 

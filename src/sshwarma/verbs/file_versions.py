@@ -94,10 +94,10 @@ async def show_file_version(
 
     def find(conn: Connection) -> Manifest:
         if message is not None:
-            at = rows.read_tail(conn, caller.room_id, 1, before=message + 1)
-            if not at or at[0].seq != message:
+            at = rows.read_numbered(conn, caller.room_id, message)
+            if at is None:
                 raise unknown_row_error(message)
-            return find_version_of_row(conn, at[0])
+            return find_version_of_row(conn, at)
         name = version or manifests.read_active_id(conn, caller.room_id)
         if name is None:
             raise NotFound("This room has no files yet.")

@@ -183,12 +183,10 @@ async def show_history(
     """
     log_id, name = await _resolve_log(caller, agent)
     if row is not None:
-        log_rows = await caller.world.store.read(
-            lambda conn: rows.read_tail(conn, log_id, 1, before=row + 1)
-        )
-        if not log_rows or log_rows[0].seq != row:
+        found = await caller.world.store.read(lambda conn: rows.read_numbered(conn, log_id, row))
+        if found is None:
             raise unknown_row_error(row)
-        return replace(await _history_of(caller, name, log_rows, None), whole=True)
+        return replace(await _history_of(caller, name, [found], None), whole=True)
     requested = before
     if at is not None:
         before = at + n // 2 + 1

@@ -304,7 +304,7 @@ def _check_direct(caller: Caller) -> None:
     Raises:
         Forbidden: if a tool calls.
     """
-    if caller.call_stack is not None and len(caller.call_stack.names) > 1:
+    if caller.call_stack is not None and caller.call_stack.is_nested:
         raise Forbidden("Toolsets are changed by people and agents themselves, and by no tool.")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from sshwarma.common.limits import MAX_COMPARED_BYTES, MAX_MERGED_FILES, MAX_PATH_PART_BYTES
 from sshwarma.workspaces.blobs import BlobStore
@@ -90,7 +91,40 @@ def merge_keeping_both(
     return KeptBoth(changes, kept, tuple(joined))
 
 
-async def merge_by_lines(
+class MergingEdit:
+    """An edit that merges changes into the present tree, whatever it is by then.
+
+    Attributes:
+        result: what the last merge became.
+    """
+
+    def __init__(
+        self, made: Mapping[str, PathChange], who: str, by_lines: Mapping[str, MergedLines]
+    ) -> None:
+        self._made = made
+        self._who = who
+        self._by_lines = by_lines
+        self.result = KeptBoth({}, {})
+
+    @classmethod
+    async def prepare(
+        cls, blobs: BlobStore, present: Tree, made: Mapping[str, PathChange], who: str
+    ) -> Self:
+        """Merge by lines now what must not be merged in a transaction.
+
+        Raises:
+            DamagedBlob: if a content is missing or damaged.
+            OSError: if the disk is full or fails.
+        """
+        return cls(made, who, await _merge_by_lines(blobs, present, made))
+
+    def __call__(self, tree: Tree) -> Changes:
+        """Return what to change of a tree."""
+        self.result = merge_keeping_both(tree, self._made, self._who, self._by_lines)
+        return self.result.changes
+
+
+async def _merge_by_lines(
     blobs: BlobStore, present: Tree, made: Mapping[str, PathChange]
 ) -> dict[str, MergedLines]:
     """Merge the texts that two sides have changed in different lines, and store them.

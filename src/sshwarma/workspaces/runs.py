@@ -26,12 +26,7 @@ from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.delete_tree import delete_tree
 from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
-from sshwarma.workspaces.keep_both import (
-    KeptBoth,
-    PathChange,
-    merge_by_lines,
-    merge_keeping_both,
-)
+from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import read_active_id
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces
@@ -198,22 +193,15 @@ class WorkspaceRuns:
             for path, entry in compare_trees(base, found.tree).items()
         }
         _, present = await self.workspaces.read_tree(caller.room_id)
-        by_lines = await merge_by_lines(self.workspaces.blobs, present, made)
-        merge = KeptBoth({}, {})
-
-        def edit(tree: Tree) -> Changes:
-            nonlocal merge
-            merge = merge_keeping_both(tree, made, caller.agent.name, by_lines)
-            return merge.changes
-
+        edit = await MergingEdit.prepare(self.workspaces.blobs, present, made, caller.agent.name)
         if not edit(present):
             await self._record_same(caller)
-            return RunFiles({}, found.left_out, dict(merge.kept))
+            return RunFiles({}, found.left_out, dict(edit.result.kept))
         try:
             changed = await self.workspaces.change(caller, edit, source="tool_run")
         except Conflict as error:
             return RunFiles(left_out=found.left_out, problem=str(error))
-        return RunFiles(changed.changes, found.left_out, dict(merge.kept), merge.merged)
+        return RunFiles(changed.changes, found.left_out, dict(edit.result.kept), edit.result.merged)
 
     async def _record_same(self, caller: Caller) -> None:
         """Note with a call that it has changed nothing: its version after is that before."""

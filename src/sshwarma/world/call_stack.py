@@ -25,3 +25,8 @@ class CallStack:
     row_id: str | None = None
     is_trial: bool = False
     counter: CallCounter = field(default_factory=CallCounter)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether another tool or command makes the call, and not its caller."""
+        return len(self.names) > 1

@@ -105,6 +105,12 @@ def read_newest_number(conn: Connection) -> int:
     return int(conn.execute(select(func.coalesce(func.max(rows.c.n), 0))).scalar_one())
 
 
+def read_numbered(conn: Connection, room_id: str, seq: int) -> Row | None:
+    """Return the row of a log by its number, or None."""
+    found = read_tail(conn, room_id, 1, before=seq + 1)
+    return found[0] if found and found[0].seq == seq else None
+
+
 def read_tail(
     conn: Connection,
     room_id: str,

@@ -192,12 +192,12 @@ async def read_resource(
         case "row":
             room_caller = await caller.in_room(place.bag)
             seq = int(place.name)
-            log_rows = await caller.world.store.read(
-                lambda conn: rows.read_tail(conn, room_caller.room_id, 1, before=seq + 1)
+            row = await caller.world.store.read(
+                lambda conn: rows.read_numbered(conn, room_caller.room_id, seq)
             )
-            if not log_rows or log_rows[0].seq != seq:
+            if row is None:
                 raise NotFound(f"Unknown row {seq} in {shorten_name(place.bag)}.")
-            return _make_contents(address, *_render_rows(caller, log_rows))
+            return _make_contents(address, *_render_rows(caller, [row]))
         case "attachment":
             room_caller = await caller.in_room(place.bag)
             attachment = await read_attachment(room_caller, int(place.name), place.number)

@@ -6,24 +6,21 @@ import asyncio
 from typing import Final
 
 from sshwarma.common.units import KIB
-from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
+from sshwarma.ssh.door.paced_writer import PacedWriter
 from sshwarma.ssh.transport.interfaces import Channel
 
 MAX_UNREAD_BYTES: Final = 256 * KIB
 """Unread bytes above which the client is held back."""
 
 
-class ByteChannel:
+class ByteChannel(PacedWriter):
     """One channel with one reader and one writer."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._buffer = bytearray()
         self._came = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._ended = False
-        self._gone = False
         self._paused = False
 
     async def read(self) -> bytes:
@@ -37,18 +34,6 @@ class ByteChannel:
             self._paused = False
             self._channel.resume_reading()
         return data
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes, as fast as the client reads.
-
-        Raises:
-            ConnectionError: if the channel is closed.
-        """
-        for start in range(0, len(data), WRITE_CHUNK_BYTES):
-            await self._writable.wait()
-            if self._gone:
-                raise ConnectionError("the channel is closed")
-            self._channel.write(data[start : start + WRITE_CHUNK_BYTES])
 
     # Channel events
 
@@ -65,16 +50,7 @@ class ByteChannel:
         self._ended = True
         self._came.set()
 
-    def pause(self) -> None:
-        """Make the writer wait: the client does not read."""
-        self._writable.clear()
-
-    def resume(self) -> None:
-        """Let the writer continue."""
-        self._writable.set()
-
     def closed(self) -> None:
         """End the input, and make the writer raise ConnectionError."""
-        self._gone = True
-        self._writable.set()
+        self._end_writing()
         self.eof()

@@ -24,7 +24,7 @@ from sshwarma.ssh.door.byte_channel import ByteChannel
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.git_command import ARCHIVE, FETCH, PUSH, USAGE, GitCommand
 from sshwarma.ssh.door.login_audit import origin_of
-from sshwarma.ssh.door.task_handler import TaskHandler
+from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.verbs.dispatch import check_may_pipe
@@ -35,7 +35,7 @@ from sshwarma.world.errors import Invalid, NotFound, WorldError
 log = structlog.get_logger(__name__)
 
 
-class GitHandler(TaskHandler):
+class GitHandler(StreamHandler):
     """The handler of one clone, fetch or push."""
 
     def __init__(
@@ -46,35 +46,14 @@ class GitHandler(TaskHandler):
         channel: Channel,
         command: GitCommand,
     ) -> None:
-        super().__init__(channel)
+        self._stream = _AnsweredChannel(channel)
+        super().__init__(channel, self._stream)
         self._context = context
         self._agent_id = agent_id
         self._origin = origin_of(link.peer)
         self._command = command
-        self._stream = _AnsweredChannel(channel)
         context.on_stop.add(self._farewell)
         self._start(self._run())
-
-    @override
-    def data(self, data: bytes) -> None:
-        self._stream.data(data)
-
-    @override
-    def eof(self) -> None:
-        self._stream.eof()
-
-    @override
-    def pause(self) -> None:
-        self._stream.pause()
-
-    @override
-    def resume(self) -> None:
-        self._stream.resume()
-
-    @override
-    def closed(self, error: Exception | None) -> None:
-        self._stream.closed()
-        super().closed(error)
 
     def _farewell(self, reason: str) -> None:
         self._say(reason)

@@ -11,29 +11,23 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from sshwarma.common.units import KIB
+from sshwarma.ssh.door.paced_writer import PacedWriter
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.world.audit import Origin
 
 MAX_UNREAD_BYTES: Final = 256 * KIB
 """Unread bytes above which the peer is held back, unless they are all one line."""
 
-WRITE_CHUNK_BYTES: Final = 16 * KIB
-"""Bytes per write: much less than the channel may buffer."""
 
-
-class LineChannel:
+class LineChannel(PacedWriter):
     """One channel with one reader and any number of writers."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._buffer = bytearray()
         self._searched = 0  # no newline before this
         self._came = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._writing = asyncio.Lock()
         self._ended = False
-        self._gone = False
         self._paused = False
 
     async def wait_for_input(self) -> None:
@@ -72,19 +66,6 @@ class LineChannel:
             self._came.clear()
             await self._came.wait()
 
-    async def write(self, data: bytes) -> None:
-        """Write bytes without interleaving other writers; wait until sent or buffered.
-
-        Raises:
-            ConnectionError: if the channel is closed.
-        """
-        async with self._writing:
-            for start in range(0, len(data), WRITE_CHUNK_BYTES):
-                await self._writable.wait()
-                if self._gone:
-                    raise ConnectionError("the channel is closed")
-                self._channel.write(data[start : start + WRITE_CHUNK_BYTES])
-
     # Channel events
 
     def data(self, data: bytes) -> None:
@@ -100,19 +81,10 @@ class LineChannel:
         self._ended = True
         self._came.set()
 
-    def pause(self) -> None:
-        """Make writers wait: the peer does not read."""
-        self._writable.clear()
-
-    def resume(self) -> None:
-        """Let writers continue."""
-        self._writable.set()
-
     def closed(self) -> None:
         """End the input, and make writers raise ConnectionError."""
-        self._gone = self._ended = True
-        self._came.set()
-        self._writable.set()
+        self._end_writing()
+        self.eof()
 
     def _update_flow_control(self) -> None:
         """Pause reading while a whole line is unread and the buffer is over its limit."""

@@ -11,7 +11,7 @@ from collections import deque
 
 from sshwarma.common.limits import MAX_QUEUED_BLOCKS
 from sshwarma.ssh.door.context import encode_plain_block
-from sshwarma.ssh.door.line_channel import WRITE_CHUNK_BYTES
+from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.terminal.text import Block, block, line
 

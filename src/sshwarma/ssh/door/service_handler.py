@@ -21,7 +21,7 @@ from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.door.login_audit import origin_of
-from sshwarma.ssh.door.task_handler import TaskHandler
+from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.errors import Invalid, WorldError
@@ -38,7 +38,7 @@ SILENT_MESSAGE: Final = (
 )
 
 
-class ServiceHandler(TaskHandler):
+class ServiceHandler(StreamHandler):
     """The handler of one service."""
 
     def __init__(
@@ -52,10 +52,10 @@ class ServiceHandler(TaskHandler):
         waits: bool = False,
     ) -> None:
         """Start the service; with `waits`, only after the first bytes have arrived."""
-        super().__init__(channel)
+        self._lines = LineChannel(channel)
+        super().__init__(channel, self._lines)
         self._context = context
         self._origin = origin_of(link.peer)
-        self._lines = LineChannel(channel)
         self._service = service
         self._waits = waits
         self._interrupted = False
@@ -63,30 +63,9 @@ class ServiceHandler(TaskHandler):
         context.on_stop.add(self._farewell)
 
     @override
-    def data(self, data: bytes) -> None:
-        self._lines.data(data)
-
-    @override
-    def eof(self) -> None:
-        self._lines.eof()
-
-    @override
     def interrupt(self) -> None:
         self._interrupted = True
         super().interrupt()
-
-    @override
-    def pause(self) -> None:
-        self._lines.pause()
-
-    @override
-    def resume(self) -> None:
-        self._lines.resume()
-
-    @override
-    def closed(self, error: Exception | None) -> None:
-        self._lines.closed()
-        super().closed(error)
 
     def _farewell(self, reason: str) -> None:
         self._channel.write_stderr(escape_controls(reason).encode() + b"\n")

@@ -15,12 +15,7 @@ import structlog
 from sshwarma.common.limits import MAX_SFTP_BURST_SECONDS, SFTP_BURST_SECONDS
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces.keep_both import (
-    KeptBoth,
-    PathChange,
-    merge_by_lines,
-    merge_keeping_both,
-)
+from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import Changes, Entry, Tree
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
@@ -119,24 +114,24 @@ class Burst:
     ) -> None:
         made = self._committing
         described = describe_burst({path: change.entry for path, change in made.items()})
-        merged = KeptBoth({}, {})
 
         def notice(changes: Changes) -> str:
-            conflicts = describe_conflicts(merged.kept)
+            conflicts = describe_conflicts(merging.result.kept)
             return f"{describe_burst(changes)}{f' ({conflicts})' if conflicts else ''}"
 
         try:
             caller = await find_caller()
             _, present = await self._workspaces.read_tree(caller.room_id)
-            by_lines = await merge_by_lines(self._workspaces.blobs, present, made)
+            merging = await MergingEdit.prepare(
+                self._workspaces.blobs, present, made, caller.agent.name
+            )
 
             def edit(tree: Tree) -> Changes:
-                nonlocal merged
-                merged = merge_keeping_both(tree, made, caller.agent.name, by_lines)
-                completed = complete_changes(tree, merged.changes)
+                changes = merging(tree)
+                completed = complete_changes(tree, changes)
                 if all(tree.get(path) == entry for path, entry in completed.items()):
                     raise _NothingChanges("Nothing changes.")
-                return merged.changes
+                return changes
 
             await asyncio.to_thread(self._workspaces.blobs.sync)
             await self._workspaces.change(
@@ -148,8 +143,8 @@ class Burst:
             log.warning("a burst of sftp was refused", reason=str(error), burst=described)
             tell(f"Not kept: you {described}. {error}")
             return
-        if merged.kept:
-            tell(f"Files {describe_conflicts(merged.kept)}.")
+        if merging.result.kept:
+            tell(f"Files {describe_conflicts(merging.result.kept)}.")
 
     def _finish(self) -> None:
         """Forget what was committed: it is in a version, or was refused."""

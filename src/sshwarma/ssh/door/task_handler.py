@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from typing_extensions import override
 
@@ -53,3 +53,51 @@ class TaskHandler(ChannelHandler):
     @override
     def closed(self, error: Exception | None) -> None:
         self._task.cancel()
+
+
+class ChannelStream(Protocol):
+    """What gets the events of a channel, for a task that reads and writes it."""
+
+    def data(self, data: bytes) -> None:
+        """Take input."""
+
+    def eof(self) -> None:
+        """End the input."""
+
+    def pause(self) -> None:
+        """Make writers wait."""
+
+    def resume(self) -> None:
+        """Let writers continue."""
+
+    def closed(self) -> None:
+        """End the input, and make writers fail."""
+
+
+class StreamHandler(TaskHandler):
+    """A handler whose task reads and writes the channel as a stream."""
+
+    def __init__(self, channel: Channel, stream: ChannelStream) -> None:
+        super().__init__(channel)
+        self._events = stream
+
+    @override
+    def data(self, data: bytes) -> None:
+        self._events.data(data)
+
+    @override
+    def eof(self) -> None:
+        self._events.eof()
+
+    @override
+    def pause(self) -> None:
+        self._events.pause()
+
+    @override
+    def resume(self) -> None:
+        self._events.resume()
+
+    @override
+    def closed(self, error: Exception | None) -> None:
+        self._events.closed()
+        super().closed(error)
