@@ -33,8 +33,8 @@ FENCES = {
 INTERNAL_MODULES = ("uvicorn.protocols",)
 """Modules without an underscore that their library does not document."""
 
-DOCUMENTED = {"os._exit"}
-"""Public functions of the standard library that begin with an underscore."""
+DOCUMENTED = {"os._exit", "limits._asdict"}
+"""Public functions of the standard library, and of named tuples, that begin with an underscore."""
 
 
 def _name_of(path: Path) -> str:

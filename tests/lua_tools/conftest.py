@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest_asyncio
@@ -23,7 +22,7 @@ from support.services import use_services, verb_providers
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lua_host() -> AsyncIterator[LuaHost]:
     """A host with short limits."""
-    host = await LuaHost.start(replace(SCRIPT_LIMITS, run_seconds=1.0, total_seconds=60.0))
+    host = await LuaHost.start(SCRIPT_LIMITS._replace(run_seconds=1.0, total_seconds=60.0))
     yield host
     await host.close()
 
@@ -31,7 +30,7 @@ async def lua_host() -> AsyncIterator[LuaHost]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def patient_lua_host() -> AsyncIterator[LuaHost]:
     """A host with a long time limit, for scripts that must end by another limit."""
-    host = await LuaHost.start(replace(SCRIPT_LIMITS, run_seconds=20.0, total_seconds=60.0))
+    host = await LuaHost.start(SCRIPT_LIMITS._replace(run_seconds=20.0, total_seconds=60.0))
     yield host
     await host.close()
 

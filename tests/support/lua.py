@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 from sshwarma.wrap.host import LuaHost, LuaLimits, LuaScript
@@ -20,9 +19,9 @@ SHORT = LuaLimits(
     max_waiting_runs=3,
 )
 
-PATIENT = replace(SHORT, run_seconds=20.0, total_seconds=30.0, interrupt_fraction=0.1)
+PATIENT = SHORT._replace(run_seconds=20.0, total_seconds=30.0, interrupt_fraction=0.1)
 
-UNHURRIED = replace(SHORT, run_seconds=20.0, total_seconds=30.0)
+UNHURRIED = SHORT._replace(run_seconds=20.0, total_seconds=30.0)
 
 Run = Callable[..., Awaitable[Any]]
 

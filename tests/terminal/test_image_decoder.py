@@ -30,6 +30,7 @@ from sshwarma.common.limits import (
     MAX_RUNNING_IMAGES,
     MAX_WAITING_IMAGES,
 )
+from sshwarma.common.processes import find_library_folder
 from sshwarma.terminal import image_decoder
 from sshwarma.terminal.image_decoder import ImageDecoder, UnshowableImage
 from sshwarma.terminal.picture import Pixels
@@ -267,7 +268,7 @@ async def test_cancelled_decoding_ends_its_process(
 async def test_missing_pillow_is_a_reason(
     decoder: ImageDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    image_decoder._pillow_root.cache_clear()
+    find_library_folder.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert await refuse(decoder, b"x") == "Pillow is not installed"
 
@@ -277,7 +278,7 @@ def run_worker(tmp_path: Path, code: str) -> str:
     program = image_decoder._PROGRAM.replace("main()", "").rstrip("; ") + "\n"
     done = subprocess.run(
         [*(sys.executable, "-I", "-S", "-c", program + textwrap.dedent(code)),
-         *(str(SOURCE), image_decoder._pillow_root())],
+         *(str(SOURCE), find_library_folder("PIL"))],
         capture_output=True,
         text=True,
         check=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,7 +167,7 @@ async def test_log_of_a_script_is_bounded(patient: Run) -> None:
 @pytest.mark.process
 async def test_event_loop_stays_responsive_while_scripts_loop() -> None:
     # Who waited for a script would wait for all of its time.
-    host = await LuaHost.start(replace(SHORT, run_seconds=1.5, total_seconds=3.0))
+    host = await LuaHost.start(SHORT._replace(run_seconds=1.5, total_seconds=3.0))
     lua = runs_on(host)
     loop, lags = asyncio.get_running_loop(), []
     due = loop.time()

@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,7 +138,7 @@ async def test_invalid_host_call_is_a_script_error(lua: Run, body: str) -> None:
 
 @pytest.mark.process
 async def test_host_calls_per_run_are_limited() -> None:
-    host = await LuaHost.start(replace(SHORT, run_seconds=2.0, total_seconds=60.0))
+    host = await LuaHost.start(SHORT._replace(run_seconds=2.0, total_seconds=60.0))
     lua = runs_on(host)
     heard = 0
 
@@ -201,7 +200,7 @@ async def test_large_call_results_count_against_the_memory_limit(hasty: LuaHost)
 
 @pytest.mark.process
 async def test_worker_is_reused_until_its_run_limit() -> None:
-    host = await LuaHost.start(replace(UNHURRIED, max_runs_per_worker=3))
+    host = await LuaHost.start(UNHURRIED._replace(max_runs_per_worker=3))
     pids = []
     for _ in range(6):
         assert await host.run(TWO, "main", {}) == 2

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import signal
 import sys
 from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from sshwarma.common import spawn
@@ -40,6 +43,22 @@ async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
         cwd="/",
         start_new_session=True,
     )
+
+
+@cache
+def find_library_folder(module: str) -> str:
+    """Return the directory that has an installed module, which is not imported.
+
+    An isolated Python that is started with `-S` finds only the standard library: this goes on its
+    path.
+
+    Raises:
+        ModuleNotFoundError: if it is not installed.
+    """
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{module} is not installed")
+    return str(Path(spec.origin).parents[1])
 
 
 def launcher_command(memory: int) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import secrets
@@ -12,7 +11,6 @@ import weakref
 from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +32,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
 )
-from sshwarma.common.processes import end_process, start_isolated
+from sshwarma.common.processes import end_process, find_library_folder, start_isolated
 from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
@@ -211,16 +209,10 @@ async def _start_process() -> Process:
         Unavailable: if it cannot start.
     """
     try:
-        return await start_isolated("-S", "-c", _PROGRAM, _PACKAGE_ROOT, _library_root())
+        library = find_library_folder("dulwich")
+        return await start_isolated("-S", "-c", _PROGRAM, _PACKAGE_ROOT, library)
+    except ModuleNotFoundError as error:
+        raise Unavailable("git cannot be served: dulwich is not installed.") from error
     except OSError as error:
         log.error("a process for git cannot start", error=str(error))
         raise Unavailable("git cannot be served now: its process cannot start.") from error
-
-
-@cache
-def _library_root() -> str:
-    """Return the directory that has dulwich, which is not imported here."""
-    spec = importlib.util.find_spec("dulwich")
-    if spec is None or spec.origin is None:
-        raise Unavailable("git cannot be served: dulwich is not installed.")
-    return str(Path(spec.origin).parents[1])

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from typing_extensions import override
@@ -146,7 +147,12 @@ class GuideBackend(Backend):
 
     def __init__(self, topics: Mapping[str, str], how_tos: Sequence[HowTo] = ()) -> None:
         self._topics = topics
-        self._how_tos = HowToSearch(how_tos)
+        self._how_tos = how_tos
+
+    @cached_property
+    def _search(self) -> HowToSearch:
+        """Built at the first question, in its thread: that takes tens of milliseconds."""
+        return HowToSearch(self._how_tos)
 
     @override
     async def retire(self) -> None:
@@ -184,7 +190,7 @@ class GuideBackend(Backend):
         question = _strip_mentions(text)
         if not question.strip() or _GREETING.fullmatch(question):
             return GUIDE_GREETING.format(name=asker)
-        how_to = self._how_tos.find(question)
+        how_to = self._search.find(question)
         return how_to.text if how_to is not None else self._find_help(question)
 
     def _find_help(self, question: str) -> str:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import signal
 from asyncio.subprocess import DEVNULL, Process
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +27,12 @@ from sshwarma.common.limits import (
     MAX_RUNNING_IMAGES,
     MAX_WAITING_IMAGES,
 )
-from sshwarma.common.processes import end_process, kill_process, start_isolated
+from sshwarma.common.processes import (
+    end_process,
+    find_library_folder,
+    kill_process,
+    start_isolated,
+)
 from sshwarma.common.units import KIB, MIB
 from sshwarma.terminal.picture import Picture, Pixels
 
@@ -117,8 +120,10 @@ class ImageDecoder:
         """
         try:
             process = await start_isolated(
-                "-S", "-c", _PROGRAM, _PACKAGE_ROOT, _pillow_root(), stderr=DEVNULL
+                "-S", "-c", _PROGRAM, _PACKAGE_ROOT, find_library_folder("PIL"), stderr=DEVNULL
             )
+        except ModuleNotFoundError:
+            raise UnshowableImage("Pillow is not installed") from None
         except OSError as error:
             log.error("cannot start an image decoder", error=str(error))
             raise UnshowableImage("its decoder cannot start") from None
@@ -140,19 +145,6 @@ class ImageDecoder:
             log.warning("an image decoder failed", status=status)
             raise UnshowableImage("its decoder failed")
         return answer
-
-
-@cache
-def _pillow_root() -> str:
-    """Return the directory that has Pillow, which is not imported here.
-
-    Raises:
-        UnshowableImage: if it is not installed.
-    """
-    spec = importlib.util.find_spec("PIL")
-    if spec is None or spec.origin is None:
-        raise UnshowableImage("Pillow is not installed")
-    return str(Path(spec.origin).parents[1])
 
 
 async def _exchange(process: Process, request: bytes) -> bytes:

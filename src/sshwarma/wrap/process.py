@@ -6,13 +6,17 @@ import asyncio
 import json
 import signal
 from asyncio.subprocess import Process
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from sshwarma.common.processes import end_process, kill_process, start_isolated
+from sshwarma.common.processes import (
+    end_process,
+    find_library_folder,
+    kill_process,
+    start_isolated,
+)
 from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.errors import (
@@ -32,11 +36,10 @@ MAX_STDERR_BYTES: Final = 4_096
 """Bytes kept of a worker's stderr: the last ones."""
 
 PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
-# `python -m sshwarma.wrap.worker` with an empty environment, from this very package.
 BOOT_CODE: Final = (
-    "import runpy, sys; sys.path.insert(0, sys.argv.pop()); "
-    "runpy.run_module('sshwarma.wrap.worker', run_name='__main__', alter_sys=True)"
+    "import sys; sys.path += sys.argv[1:]; from sshwarma.wrap.worker import main; main()"
 )
+"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
 
 
 class WorkerProcess:
@@ -60,14 +63,16 @@ class WorkerProcess:
             LuaWorkerError: if it cannot start, or was not ready in 10 s.
         """
         try:
-            process = await start_isolated("-c", BOOT_CODE, PACKAGE_ROOT)
+            process = await start_isolated(
+                "-S", "-c", BOOT_CODE, PACKAGE_ROOT, find_library_folder("lupa")
+            )
         except OSError as error:
             raise LuaWorkerError(f"The Lua worker cannot start: {error.strerror}.") from error
         worker = cls(process, limits)
         try:
             async with asyncio.timeout(START_TIMEOUT_SECONDS):
                 kind, _ = await worker.exchange_frames(
-                    protocol.SETUP, json.dumps(asdict(limits)).encode()
+                    protocol.SETUP, json.dumps(limits._asdict()).encode()
                 )
             if kind != protocol.READY:
                 raise LuaWorkerError("The Lua worker did not report that it is ready.")

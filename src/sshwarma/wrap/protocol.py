@@ -15,7 +15,6 @@ UTF-8. The server leads every exchange:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sshwarma.common.limits import LAYER_TIMEOUT_SECONDS
@@ -39,8 +38,7 @@ OUT_OF_MEMORY_STATUS: Final = 77
 """Exit status of a worker whose Python, not whose Lua, ran out of memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class LuaLimits:
+class LuaLimits(NamedTuple):
     """Limits of one run, and of the number of runs. Sizes in bytes, times in seconds."""
 
     run_seconds: float = LAYER_TIMEOUT_SECONDS  # of running, without the time waiting for host.call

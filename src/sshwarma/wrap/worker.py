@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from lupa import lua54  # type: ignore[import-untyped]
@@ -20,8 +19,16 @@ from sshwarma.common.units import MIB
 from sshwarma.wrap import protocol
 from sshwarma.wrap.protocol import LuaLimits
 
-ENCODE_SOURCE: Final = Path(__file__).with_name("encode.lua").read_text("utf-8")
-SANDBOX_SOURCE: Final = Path(__file__).with_name("sandbox.lua").read_text("utf-8")
+
+def _read_source(name: str) -> str:
+    # Not by pathlib, whose import takes a tenth of the start.
+    folder = os.path.dirname(__file__)  # noqa: PTH120
+    with open(f"{folder}/{name}", encoding="utf-8") as file:  # noqa: PTH123
+        return file.read()
+
+
+ENCODE_SOURCE: Final = _read_source("encode.lua")
+SANDBOX_SOURCE: Final = _read_source("sandbox.lua")
 ANSWER_SLACK_BYTES: Final = 16 * MIB
 """Bytes above the limit that an answer may take while it is pushed.
 
@@ -206,7 +213,3 @@ def main() -> NoReturn:
         sys.stderr.flush()
         os._exit(1)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
