@@ -163,6 +163,7 @@ def test_object_that_nobody_may_read_cannot_be_asked_for(alice: Person, room: st
     assert b"PACK" not in answer
 
 
+@pytest.mark.soak
 def test_more_bytes_than_a_push_may_have_are_not_kept(
     serve: Callable[..., Server],
 ) -> None:

@@ -246,6 +246,7 @@ def test_other_refs_are_refused(
     assert len(versions(alice, room)) == 1
 
 
+@pytest.mark.soak
 def test_too_many_bytes_are_refused(
     alice: Person, world: Server, room: str, git: GitClient, clone: Path
 ) -> None:
@@ -301,6 +302,8 @@ def test_server_that_is_killed_leaves_the_version_before(
     put(server.owner, "lobby", "a", "1\n")
     clone = git.clone("lobby")
     before = git.head(clone)
+    for name in ("core.compression", "pack.compression"):
+        git.does("config", name, "0", cwd=clone)
     (clone / "noise").write_bytes(os.urandom(60_000_000))
     git.commit(clone, "noise")
     pushing = git.start("push", "origin", "HEAD:main", cwd=clone)

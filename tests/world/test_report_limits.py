@@ -53,7 +53,11 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize(
-    ("sql", "seconds"), [(ENDLESS[0], REPORT_TIMEOUT_SECONDS), *((sql, 0.5) for sql in ENDLESS[1:])]
+    ("sql", "seconds"),
+    [
+        pytest.param(ENDLESS[0], REPORT_TIMEOUT_SECONDS, marks=pytest.mark.soak),
+        *((sql, 0.5) for sql in ENDLESS),
+    ],
 )
 async def test_endless_query_times_out(
     bobs: Asking, sql: str, seconds: float, monkeypatch: pytest.MonkeyPatch
