@@ -23,6 +23,7 @@ pytest_plugins = ["support.driver.fixtures", "support.databases"]
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("short", settings.get_profile("steady"), max_examples=30)
 settings.load_profile("steady")
 
 
@@ -35,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "not soak" in config.option.markexpr and not config.option.hypothesis_profile:
+        settings.load_profile("short")
     lanes.watch()
     gc.disable()  # until everything is collected: none of it is garbage
     # As in the program: a traceback with coloured source and variables takes a second to draw.

@@ -19,6 +19,8 @@ from support.driver.installed import POISONED
 from support.driver.server import PROGRAM
 from support.programs import filtered
 
+pytestmark = pytest.mark.soak
+
 UNIT = Path(__file__).parents[2] / "examples" / "sshwarma.service"
 
 
