@@ -30,9 +30,9 @@ $(VENV)/.local: $(VENV)/.ready requirements-local.lock
 run: setup
 	@$(BIN)/sshwarma serve
 
-# Two workers more than processors: much of what the tests do is waiting. A file stays with one
+# Three workers more than processors: much of what the tests do is waiting. A file stays with one
 # worker, so that its tests share a server.
-WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 3)')
 # Bytecode is written even where the environment forbids it: each worker imports all tests, and to
 # compile them takes longer than to run many of them.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(TMP) $(BIN)/python -m pytest --dist loadfile \
