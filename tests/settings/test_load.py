@@ -166,7 +166,7 @@ def test_invalid_setting_is_reported_by_name(
     with pytest.raises(SystemExit) as caught:
         main(["config", "show", "--config", str(file)])
     assert caught.value.code == 2
-    assert f"  {said}\n" in capsys.readouterr().err
+    assert f"  {file}: {said}\n" in capsys.readouterr().err
 
 
 def test_invalid_value_in_a_table_is_not_printed(
@@ -192,11 +192,13 @@ def test_invalid_value_in_a_table_is_not_printed(
      "SSHWARMA_FINDING__THRESHOLD: unknown setting (did you mean SSHWARMA_SEARCH__THRESHOLD?)"),
     ("SSHWARMA_SSH_LISTEN", "127.0.0.1:1",
      "SSHWARMA_SSH_LISTEN: unknown setting (did you mean SSHWARMA_SSH__LISTEN?)"),
-    ("SSHWARMA_SSH__LISSEN", "x", "ssh.lissen: unknown setting (did you mean listen?)"),
+    ("SSHWARMA_SSH__LISSEN", "x",
+     "SSHWARMA_SSH__LISSEN: ssh.lissen: unknown setting (did you mean listen?)"),
     ("SSHWARMA_SSH", "x",
      "SSHWARMA_SSH: must be a JSON object; SSHWARMA_SSH__NAME sets one setting"),
     ("SSHWARMA_MODELS", "x", "SSHWARMA_MODELS: must be a JSON list of tables"),
-    ("SSHWARMA_MODELS", '[{"name": "a", "model": "m"}]', "models 1: kind is missing"),
+    ("SSHWARMA_MODELS", '[{"name": "a", "model": "m"}]',
+     "SSHWARMA_MODELS: models 1: kind is missing"),
 ])  # fmt: skip
 def test_environment_variable_without_a_setting_is_refused(
     name: str, value: str, said: str,
@@ -215,7 +217,12 @@ def test_invalid_environment_variable_is_reported_by_name(
     monkeypatch.setenv("SSHWARMA_SSH__MAX_PENDING", "many")
     with pytest.raises(SystemExit):
         main(["config", "show"])
-    assert "  ssh.max_pending: must be a whole number (got many)\n" in capsys.readouterr().err
+    said = "SSHWARMA_SSH__MAX_PENDING: ssh.max_pending: must be a whole number (got many)"
+    assert f"  {said}\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["serve", "--listen", "nowhere"])
+    flag = "ssh.listen: must be HOST:PORT, such as 127.0.0.1:2222 (got nowhere)"
+    assert capsys.readouterr().err == f"sshwarma: invalid settings:\n  {flag}\n  {said}\n"
 
 
 @pytest.mark.parametrize("text", ["motd = ", "[ssh", "\x00", "motd = 1\nmotd = 2"])
@@ -318,7 +325,7 @@ def test_invalid_mcp_server_is_refused(entry: dict[str, Any], why: str) -> None:
 
 def test_mcp_server_names_must_be_unique() -> None:
     one = {"name": "x", "command": ["true"]}
-    with pytest.raises(ValidationError, match="two MCP servers have the same name"):
+    with pytest.raises(ValidationError, match="two MCP servers have the name"):
         load_settings(mcp=[one, one])
     made = McpSettings.model_validate(
         {"name": "x", "command": ["x"], "env": {"GIT_AUTHOR_NAME": "me", "A_TOKEN": "${T}"}}

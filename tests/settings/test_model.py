@@ -58,5 +58,5 @@ def test_misplaced_key_in_settings_is_not_printed(tmp_path: Path) -> None:
 def test_model_names_must_be_unique(tmp_path: Path) -> None:
     path = tmp_path / "sshwarma.toml"
     path.write_text("[[models]]\nname = 'qwen'\nkind = 'ollama'\nmodel = 'a'\n" * 2)
-    with pytest.raises(ValidationError, match="same name"):
+    with pytest.raises(ValidationError, match="two models have the name qwen"):
         load_settings(path)

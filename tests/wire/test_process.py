@@ -343,7 +343,7 @@ def test_settings_that_are_not_valid_are_refused_in_json(home: Path, in_file: bo
     with running(home, **environ) as server:
         (row,) = lines_of(server.process.communicate(timeout=SECONDS)[1])
     assert server.process.returncode == 2
-    assert row["reason"] == "ssh.max_pending: must be more than 0 (got 0)"
+    assert row["reason"] == "sshwarma.toml: ssh.max_pending: must be more than 0 (got 0)"
 
 
 @pytest.mark.parametrize(

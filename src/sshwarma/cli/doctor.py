@@ -7,7 +7,7 @@ import json
 import click
 
 from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
-from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 
 
 @click.command()
@@ -18,7 +18,16 @@ def doctor(invocation: Invocation) -> int:
     The exit status is 1 if one fails. What is marked `warn` may be meant, and does not fail.
     """
     from sshwarma.admin import doctor as checks
+    from sshwarma.admin.check_result import CheckResult
+    from sshwarma.settings import InvalidSettingsError
 
+    if invocation.as_json:
+        try:
+            invocation.read_settings()
+        except InvalidSettingsError as error:
+            invalid = [CheckResult("settings", False, text) for text in error.problems]
+            print(json.dumps([vars(finding) for finding in invalid], indent=2))
+            return EXIT_USAGE
     findings = checks.run_checks(invocation.nearest_settings(), invocation.config)
     if invocation.as_json:
         print(json.dumps([vars(finding) for finding in findings], indent=2))

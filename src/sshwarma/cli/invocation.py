@@ -43,26 +43,28 @@ class Invocation:
         Raises:
             SystemExit: with status 2 and the reasons on stderr if the settings are invalid.
         """
-        from pydantic import ValidationError
-
-        from sshwarma.settings import (
-            InvalidSettingsError,
-            describe_invalid_settings,
-            load_settings,
-        )
+        from sshwarma.settings import InvalidSettingsError
         from sshwarma.settings.logs import configure_logging
 
         try:
-            loaded = load_settings(self.config, **self.with_data_dir(flags))
-            configure_logging(loaded.log.model_copy(update={"level": "warning"}))
-            return loaded
-        except ValidationError as error:
-            problems = describe_invalid_settings(error, self.config)
+            loaded = self.read_settings(**flags)
         except InvalidSettingsError as error:
-            problems = [str(error)]
-        lines = [f"  {problem}" for problem in problems]
-        print_lines(["sshwarma: invalid settings:", *lines], to_stderr=True)
-        raise SystemExit(EXIT_USAGE)
+            lines = [f"  {problem}" for problem in error.problems]
+            print_lines(["sshwarma: invalid settings:", *lines], to_stderr=True)
+            raise SystemExit(EXIT_USAGE) from None
+        configure_logging(loaded.log.model_copy(update={"level": "warning"}))
+        return loaded
+
+    def read_settings(self, **flags: Any) -> Settings:
+        """Load the settings; `flags` and --data-dir override environment and file.
+
+        Raises:
+            InvalidSettingsError: with all that is wrong.
+            OSError: if the file cannot be read.
+        """
+        from sshwarma.settings import SettingsSource
+
+        return SettingsSource(self.config, self.with_data_dir(flags)).load()
 
     def with_data_dir(self, flags: dict[str, Any]) -> dict[str, Any]:
         """Return values of settings with that of --data-dir, if it was given."""

@@ -10,7 +10,6 @@ from sshwarma.settings.errors import describe_settings_errors, describe_value_er
 from sshwarma.settings.load import (
     BLOBS_DIRECTORY,
     DATABASE_NAME,
-    ENVIRONMENT_PREFIX,
     FOLDERS_DIRECTORY,
     InvalidSettingsError,
     Settings,
@@ -22,6 +21,7 @@ from sshwarma.settings.load import (
 )
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelKind, ModelSettings, OfferedTools, ProfileName
+from sshwarma.settings.origin import ENVIRONMENT_PREFIX
 from sshwarma.settings.reloadable import ReloadableSettings
 from sshwarma.settings.server import (
     BackupSettings,

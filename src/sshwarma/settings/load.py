@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from sshwarma.common.secret_detection import looks_like_key
 from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_settings_errors
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
+from sshwarma.settings.origin import ENVIRONMENT_PREFIX, find_origin, read_tables
 from sshwarma.settings.section import SettingsSection, check_table_name
 from sshwarma.settings.server import (
     BackupSettings,
@@ -40,8 +41,6 @@ from sshwarma.settings.server import (
     SearchSettings,
     SshSettings,
 )
-
-ENVIRONMENT_PREFIX: Final = "SSHWARMA_"
 
 BLOBS_DIRECTORY: Final = "blobs"
 """In the data directory: the contents of files."""
@@ -130,17 +129,15 @@ class Settings(BaseSettings):
     @field_validator("models")
     @classmethod
     def _one_model_a_name(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:
-        names = [model.name for model in models]
-        if len(set(names)) < len(names):
-            raise ValueError("two models have the same name")
+        if twice := _find_repeated([model.name for model in models]):
+            raise ValueError(f"two models have the name {twice}")
         return models
 
     @field_validator("mcp")
     @classmethod
     def _one_server_a_name(cls, servers: tuple[McpSettings, ...]) -> tuple[McpSettings, ...]:
-        names = [server.name for server in servers]
-        if len(set(names)) < len(names):
-            raise ValueError("two MCP servers have the same name")
+        if twice := _find_repeated([server.name for server in servers]):
+            raise ValueError(f"two MCP servers have the name {twice}")
         return servers
 
     @classmethod
@@ -167,7 +164,11 @@ class Settings(BaseSettings):
 
 
 class InvalidSettingsError(Exception):
-    """Unparsable settings, or an unknown variable; the message names the place."""
+    """Invalid or unparsable settings; each problem names its place."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -246,9 +247,23 @@ def _check_trusted(path: Path) -> None:
     )
 
 
-def describe_invalid_settings(error: ValidationError, config: Path | None = None) -> list[str]:
-    """Describe settings refused by `load_settings`; tables are named as in the file."""
-    return describe_settings_errors(error, Settings, _read_table_names(config))
+def describe_invalid_settings(
+    error: ValidationError, config: Path | None = None, flags: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Describe settings refused by `load_settings`, each with the variable or file it is in.
+
+    Tables are named as in the file.
+    """
+    path = config or find_settings_file()
+    tables = read_tables(path)
+    origins = [
+        find_origin(detail["loc"], flags or {}, path, tables)
+        for detail in error.errors(include_url=False)
+    ]
+    texts = describe_settings_errors(error, Settings, _list_table_names(tables))
+    return [
+        f"{origin}: {text}" if origin else text for origin, text in zip(origins, texts, strict=True)
+    ]
 
 
 def asks_for_json_log(config: Path | None = None) -> bool:
@@ -315,19 +330,18 @@ def _describe_unreadable_variable(message: str) -> str:
     return f"{variable}: must be a JSON object; {variable}__NAME sets one setting"
 
 
-def _read_table_names(config: Path | None) -> dict[str, list[str]]:
-    """Return the names of the tables in the settings file, in their order."""
-    path = config or find_settings_file()
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")) if path is not None else {}
-    except (OSError, ValueError):
-        return {}
+def _list_table_names(tables: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the tables in a settings file, in their order."""
     names: dict[str, list[str]] = {}
     for field in TABLE_LISTS:
         entries = tables.get(field)
         if isinstance(entries, list) and ENVIRONMENT_PREFIX + field.upper() not in os.environ:
             names[field] = [_table_name(table) for table in entries]
     return names
+
+
+def _find_repeated(names: Sequence[str]) -> str:
+    return next((name for place, name in enumerate(names) if name in names[:place]), "")
 
 
 def _table_name(table: object) -> str:

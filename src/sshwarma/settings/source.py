@@ -47,5 +47,5 @@ class SettingsSource:
         try:
             return load_settings(self.config, **self.flags)
         except ValidationError as error:
-            problems = describe_invalid_settings(error, self.config)
-            raise InvalidSettingsError("; ".join(problems)) from error
+            problems = describe_invalid_settings(error, self.config, self.flags)
+            raise InvalidSettingsError(*problems) from error
