@@ -278,6 +278,16 @@ def test_closed_standard_streams_are_no_failure(place: Place, closed: str) -> No
     assert server.returncode == 0
 
 
+def test_backup_to_a_closed_stream_is_refused(place: Place) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" backup - --data-dir {place.data} >&-', str(PROGRAM)],
+        env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Standard output is closed. Name a file: sshwarma backup FILE" in done.stderr
+
+
 def test_version_is_an_option_and_a_command(place: Place) -> None:
     for words in (["--version"], ["version"]):
         done = subprocess.run(
@@ -351,4 +361,9 @@ def test_answer_that_cannot_be_written_is_a_failure(place: Place) -> None:
                 stderr=subprocess.PIPE, text=True, check=False, timeout=60, cwd=place.home,
                 env={"PATH": os.environ["PATH"], "HOME": str(place.home)},
             )  # fmt: skip
-        assert done.returncode == 1 and "The disk is full" in done.stderr, (words, done)
+        assert (
+            done.returncode == 1 and "its output could not be written: No space" in done.stderr
+        ), (
+            words,
+            done,
+        )

@@ -100,8 +100,9 @@ def test_init_with_a_bad_key_makes_nothing(default_dir: Path, home: Path) -> Non
 
 def test_init_with_a_bad_name_makes_nothing(default_dir: Path, home: Path, key: str) -> None:
     (home / "id.pub").write_text(f"{key}\n")
-    assert main(["init", "--owner", "Bad Name", "--key", "id.pub"]) == 1
-    assert not default_dir.exists()
+    for name in ("Bad Name", "guide"):  # guide is the model that is built in
+        assert main(["init", "--owner", name, "--key", "id.pub"]) == 1
+        assert not default_dir.exists()
 
 
 def test_command_uses_the_only_running_world_and_says_so(
@@ -162,6 +163,30 @@ def test_command_names_the_running_worlds_if_it_cannot_choose(
     assert f"Servers are running with: {one}, {two}. Give --data-dir." in error
     assert main(["keys", "list", "--data-dir", str(home / "three")]) == 1, "it is named: no other"
     assert not (home / "three").exists() and not default_dir.exists()
+
+
+@pytest.mark.process
+def test_doctor_names_the_running_worlds_if_it_cannot_choose(
+    home: Path, newborn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = (put_world(newborn, home / name) for name in ("one", "two"))
+    name_running(home, one, two)
+    main(["doctor"])
+    said = capsys.readouterr().out
+    assert said.startswith("warn  world: ")
+    assert f"Servers are running with: {one}, {two}." in said
+
+
+def test_host_key_is_not_made_by_showing_it(
+    home: Path, newborn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = put_world(newborn, home / "new")
+    (data / "ssh_host_ed25519_key").unlink(missing_ok=True)
+    assert main(["host-key", "show", "--data-dir", str(data)]) == 1
+    assert "There is no host key yet. The server makes it at its first start." in (
+        capsys.readouterr().err
+    )
+    assert not (data / "ssh_host_ed25519_key").exists()
 
 
 def test_world_of_the_settings_goes_before_a_running_one(

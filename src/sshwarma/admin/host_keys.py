@@ -8,21 +8,25 @@ from typing import Any
 import asyncssh
 
 from sshwarma.ssh.transport.host_key import (
+    HOST_KEY_FILENAME,
     compute_fingerprint,
     create_next_host_key,
     load_host_keys,
     switch_host_key,
 )
 from sshwarma.ssh.transport.public_key import UnusableKey
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 
 def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     """Return the key in use and the next one, each with fingerprint and public key.
 
     Raises:
+        NotFound: if the server has made no key yet.
         Invalid: if a key cannot be used, with the reason.
     """
+    if not (data_dir / HOST_KEY_FILENAME).exists():
+        raise NotFound("There is no host key yet. The server makes it at its first start.")
     try:
         keys = load_host_keys(data_dir)
     except UnusableKey as error:

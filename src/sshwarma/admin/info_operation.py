@@ -28,6 +28,8 @@ async def info(world: World, settings: Settings | None, /) -> Json:
     facts = await world.store.read(_read_database)
     counts: dict[str, int] = {}
     for agent in world.agents:
+        if agent.retired:
+            continue
         counts[agent.kind] = counts.get(agent.kind, 0) + 1
     facts["agents"] = counts
     if settings is not None:

@@ -13,6 +13,7 @@ import click
 
 from sshwarma.cli.failures import STANDARD_STREAM
 from sshwarma.cli.invocation import Invocation, print_lines, refuse_second_world, with_invocation
+from sshwarma.cli.streams import STANDARD_OUTPUT, closed_streams
 from sshwarma.cli.termination import exit_on_signals
 from sshwarma.common.exit_status import EXIT_OK
 
@@ -49,6 +50,8 @@ def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
 
     if sys.stdout.isatty():
         raise click.UsageError("A backup is not text. Redirect it: sshwarma backup - > FILE")
+    if STANDARD_OUTPUT in closed_streams:
+        raise click.UsageError("Standard output is closed. Name a file: sshwarma backup FILE")
     with make_work_directory(settings.data_dir) as work:
         archive = work / "backup.tar.gz"
         manifest = write_backup(settings.database, archive)

@@ -18,7 +18,7 @@ def doctor(invocation: Invocation) -> int:
     The exit status is 1 if one fails. What is marked `warn` may be meant, and does not fail.
     """
     from sshwarma.admin import doctor as checks
-    from sshwarma.admin.check_result import CheckResult
+    from sshwarma.admin.check_result import CheckResult, warn
     from sshwarma.settings import InvalidSettingsError
 
     if invocation.as_json:
@@ -28,7 +28,10 @@ def doctor(invocation: Invocation) -> int:
             invalid = [CheckResult("settings", False, text) for text in error.problems]
             print(json.dumps([vars(finding) for finding in invalid], indent=2))
             return EXIT_USAGE
-    findings = checks.run_checks(invocation.nearest_settings(), invocation.config)
+    settings, unclear = invocation.nearest_settings()
+    findings = list(checks.run_checks(settings, invocation.config))
+    if unclear:
+        findings.insert(0, warn("world", unclear, "name the world to check"))
     if invocation.as_json:
         print(json.dumps([vars(finding) for finding in findings], indent=2))
     else:

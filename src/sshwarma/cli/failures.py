@@ -35,7 +35,7 @@ def _is_full_disk(error: Exception) -> bool:
 def describe_failure(error: Exception) -> str:
     """Return the message of an error, without the number of a system error."""
     if _is_full_disk(error):
-        return "The disk is full. Make room, then run it again."
+        return "The disk of the data directory is full. Make room, then run it again."
     if not isinstance(error, OSError):
         return str(error)
     text = describe_os_error(error)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.streams import reporting_lost_output
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
@@ -112,15 +113,21 @@ class Invocation:
             )
         raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
 
-    def nearest_settings(self) -> Settings:
-        """Load the settings of the world there is, else those that a new one would have."""
+    def nearest_settings(self) -> tuple[Settings, str]:
+        """Load the settings of the world there is, else those that a new one would have.
+
+        The text says which servers run, if it cannot be clear which of their worlds is meant.
+        """
         from sshwarma.admin.lost_world import LostWorldError
+        from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
 
         try:
-            return self.world_settings()
-        except (NotFound, LostWorldError):
-            return self.settings()
+            return self.world_settings(), ""
+        except LostWorldError:
+            return self.settings(), ""
+        except NotFound as error:
+            return self.settings(), str(error) if find_running_worlds() else ""
 
     def operate(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes nothing.
@@ -275,8 +282,13 @@ def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
     """
     from sshwarma.terminal.escape import escape_lines
 
-    for text in lines:
-        print(escape_lines(text), file=sys.stderr if to_stderr else sys.stdout, flush=True)
+    if to_stderr:
+        for text in lines:
+            print(escape_lines(text), file=sys.stderr, flush=True)
+        return
+    with reporting_lost_output():
+        for text in lines:
+            print(escape_lines(text), flush=True)
 
 
 def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -31,6 +31,7 @@ from sshwarma.cli import (
 )
 from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.cli.invocation import print_lines
+from sshwarma.cli.streams import open_closed_streams, write_output
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 PRIVATE: Final = 0o077
@@ -87,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
-        sys.stdout.flush()  # a full disk is found only then
+        write_output()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -99,21 +100,6 @@ def main(argv: list[str] | None = None) -> int:
         print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
-
-
-def _open_closed_streams() -> None:
-    """Open the null device for each standard stream that is closed.
-
-    The next file would get its number, and what is written to the stream.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            # It gets this number, the lowest that is free; programs that are started inherit it.
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _keep_open_files() -> None:
@@ -138,7 +124,7 @@ def program() -> NoReturn:
     libraries, such as that of the sentence model, some of which wait for each other.
     """
     os.umask(PRIVATE)
-    _open_closed_streams()
+    open_closed_streams()
     _keep_open_files()
     gc.disable()
     status = main()

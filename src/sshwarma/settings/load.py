@@ -250,7 +250,7 @@ def _check_trusted(path: Path) -> None:
 def describe_invalid_settings(
     error: ValidationError, config: Path | None = None, flags: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Describe settings refused by `load_settings`, each with the variable or file it is in.
+    """Describe settings refused by `load_settings`, each with its variable or file.
 
     Tables are named as in the file.
     """

@@ -1,4 +1,4 @@
-"""Where the value of a setting comes from: a variable, the settings file, or the command line."""
+"""Where a setting has its value from: a variable, the file, or the command line."""
 
 from __future__ import annotations
 

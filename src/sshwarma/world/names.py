@@ -27,9 +27,10 @@ RESERVED_NAMES: Final = frozenset({
     "sshwarma", "system", "room", "me", "all", "everyone", "here", "home", "world", "rooms",
     "agents", "mcps", *BUILTIN_NAMESPACES, DEFAULTS_ID, "toolsets", "skills", "projects",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
-    "agents-in-rooms",
+    "agents-in-rooms", "guide",
 })  # fmt: skip
-"""Reserved names: words that commands and the tree already use, and words of authority."""
+"""Reserved names: words that commands and the tree already use, words of authority, and the name of
+the model that is built in."""
 
 COMMAND_PREFIX: Final = "command:"
 """How the name of a text begins that is a command of people's own."""
