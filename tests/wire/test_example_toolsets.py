@@ -58,6 +58,16 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     line = {"title": "Heat", "values": [1, 2, 4, 8, 4, 2, 1]}
     screen.enter(f"/run charts:line_chart {json.dumps(line)}")
     screen.wait_for("⠉")
+    number = ann.json("history show --tools")["entries"][-1]["seq"]
+    watching = ann.sit(columns=100, room=ann.json("files")["room"])
+    watching.wait_for(f"· html: /expand {number}")
+    expanded = ann.json(f"expand {number}")
+    assert (
+        expanded["render_plan"]["renderer"] == "html" and expanded["structured"]["title"] == "Heat"
+    )
+    assert (
+        "page artifacts/chart.html, with the result as its data" in ann.run(f"expand {number}").out
+    )
     refused = ann.run('run charts:bar_chart {"title": "x", "labels": ["a"], "values": []}')
     assert refused.status == 2 and "values" in refused.err + refused.out
 

@@ -18,7 +18,7 @@ from sshwarma.admin.data_dir_owner import name_process_user
 from sshwarma.admin.operations import run_operation
 from sshwarma.world.audit import operator
 from sshwarma.world.errors import WorldError
-from sshwarma.world.names import check_name
+from sshwarma.world.names import check_person_name
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -108,6 +108,6 @@ def _create_operator_key(path: Path) -> str:
 
 def _choose_operator_name() -> str:
     try:
-        return check_name(getpass.getuser().lower(), "agent")
+        return check_person_name(getpass.getuser().lower())
     except (WorldError, OSError, KeyError):
         return "owner"

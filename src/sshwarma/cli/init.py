@@ -57,10 +57,10 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     from sshwarma.cli.offline import open_offline
     from sshwarma.common.files import give_name
     from sshwarma.ssh.transport.public_key import parse_public_keys
-    from sshwarma.world.names import check_name
+    from sshwarma.world.names import check_person_name
 
     if owner is not None:
-        check_name(owner, "agent")  # refused before anything is made
+        check_person_name(owner)  # refused before anything is made
         parse_public_keys(key)
     if settings.database.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")

@@ -32,6 +32,7 @@ from sshwarma.world import agents, owners, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, WorldError
 from sshwarma.world.events import AgentsChanged
+from sshwarma.world.names import BUILT_IN_MODEL
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -40,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 Origin = Literal["file", "verb", "built in"]
 
-GUIDE_NAME: Final = "guide"
+GUIDE_NAME: Final = BUILT_IN_MODEL
 GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. Not a language model."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -11,8 +12,9 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.verbs.arguments import Offset, RowNumber
 from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.render_views import draw_render_plan
 from sshwarma.verbs.views import format_count, view_for_reader
-from sshwarma.world import rows
+from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
@@ -25,7 +27,8 @@ from sshwarma.wrap.transcript import RESULT_KINDS
 class ExpandedRow:
     """A part of a row's text.
 
-    `left` characters follow it, from index `next`; None at the end.
+    `left` characters follow it, from index `next`; None at the end. `render_plan` is how a page
+    shows the result of a tool whose renderer says it, with `structured`, the result's value.
     """
 
     seq: int
@@ -34,18 +37,24 @@ class ExpandedRow:
     text: str
     left: int
     next: int | None
+    render_plan: dict[str, Any] | None = None
+    structured: Any = None
 
 
 @view_for_reader(ExpandedRow)
 def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
+    plan = result.render_plan
+    rendered = draw_render_plan(plan, reader, result.structured) if plan else []
+    is_in_plan = bool(rendered and plan and "content" in plan.get("config", {}))
     hint_lines = []
     if result.next is not None:
         hint = reader.hint(": {}", "expand", row=result.seq, start=result.next)
         hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
-        *text_lines(result.text, indent=2),
+        *(() if is_in_plan else text_lines(result.text, indent=2)),
+        *rendered,
         *hint_lines,
     )
 
@@ -87,6 +96,12 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     )
     left = max(0, len(log_row.content) - end)
     author = caller.world.agents.name_of(log_row.author_id)
+    plan, structured = None, None
+    if log_row.meta.get("renderer") and start == 0:
+        shown = log_row
+        plan, structured = await caller.world.store.read(
+            lambda conn: calls.read_shown_result(conn, shown)
+        )
     part = log_row.content[start:end]
     return ExpandedRow(
         seq=log_row.seq,
@@ -95,4 +110,6 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         text=part,
         left=left,
         next=end if left else None,
+        render_plan=plan,
+        structured=structured,
     )

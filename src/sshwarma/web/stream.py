@@ -101,6 +101,8 @@ class AnswerStream:
         }
         if tool := row.meta.get("tool"):
             described["tool"] = tool
+        if renderer := row.meta.get("renderer"):
+            described["renderer"] = renderer
         return described
 
     def _take_drafts(self) -> list[tuple[str, dict[str, Any]]]:

@@ -287,6 +287,8 @@ def create_agent(
         Conflict: if the name is taken, or looks like one that is.
     """
     check_server_role(role)
+    if kind == "person":
+        names.check_person_name(name)
     _check_free_name(tx.conn, name)
     thing = things.create_thing(
         tx,
@@ -318,6 +320,7 @@ def rename_agent(tx: Change, agent_id: str, name: str) -> str:
         )
     if thing.name == name:
         raise Conflict(f"{name} has that name already.")
+    names.check_person_name(name)
     _check_free_name(tx.conn, name, own_id=agent_id)
     things.update_thing(tx, agent_id, name=name)
     tx.publish_on_commit(AgentsChanged(agent_id))

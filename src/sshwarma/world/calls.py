@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import insert, update
+from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.common.times import format_iso
@@ -82,6 +82,18 @@ def record_manifests(
     tx.conn.execute(query.where(is_first).values(pre_manifest_id=before_id))
 
 
+def read_shown_result(conn: Connection, row: Row) -> tuple[dict[str, Any] | None, Any]:
+    """Return the render plan of the result in a row, and the result."""
+    found = conn.execute(
+        select(tool_calls.c.render_plan, tool_calls.c.result).where(
+            tool_calls.c.id == row.meta.get("call_id")
+        )
+    ).first()
+    if found is None or found.render_plan is None:
+        return None, None
+    return json.loads(found.render_plan), json.loads(found.result or "null")
+
+
 def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     tx: Change,
     call: Row,
@@ -130,7 +142,8 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         | ({"attachments": entries} if entries else {})
         | ({"nested": True} if call.meta.get("nested") else {})
         | ({"calls": nested_calls} if nested_calls else {})
-        | ({"steps": [list(step) for step in steps]} if steps else {}),
+        | ({"steps": [list(step) for step in steps]} if steps else {})
+        | ({"renderer": render_plan["renderer"]} if render_plan else {}),
         tags=(f"tool:{tool}",),
         origin=origin,
     )

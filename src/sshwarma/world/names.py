@@ -27,10 +27,12 @@ RESERVED_NAMES: Final = frozenset({
     "sshwarma", "system", "room", "me", "all", "everyone", "here", "home", "world", "rooms",
     "agents", "mcps", *BUILTIN_NAMESPACES, DEFAULTS_ID, "toolsets", "skills", "projects",
     "skill", "prompt", "state", "mcp", "admin", "server", "operator", "nobody", "directs",
-    "agents-in-rooms", "guide",
+    "agents-in-rooms",
 })  # fmt: skip
-"""Reserved names: words that commands and the tree already use, words of authority, and the name of
-the model that is built in."""
+"""Reserved names: words that commands and the tree already use, and words of authority."""
+
+BUILT_IN_MODEL: Final = "guide"
+"""Name of the model that every world has."""
 
 COMMAND_PREFIX: Final = "command:"
 """How the name of a text begins that is a command of people's own."""
@@ -81,6 +83,22 @@ def check_name(name: str, kind: str) -> str:
     if reserved is not None:
         reason = "is a reserved name" if name == reserved else f"looks too much like {reserved}"
         raise Invalid(f"{printable_name} {reason}.", hint="Choose another.")
+    return name
+
+
+def check_person_name(name: str) -> str:
+    """Return `name` if a person may have it.
+
+    Raises:
+        Invalid: as `check_name`, and if it is, or looks like, that of the model that is built in:
+            a world that is new has no such agent yet.
+    """
+    check_name(name, "agent")
+    if confusable_skeleton(name) == confusable_skeleton(BUILT_IN_MODEL):
+        raise Invalid(
+            f"{name} cannot be a person's name: {BUILT_IN_MODEL} is the model that is built in.",
+            hint="Choose another.",
+        )
     return name
 
 
