@@ -14,6 +14,7 @@ import pytest
 from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.driver.script import Script, speaking
+from support.sandboxes import needs_bubblewrap
 from support.waiting import wait_until
 
 SseEvent = tuple[str, dict[str, Any]]
@@ -114,6 +115,25 @@ def test_tools_of_a_streamed_answer_make_versions(
     )["rows"]
     assert found[1] is not None and found[0] != found[1]
     assert ann.does("file get plan.md").strip() == "one"
+
+
+@needs_bubblewrap
+def test_call_that_waits_for_an_approval_says_its_number(
+    house: Server, model: Script, ann: Person
+) -> None:
+    house.owner.sit(room=ann.json("files")["room"])
+    model.will("qwen", [("workspace__run_command", {"command": "true"})])
+    model.will("qwen", "Done.")
+    with streaming(house, ann, {"text": "@qwen run it"}) as response:
+        events = read_events(response)
+        question = next(data for kind, data in events if "approval" in data)
+        assert question["text"].startswith("asks to run workspace:run_command")
+        house.owner.does(f"deny {question['approval']} --room {ann.json('files')['room']}")
+        answer = next(data for kind, data in events if kind == "row")
+        assert answer["author"] == house.owner.name
+        assert answer["text"].startswith("denied workspace:run_command")
+        assert answer["turn"] == question["turn"]
+        assert [kind for kind, _ in events][-1] == "end"
 
 
 def test_refused_message_has_a_status_and_no_stream(house: Server, ann: Person) -> None:

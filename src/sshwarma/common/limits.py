@@ -998,7 +998,8 @@ MAX_MERGED_LINES: Final = 5_000
 both texts are kept."""
 
 MAX_MERGED_FILES: Final = 50
-"""Files that one change merges by lines: each takes up to 0.2 s. Of others, both are kept."""
+"""Files that one change compares to merge their lines: each takes up to 0.2 s. Both texts of
+others are kept."""
 
 MAX_COMPARED_BYTES: Final = MIB
 """Bytes of each side of a comparison: both are held in memory, line by line."""

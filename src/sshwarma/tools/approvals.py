@@ -40,6 +40,9 @@ from sshwarma.world.world import World
 APPROVAL_KEY: Final = "approval"
 """Key of the metadata of a question's row: the number of the approval."""
 
+ASKING_TURN_KEY: Final = "asking_turn"
+"""Key of the metadata of the rows of a question and of its answer: the turn that waits, if any."""
+
 
 class ApprovalDenied(Conflict):
     """A call that was not approved."""
@@ -63,6 +66,7 @@ class WaitingApproval:
         asked_by: the agent that calls the tool.
         asked_for: the person whom a model answers, or the agent itself.
         asked_at: in milliseconds since 1970.
+        turn_id: the turn that waits for it, if a model calls the tool.
         deciding: held while an answer is recorded, so that only one is.
     """
 
@@ -75,6 +79,12 @@ class WaitingApproval:
     asked_at: int
     answer: asyncio.Future[Answer] = field(compare=False)
     deciding: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
+    turn_id: str | None = None
+
+    @property
+    def row_meta(self) -> dict[str, str]:
+        """Metadata of the rows about it."""
+        return {} if self.turn_id is None else {ASKING_TURN_KEY: self.turn_id}
 
 
 class Approvals:
@@ -161,6 +171,7 @@ class Approvals:
         waiting = WaitingApproval(
             next(self._numbers), room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),
+            turn_id=caller.call_stack.turn_id if caller.call_stack else None,
         )  # fmt: skip
         self._waiting[waiting.number] = waiting
         _extend_time(caller, APPROVAL_TIMEOUT_SECONDS)
@@ -190,7 +201,10 @@ class Approvals:
         def work(tx: Change) -> None:
             self.find(waiting.number)
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
-            rows.append_row(tx, waiting.room_id, "notice", text, author_id=caller.agent.id)
+            rows.append_row(
+                tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
+                meta=waiting.row_meta,
+            )  # fmt: skip
 
         async def record() -> None:
             async with waiting.deciding:
@@ -204,7 +218,7 @@ class Approvals:
         await self._world.change(
             lambda tx: rows.append_row(
                 tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
-                meta={APPROVAL_KEY: waiting.number},
+                meta={APPROVAL_KEY: waiting.number} | waiting.row_meta,
             )
         )  # fmt: skip
 
@@ -215,7 +229,9 @@ class Approvals:
                 return waiting.answer.result()
             text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
             await self._world.change(
-                lambda tx: rows.append_row(tx, waiting.room_id, "notice", text, author_id=None)
+                lambda tx: rows.append_row(
+                    tx, waiting.room_id, "notice", text, author_id=None, meta=waiting.row_meta
+                )
             )
             answer = Answer(None, is_allowed=False)
             waiting.answer.set_result(answer)

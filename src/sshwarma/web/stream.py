@@ -15,6 +15,7 @@ import structlog
 from starlette.responses import StreamingResponse
 
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.tools.approvals import APPROVAL_KEY, ASKING_TURN_KEY
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.endpoints import EVENT_STREAM_TYPE
@@ -79,6 +80,8 @@ class AnswerStream:
             self._early.append(event)
             return
         match event:
+            case RowAppended(row=row) if row.meta.get(ASKING_TURN_KEY) in self._turns:
+                self._add("row", self._describe_row(row))
             case RowAppended(row=row) if row.turn_id in self._turns and row.seq != self._said_seq:
                 self._drafts.pop(row.turn_id or "", None)
                 self._sent.pop(row.turn_id or "", None)
@@ -93,7 +96,7 @@ class AnswerStream:
 
     def _describe_row(self, row: Row) -> dict[str, Any]:
         described = {
-            "turn": row.turn_id,
+            "turn": row.turn_id or row.meta.get(ASKING_TURN_KEY),
             "seq": row.seq,
             "kind": row.kind,
             "author": self._caller.world.agents.name_of(row.author_id),
@@ -103,6 +106,8 @@ class AnswerStream:
             described["tool"] = tool
         if renderer := row.meta.get("renderer"):
             described["renderer"] = renderer
+        if number := row.meta.get(APPROVAL_KEY):
+            described["approval"] = number
         return described
 
     def _take_drafts(self) -> list[tuple[str, dict[str, Any]]]:

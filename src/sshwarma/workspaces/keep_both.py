@@ -143,6 +143,7 @@ async def _merge_by_lines(
         return Entry(blobs.store(found), mode, len(found))
 
     merged: dict[str, MergedLines] = {}
+    compared = 0
     for path, change in made.items():
         sides = (change.base, present.get(path), change.entry)
         files = [side for side in sides if side is not None and side.is_file]
@@ -150,11 +151,12 @@ async def _merge_by_lines(
             continue
         if max(file.size for file in files) > MAX_COMPARED_BYTES:
             continue
+        if compared == MAX_MERGED_FILES:
+            break
+        compared += 1
         entry = await asyncio.to_thread(merge, *files)
         if entry is not None:
             merged[path] = MergedLines(files[1], entry)
-        if len(merged) == MAX_MERGED_FILES:
-            break
     if merged:
         await asyncio.to_thread(blobs.sync)
     return merged
