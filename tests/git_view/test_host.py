@@ -167,10 +167,12 @@ async def test_start_deletes_what_a_server_left(
     assert not work.exists()
 
 
+@pytest.mark.parametrize("limit", ["MAX_GIT_REPOSITORIES", "MAX_GIT_CACHE_BYTES"])
 async def test_repositories_used_longest_ago_are_deleted(
-    served: GitHost, files: Workspaces, cache: Path, bob: Someone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "MAX_GIT_REPOSITORIES", 1)
+    served: GitHost, files: Workspaces, cache: Path, bob: Someone, limit: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(host, limit, 1)
     await put(files, bob, "a")
     await fetch(served, bob)
     await do(bob, "/create den")
@@ -179,3 +181,15 @@ async def test_repositories_used_longest_ago_are_deleted(
     await fetch(served, bob)
     names = [path.name for path in cache.iterdir() if path.name != "work"]
     assert names == [bob.room_id]
+
+
+async def test_push_to_a_full_disk_is_refused_before_it_is_sent(
+    served: GitHost, files: Workspaces, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(files, bob, "a")
+    monkeypatch.setattr(host, "MIN_GIT_FREE_BYTES", 1 << 60)
+    await fetch(served, bob)
+    client = Client(b"")
+    client.ended.set()
+    with pytest.raises(Unavailable, match="MiB free, and a push needs"):
+        await served.serve(bob.caller, "git-receive-pack", client, allow)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
@@ -12,6 +11,7 @@ from sqlalchemy import Connection, func, select
 import sshwarma
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.operation_registry import Json, register_operation
+from sshwarma.common.files import measure_tree
 from sshwarma.settings import Settings
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.migrate import read_revision
@@ -65,23 +65,12 @@ def _read_sizes(settings: Settings) -> dict[str, int]:
     data_dir, database = settings.data_dir, settings.database
     disk = os.statvfs(data_dir)
     return {
-        "database": _size_of(database),
-        "log": _size_of(database.with_name(f"{database.name}-wal")),
-        "blobs": _size_of(settings.blobs_dir),
-        "copies": sum(_size_of(file) for name in COPIES for file in data_dir.glob(name)),
-        "backups": _size_of(choose_directory(data_dir, settings.backup)),
-        "models": _size_of(data_dir / "models"),
-        "mcp": _size_of(data_dir / "mcp"),
+        "database": measure_tree(database),
+        "log": measure_tree(database.with_name(f"{database.name}-wal")),
+        "blobs": measure_tree(settings.blobs_dir),
+        "copies": sum(measure_tree(file) for name in COPIES for file in data_dir.glob(name)),
+        "backups": measure_tree(choose_directory(data_dir, settings.backup)),
+        "models": measure_tree(data_dir / "models"),
+        "mcp": measure_tree(data_dir / "mcp"),
         "disk_free": disk.f_bavail * disk.f_frsize,
     }
-
-
-def _size_of(path: Path) -> int:
-    """Return the bytes of a file, or of a directory; 0 if it does not exist."""
-    try:
-        if path.is_dir():
-            found = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
-            return sum(file.lstat().st_size for file in found)
-        return path.lstat().st_size
-    except OSError:  # it was deleted meanwhile, or is of another user
-        return 0

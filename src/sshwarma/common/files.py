@@ -1,4 +1,4 @@
-"""Files that are complete when they get their names."""
+"""Files that are complete when they get their names, and the sizes of files."""
 
 from __future__ import annotations
 
@@ -20,3 +20,14 @@ def give_name(file: Path, name: Path) -> None:
         if name.exists():
             raise FileExistsError(f"{name} already exists. Choose another.") from None
         file.rename(name)
+
+
+def measure_tree(path: Path) -> int:
+    """Return the bytes of a file, or of the files in a directory; 0 without it."""
+    try:
+        if path.is_dir():
+            found = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
+            return sum(file.lstat().st_size for file in found)
+        return path.lstat().st_size
+    except OSError:  # it was deleted meanwhile, or is of another user
+        return 0

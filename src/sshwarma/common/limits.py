@@ -1080,6 +1080,14 @@ room to spare, because what strangers send decides its size."""
 MAX_GIT_REPOSITORIES: Final = 64
 """Repositories of rooms in the cache. Of more, those are deleted that were used longest ago."""
 
+MAX_GIT_CACHE_BYTES: Final = 2_048 * MIB
+"""Bytes of the repositories in the cache. Above that, those are deleted that were used longest ago,
+but not the one in use: a room's can be several times as large as its files."""
+
+MIN_GIT_FREE_BYTES: Final = 512 * MIB
+"""Bytes of free disk below which no push is received: its pack and its files are written before
+anybody can look at them, and the database must have room."""
+
 # Toolsets
 
 MAX_ARCHIVE_BYTES: Final = 32 * MIB

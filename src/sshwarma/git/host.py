@@ -16,11 +16,13 @@ from typing import Final
 
 import structlog
 
+from sshwarma.common.files import measure_tree
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
     GIT_CPU_SECONDS,
     GIT_WAIT_SECONDS,
     MAX_FILE_BYTES,
+    MAX_GIT_CACHE_BYTES,
     MAX_GIT_CACHE_FILE_BYTES,
     MAX_GIT_MEMORY_BYTES,
     MAX_GIT_PUSH_BYTES,
@@ -31,8 +33,10 @@ from sshwarma.common.limits import (
     MAX_GIT_UNPACKED_BYTES,
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
+    MIN_GIT_FREE_BYTES,
 )
 from sshwarma.common.processes import end_process, find_library_folder, start_isolated
+from sshwarma.common.units import MIB
 from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
@@ -49,6 +53,9 @@ _PROGRAM: Final = (
     "import sys; sys.path += sys.argv[1:]; from sshwarma.git.worker import main; main()"
 )
 """Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
+
+RECEIVE_PACK: Final = "git-receive-pack"
+"""The service of a push."""
 
 CACHE_DIRECTORY: Final = "cache/git"
 """In the data directory: a repository for each room, by its id."""
@@ -88,10 +95,13 @@ class GitHost:
             check: returns who may still do that.
 
         Raises:
-            WorldError: if it is refused before the client was answered.
+            WorldError: if it is refused before the client was answered: a push also if the disk has
+                less than MIN_GIT_FREE_BYTES.
             ConnectionError: if the client has gone.
         """
         room_id = caller.room_id
+        if service == RECEIVE_PACK:
+            await asyncio.to_thread(self._check_free_space)
         async with self._take_place(caller.agent.id):
             self._users[room_id] += 1
             try:
@@ -195,11 +205,31 @@ class GitHost:
                 await finish(asyncio.to_thread(delete_tree, self._directory / room_id))
 
     def _list_old_repositories(self) -> list[str]:
-        """Return the repositories that are too many, those that were used longest ago."""
+        """Return the repositories that are too many or too large, used longest ago."""
         with os.scandir(self._directory) as entries:
             kept = [entry for entry in entries if entry.name != WORK_DIRECTORY]
-        found = sorted(kept, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
-        return [entry.name for entry in found[: max(0, len(found) - MAX_GIT_REPOSITORIES)]]
+        newest = sorted(kept, key=lambda entry: entry.stat().st_mtime, reverse=True)
+        size, old = 0, []
+        for number, entry in enumerate(newest):
+            size += measure_tree(Path(entry.path))
+            if number and (number >= MAX_GIT_REPOSITORIES or size > MAX_GIT_CACHE_BYTES):
+                old.append(entry.name)
+        return old
+
+    def _check_free_space(self) -> None:
+        """Raise unless the disk can take a push.
+
+        Raises:
+            Unavailable: with what is free.
+        """
+        disk = os.statvfs(self._workspaces.blobs.directory.parent)
+        free = disk.f_bavail * disk.f_frsize
+        if free < MIN_GIT_FREE_BYTES:
+            raise Unavailable(
+                f"The disk of the server has {free // MIB:,} MiB free, and a push needs"
+                f" {MIN_GIT_FREE_BYTES // MIB}.",
+                hint="Ask who runs the server to make room.",
+            )
 
 
 async def _start_process() -> Process:
