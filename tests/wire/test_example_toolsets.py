@@ -60,7 +60,9 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     screen.wait_for("⠉")
     number = ann.json("history show --tools")["entries"][-1]["seq"]
     watching = ann.sit(columns=100, room=ann.json("files")["room"])
-    watching.wait_for(f"· html: /expand {number}")
+    watching.wait_for(f"/expand {number}")
+    (row,) = [one for one in watching.lines if "✓ charts:line_chart" in one]
+    assert " · html · " in row
     expanded = ann.json(f"expand {number}")
     assert (
         expanded["render_plan"]["renderer"] == "html" and expanded["structured"]["title"] == "Heat"

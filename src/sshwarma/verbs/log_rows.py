@@ -302,10 +302,11 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
     if row.meta.get("attachments"):
         call = reader.name_call("attachment", row=row.seq) or "has attachments"
         head += [("dim", " · "), ("verb", call)]
-    if row.meta.get("renderer") and (call := reader.name_call("expand", row=row.seq)):
-        head += [("dim", f" · {row.meta['renderer']}: "), ("verb", call)]
+    if row.meta.get("renderer"):
+        head.append(("dim", f" · {row.meta['renderer']}"))
     if len(text) <= MAX_FOLDED_CHARACTERS and "\n" not in text:
-        return block(line(*head, ("dim", f" · {text or 'nothing'}"), hang=4))
+        more = _draw_more_hint(row, reader) if row.meta.get("renderer") else []
+        return block(line(*head, ("dim", f" · {text or 'nothing'}"), *more, hang=4))
     head.append(("dim", f" · {_format_size(text)}"))
     if tools == "folded":
         return _draw_folded([*head, ("dim", " · ")], row, "dim", reader)
