@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
@@ -63,7 +63,6 @@ def _read_database(conn: Connection) -> dict[str, Any]:
 def _read_sizes(settings: Settings) -> dict[str, int]:
     """Return the sizes of files, in bytes; 0 for what does not exist."""
     data_dir, database = settings.data_dir, settings.database
-    disk = os.statvfs(data_dir)
     return {
         "database": measure_tree(database),
         "log": measure_tree(database.with_name(f"{database.name}-wal")),
@@ -72,5 +71,5 @@ def _read_sizes(settings: Settings) -> dict[str, int]:
         "backups": measure_tree(choose_directory(data_dir, settings.backup)),
         "models": measure_tree(data_dir / "models"),
         "mcp": measure_tree(data_dir / "mcp"),
-        "disk_free": disk.f_bavail * disk.f_frsize,
+        "disk_free": shutil.disk_usage(data_dir).free,
     }

@@ -24,6 +24,20 @@ DISCARD_BYTES: Final = 64 * KIB
 """Bytes of unread output that are dropped at once."""
 
 
+SOURCE_FOLDER: Final = str(Path(__file__).parents[2])
+"""The directory that has this program's package."""
+
+
+def program_of(module: str) -> str:
+    """Return a Python program that runs `main` of a module.
+
+    It is for an isolated Python that finds only the standard library (`-I -S`): its arguments are
+    the directories that the module needs, SOURCE_FOLDER and those of `find_library_folder`. As an
+    import the module is compiled once; a script would be compiled at each start.
+    """
+    return f"import sys; sys.path += sys.argv[1:]; from {module} import main; main()"
+
+
 async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
     """Start an isolated Python without an environment, in a session of its own.
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import weakref
 from asyncio.subprocess import Process
 from collections import Counter
@@ -35,7 +36,13 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_ENTRIES,
     MIN_GIT_FREE_BYTES,
 )
-from sshwarma.common.processes import end_process, find_library_folder, start_isolated
+from sshwarma.common.processes import (
+    SOURCE_FOLDER,
+    end_process,
+    find_library_folder,
+    program_of,
+    start_isolated,
+)
 from sshwarma.common.units import MIB
 from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
@@ -48,11 +55,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-_PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
-_PROGRAM: Final = (
-    "import sys; sys.path += sys.argv[1:]; from sshwarma.git.worker import main; main()"
-)
-"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
+_PROGRAM: Final = program_of("sshwarma.git.worker")
 
 RECEIVE_PACK: Final = "git-receive-pack"
 """The service of a push."""
@@ -222,8 +225,7 @@ class GitHost:
         Raises:
             Unavailable: with what is free.
         """
-        disk = os.statvfs(self._workspaces.blobs.directory.parent)
-        free = disk.f_bavail * disk.f_frsize
+        free = shutil.disk_usage(self._workspaces.blobs.directory.parent).free
         if free < MIN_GIT_FREE_BYTES:
             raise Unavailable(
                 f"The disk of the server has {free // MIB:,} MiB free, and a push needs"
@@ -240,7 +242,7 @@ async def _start_process() -> Process:
     """
     try:
         library = find_library_folder("dulwich")
-        return await start_isolated("-S", "-c", _PROGRAM, _PACKAGE_ROOT, library)
+        return await start_isolated("-S", "-c", _PROGRAM, SOURCE_FOLDER, library)
     except ModuleNotFoundError as error:
         raise Unavailable("git cannot be served: dulwich is not installed.") from error
     except OSError as error:

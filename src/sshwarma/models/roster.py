@@ -41,7 +41,6 @@ log = structlog.get_logger(__name__)
 
 Origin = Literal["file", "verb", "built in"]
 
-GUIDE_NAME: Final = BUILT_IN_MODEL
 GUIDE_DESCRIPTION: Final = "Answers from the help and looks around for you. Not a language model."
 
 
@@ -106,7 +105,7 @@ class Roster(Mapping[str, Backend]):
         skipped with a warning if its name is in use, or the disk is full.
         """
         roster = cls(world, environ, models_dir)
-        guide = await enlist_agent(world, GUIDE_NAME, GUIDE_DESCRIPTION, "")
+        guide = await enlist_agent(world, BUILT_IN_MODEL, GUIDE_DESCRIPTION, "")
         if not isinstance(guide, WorldError):
             backend = GuideBackend(topics, how_tos)
             roster._guide = RosterEntry(guide.id, backend, "built in")
@@ -126,8 +125,8 @@ class Roster(Mapping[str, Backend]):
         kept: set[str] = set()
         problems: dict[str, str] = {}
         for settings in models:
-            if settings.name.lower() == GUIDE_NAME:
-                problems[settings.name] = f"{GUIDE_NAME} is the model that is built in."
+            if settings.name.lower() == BUILT_IN_MODEL:
+                problems[settings.name] = f"{BUILT_IN_MODEL} is the model that is built in."
                 continue
             agent = await enlist_agent(
                 self._world,

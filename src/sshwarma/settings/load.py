@@ -277,10 +277,9 @@ def asks_for_json_log(config: Path | None = None) -> bool:
             return False
         if config is None:
             _check_trusted(path)
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, InvalidSettingsError):
         return False
-    section = tables.get("log")
+    section = read_tables(path).get("log")
     return isinstance(section, dict) and section.get("format") == "json"
 
 

@@ -11,7 +11,6 @@ import contextlib
 import json
 import signal
 from asyncio.subprocess import DEVNULL, Process
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -28,9 +27,11 @@ from sshwarma.common.limits import (
     MAX_WAITING_IMAGES,
 )
 from sshwarma.common.processes import (
+    SOURCE_FOLDER,
     end_process,
     find_library_folder,
     kill_process,
+    program_of,
     start_isolated,
 )
 from sshwarma.common.units import KIB, MIB
@@ -44,11 +45,7 @@ MAX_ANSWER_BYTES: Final = 64 * KIB + MAX_PICTURE_PIXELS + 6 * MAX_PICTURE_COLUMN
 MAX_SIDE_PIXELS: Final = 1 << 32
 """Pixels of a side that a header of any format can state."""
 
-_PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
-_PROGRAM: Final = (
-    "import sys; sys.path += sys.argv[1:]; from sshwarma.terminal.image_worker import main; main()"
-)
-"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
+_PROGRAM: Final = program_of("sshwarma.terminal.image_worker")
 
 
 class UnshowableImage(Exception):
@@ -120,7 +117,7 @@ class ImageDecoder:
         """
         try:
             process = await start_isolated(
-                "-S", "-c", _PROGRAM, _PACKAGE_ROOT, find_library_folder("PIL"), stderr=DEVNULL
+                "-S", "-c", _PROGRAM, SOURCE_FOLDER, find_library_folder("PIL"), stderr=DEVNULL
             )
         except ModuleNotFoundError:
             raise UnshowableImage("Pillow is not installed") from None

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS, MAX_ROW_PART_CHARACTERS
-from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Offset, RowNumber
 from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.render_views import draw_render_plan
+from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
@@ -44,17 +44,13 @@ class ExpandedRow:
 @view_for_reader(ExpandedRow)
 def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     """Draw a part of a row's text, and the line that shows the next part."""
-    plan = result.render_plan
-    rendered = draw_render_plan(plan, reader, result.structured) if plan else []
-    is_in_plan = bool(rendered and plan and "content" in plan.get("config", {}))
     hint_lines = []
     if result.next is not None:
         hint = reader.hint(": {}", "expand", row=result.seq, start=result.next)
         hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
-        *(() if is_in_plan else text_lines(result.text, indent=2)),
-        *rendered,
+        *draw_rendered_text(result.text, result.render_plan, reader, result.structured),
         *hint_lines,
     )
 

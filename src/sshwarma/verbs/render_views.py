@@ -17,6 +17,20 @@ from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
 
 
+def draw_rendered_text(
+    text: str, plan: dict[str, Any] | None, reader: Reader, value: Any
+) -> list[Line | Table]:
+    """Draw the text of a result, unless its plan has it, and what the plan adds.
+
+    `value` is the result itself.
+    """
+    rendered = draw_render_plan(plan, reader, value) if plan else []
+    has_content = bool(plan and "content" in plan.get("config", {}))
+    if rendered and (has_content or not text):
+        return rendered
+    return [*text_lines(text, indent=2), *rendered]
+
+
 def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) -> list[Line | Table]:
     """Draw the plan of a result; empty if it has nothing but what the result says.
 

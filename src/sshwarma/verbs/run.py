@@ -7,11 +7,11 @@ from typing import Any
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.services import services_of
-from sshwarma.terminal.text import Block, block, line, text_lines
+from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ToolName
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.render_views import draw_render_plan
+from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_views import ToolTestResult
@@ -61,14 +61,10 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     if ran.attachments:
         call = reader.name_call("attachment", row=ran.seq)
         notes += [("dim", " · "), ("verb", call)] if call else []
-    plan = ran.render_plan
-    rendered = draw_render_plan(plan, reader, ran.structured) if plan else []
-    has_content = bool(ran.render_plan and "content" in ran.render_plan.get("config", {}))
-    text = "" if rendered and has_content else ran.text[:MAX_ROW_PART_CHARACTERS]
+    text = ran.text[:MAX_ROW_PART_CHARACTERS]
     return block(
         line((style, mark), f" {ran.tool} {ran.seconds:.1f}s", *notes, hang=4),
-        *(text_lines(text, indent=2) if text or not rendered else ()),
-        *rendered,
+        *draw_rendered_text(text, ran.render_plan, reader, ran.structured),
         *([line(("dim", hint))] if hint else ()),
     )
 

@@ -287,9 +287,7 @@ def create_agent(
         Conflict: if the name is taken, or looks like one that is.
     """
     check_server_role(role)
-    if kind == "person":
-        names.check_person_name(name)
-    _check_free_name(tx.conn, name)
+    _check_free_name(tx.conn, name, kind)
     thing = things.create_thing(
         tx,
         "agents",
@@ -320,14 +318,13 @@ def rename_agent(tx: Change, agent_id: str, name: str) -> str:
         )
     if thing.name == name:
         raise Conflict(f"{name} has that name already.")
-    names.check_person_name(name)
-    _check_free_name(tx.conn, name, own_id=agent_id)
+    _check_free_name(tx.conn, name, "person", own_id=agent_id)
     things.update_thing(tx, agent_id, name=name)
     tx.publish_on_commit(AgentsChanged(agent_id))
     return thing.name
 
 
-def _check_free_name(conn: Connection, name: str, own_id: str = "") -> None:
+def _check_free_name(conn: Connection, name: str, kind: AgentKind, own_id: str = "") -> None:
     """Raise unless an agent may get a name.
 
     Names that look like it are no obstacle if they are those of `own_id`.
@@ -336,7 +333,10 @@ def _check_free_name(conn: Connection, name: str, own_id: str = "") -> None:
         Invalid: if the name is not allowed.
         Conflict: if the name is taken, or looks like one that is.
     """
-    names.check_name(name, "agent")
+    if kind == "person":
+        names.check_person_name(name)
+    else:
+        names.check_name(name, "agent")
     skeleton = names.confusable_skeleton(name)
     for agent in things.read_children(conn, "agents", "agent"):
         if agent.id == own_id:

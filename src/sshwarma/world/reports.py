@@ -28,7 +28,13 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.near_names import suggest_names
-from sshwarma.common.processes import end_process, kill_process, start_isolated
+from sshwarma.common.processes import (
+    SOURCE_FOLDER,
+    end_process,
+    kill_process,
+    program_of,
+    start_isolated,
+)
 from sshwarma.common.refusals import count_refusal
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
@@ -41,15 +47,7 @@ log = structlog.get_logger(__name__)
 PROCESS_TIMEOUT_SECONDS: Final = 8.0
 """Seconds after which a process that does not answer is killed, its start included."""
 
-_PROGRAM: Final = (
-    f"import sys; sys.path.append(sys.argv[1]); from {report_worker.__name__} import main; main()"
-)
-"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library.
-
-As an import it is compiled once; a script would be compiled for every query.
-"""
-
-_SOURCE_ROOT: Final = Path(report_worker.__file__).parents[2]
+_PROGRAM: Final = program_of(report_worker.__name__)
 
 QUERY_KEYWORDS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 
@@ -153,7 +151,7 @@ class Reports:
 
     async def _run(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
-            process = await start_isolated("-S", "-c", _PROGRAM, str(_SOURCE_ROOT))
+            process = await start_isolated("-S", "-c", _PROGRAM, SOURCE_FOLDER)
         except OSError as error:
             log.error("cannot start a report process", error=str(error))
             return {"failure": "broken"}

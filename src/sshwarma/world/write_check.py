@@ -8,7 +8,7 @@ small commit may succeed on a disk that has no room for the next message.
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 import time
 from pathlib import Path
 from typing import Final
@@ -72,10 +72,9 @@ def check_free_space(directory: Path) -> None:
         Unavailable: if it has less than MIN_WRITABLE_BYTES, or cannot be asked.
     """
     try:
-        disk = os.statvfs(directory)
+        free = shutil.disk_usage(directory).free
     except OSError as error:
         raise Unavailable(f"The data directory cannot be read: {error.strerror}.") from error
-    free = disk.f_bavail * disk.f_frsize
     if free < MIN_WRITABLE_BYTES:
         raise Unavailable(f"The disk is full: {free // KIB} KiB are free.")
 

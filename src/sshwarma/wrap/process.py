@@ -6,15 +6,16 @@ import asyncio
 import json
 import signal
 from asyncio.subprocess import Process
-from pathlib import Path
 from typing import Final
 
 import structlog
 
 from sshwarma.common.processes import (
+    SOURCE_FOLDER,
     end_process,
     find_library_folder,
     kill_process,
+    program_of,
     start_isolated,
 )
 from sshwarma.common.units import MIB
@@ -35,11 +36,7 @@ END_TIMEOUT_SECONDS: Final = 5.0
 MAX_STDERR_BYTES: Final = 4_096
 """Bytes kept of a worker's stderr: the last ones."""
 
-PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
-BOOT_CODE: Final = (
-    "import sys; sys.path += sys.argv[1:]; from sshwarma.wrap.worker import main; main()"
-)
-"""Python program of the process, whose isolated mode (`-I -S`) finds only the standard library."""
+_PROGRAM: Final = program_of("sshwarma.wrap.worker")
 
 
 class WorkerProcess:
@@ -64,7 +61,7 @@ class WorkerProcess:
         """
         try:
             process = await start_isolated(
-                "-S", "-c", BOOT_CODE, PACKAGE_ROOT, find_library_folder("lupa")
+                "-S", "-c", _PROGRAM, SOURCE_FOLDER, find_library_folder("lupa")
             )
         except OSError as error:
             raise LuaWorkerError(f"The Lua worker cannot start: {error.strerror}.") from error

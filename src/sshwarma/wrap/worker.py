@@ -1,7 +1,7 @@
 """The process that runs Lua: frames in on stdin, frames out on stdout.
 
 It makes a new state for each run. `WorkerProcess` starts it as an isolated interpreter, with
-`BOOT_CODE` of `process`. It imports only `protocol`, `confine` and constants of `common` from the
+the program of `process`. It imports only `protocol`, `confine` and constants of `common` from the
 program, holds no secret, and drops its rights before it reads a script.
 """
 
