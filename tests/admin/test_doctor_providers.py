@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.models import local_files, providers
 from sshwarma.settings import load_settings
@@ -126,3 +127,31 @@ def test_files_are_looked_for_as_far_as_they_are_known(
     assert (found.mark, found.detail.partition(", whose argument ")[2].partition(" does ")[0]) == (
         "warn" if missing else "ok", missing,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "mode", "owner", "detail", "remedy"), [
+    ("key", 0o600, None, "m", ""),
+    ("key", 0o644, None, "other users can access the file", "chmod 600 "),
+    ("", 0o600, None, "no key in the file", "write the key to "),
+    ("two words", 0o600, None, "does not hold a key", "write the key to "),
+    ("key", 0o600, 12345, "belongs to OWNER, who can change it", "chown "),
+])  # fmt: skip
+def test_key_files_of_models_are_opened(
+    tmp_path: Path, text: str, mode: int, owner: int | None, detail: str,
+    remedy: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    file = tmp_path / "key"
+    file.write_text(text)
+    file.chmod(mode)
+    if owner is not None and os.geteuid() == 0:
+        os.chown(file, owner, -1)
+    elif owner is not None:  # as it looks to another user
+        us = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    chosen = load_settings(
+        models=[{"name": "m1", "kind": "openai", "model": "m", "key_file": str(file)}]
+    )
+    (result,) = check_models(chosen, {})
+    assert detail.replace("OWNER", name_user(file.stat().st_uid)) in result.detail
+    assert result.remedy.removeprefix("as root: ").startswith(remedy)
+    assert result.ok == (not remedy)

@@ -186,10 +186,15 @@ def test_name_of_the_guide_is_taken(server: Server) -> None:
 
 def test_models_and_servers_that_cannot_work_are_named_with_the_reason(server: Server) -> None:
     key = server.home / "missing.key"
+    directory = server.home / "file"
+    directory.touch()
     write(server, f"""{MODEL}key_file = "{key}"
 [[mcp]]
 name = "gone"
 command = ["program-that-nobody-has"]
+[backup]
+every = "1d"
+directory = "{directory}/backups"
 """)  # fmt: skip
     done = server.cli("reload")
     assert done.returncode == 0, done.stderr
@@ -197,6 +202,7 @@ command = ["program-that-nobody-has"]
     first = shown.index("These cannot work:")
     assert shown[first + 1].startswith(f"  model qwen: cannot read the file {key}: ")
     assert shown[first + 2].startswith("  mcp gone: program program-that-nobody-has not found; ")
+    assert shown[first + 3].startswith(f"  backups: {directory} is not a directory; install -d ")
 
 
 def test_log_names_the_settings_file_that_was_found() -> None:

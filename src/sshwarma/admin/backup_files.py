@@ -68,7 +68,7 @@ def add_blobs(
                 raise
             raise DamagedDatabaseError(
                 f"{blobs.path_of(sha256)}, the content of a file, is missing or damaged. Copy it"
-                " from a backup, or from the disk where it was. The database is not damaged"
+                " from a backup, or from the disk where it was. The database is not damaged."
             ) from error
 
 

@@ -18,18 +18,18 @@ from sshwarma.admin.backup_files import count_missing_blobs
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
+from sshwarma.admin.doctor_backups import check_backups
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
 from sshwarma.admin.owners_in_file import count_owners, read_agents_of
 from sshwarma.admin.restorable import find_unreadable_data
-from sshwarma.common.durations import parse_duration
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.interrupted_change import is_to_be_undone
-from sshwarma.world.migrate import known_revisions, newest_revision
+from sshwarma.world.migrate import describe_way_back, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
     check_newest_objects,
@@ -92,7 +92,7 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
-    yield from _check_backups(settings)
+    yield from check_backups(settings)
     yield from check_network(settings, has_file=has_file)
     yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)
@@ -199,9 +199,8 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     remedy = "" if verdict == "ok" else _restore_command(settings)
     yield CheckResult("database", verdict == "ok", f"{path}, {verdict}", remedy)
     if schema not in known_revisions():
-        yield CheckResult(
-            "schema", False, f"{schema}, from a newer sshwarma", "install that version"
-        )
+        remedy = f"install that version, or {describe_way_back(path, schema)}"
+        yield CheckResult("schema", False, f"{schema}, from a newer sshwarma", remedy)
         return
     note = (
         ""
@@ -278,28 +277,6 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("host key", False, str(error), remedy)
         return
     yield CheckResult("host key", True, f"{path}, mode {mode:04o}")
-
-
-def _check_backups(settings: Settings) -> Iterator[CheckResult]:
-    """Check that backups can be written where the settings say."""
-    directory = settings.backup.directory
-    if directory is None or parse_duration(settings.backup.every) is None:
-        return
-    place = next(
-        folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder)
-    )
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        yield CheckResult("backups", True, f"every {settings.backup.every} to {directory}")
-        return
-    user = data_dir_owner.name_user(os.geteuid())
-    owner = data_dir_owner.name_or_number(os.geteuid(), "")
-    yield CheckResult(
-        "backups",
-        False,
-        f"{user} cannot write to {place}" if place.is_dir() else f"{place} is not a directory",
-        f"install -d -m 0700 -o {owner} {shlex.quote(str(directory))}, and name it in"
-        " ReadWritePaths= of the unit",
-    )
 
 
 def _check_owners(settings: Settings) -> Iterator[CheckResult]:

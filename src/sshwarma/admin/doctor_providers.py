@@ -101,7 +101,7 @@ def _find_key_problems(
         owner = name_user(path.stat().st_uid)
         yield (
             f"the file {path} belongs to {owner}, who can change it",
-            f"chown {name_user(os.geteuid())} {path}",
+            _describe_chown(path),
         )
 
 
@@ -114,8 +114,14 @@ def _describe_key_file_remedy(path: Path) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "set key_file to a file that holds the key"
     if status.st_uid != os.geteuid():
-        return f"chown {user} {path}; chmod 600 {path}"
+        return f"{_describe_chown(path)}; chmod 600 {path}"
     return f"chmod 600 {path}" if status.st_mode & 0o077 else f"write the key to {path}"
+
+
+def _describe_chown(path: Path) -> str:
+    """Return the command that makes a file this user's, which only root can run."""
+    as_root = "" if os.geteuid() == 0 else "as root: "
+    return f"{as_root}chown {name_user(os.geteuid())} {path}"
 
 
 def check_mcp_servers(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import structlog
 from pydantic import BaseModel
 
+from sshwarma.admin.doctor_backups import check_backups
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
 from sshwarma.services import Services
@@ -35,7 +36,7 @@ class ReloadReport:
         changed: settings that changed and are in force now.
         needs_restart: settings that changed and stay as they were until a restart.
         problems: models and MCP servers that were skipped, with the reasons.
-        broken: models and MCP servers that cannot work as they are set, with the reasons.
+        broken: models, MCP servers and backups that cannot work as they are set, with the reasons.
         unrecorded: why the audit has no row of the reload; "" if it has one.
     """
 
@@ -156,8 +157,12 @@ def leave_out(
 
 
 def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Return why models and MCP servers cannot work, as `sshwarma doctor` finds."""
-    checks = (*check_models(settings, environ), *check_mcp_servers(settings, environ))
+    """Return why models, MCP servers and backups cannot work, as doctor finds."""
+    checks = (
+        *check_models(settings, environ),
+        *check_mcp_servers(settings, environ),
+        *check_backups(settings),
+    )
     return [
         f"{check.name}: {check.detail.rstrip('.')}; {check.remedy}"
         for check in checks

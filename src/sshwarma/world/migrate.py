@@ -137,17 +137,26 @@ def check_known(path: Path, revision: str) -> None:
     """
     if revision in known_revisions():
         return
-    copy = path.with_name(f"world-before-{revision}.db")
-    way_back = "restore a backup that this version made"
-    if copy.exists():
-        way_back = (
-            "go back to the copy that it kept, without what has changed since:"
-            f" sshwarma restore {shlex.quote(str(copy))} --force"
-            f" --data-dir {shlex.quote(str(path.parent))}"
-        )
     raise UnknownSchemaError(
         f"{path} is at schema {revision}, and this version knows {newest_revision()}:"
-        f" a newer sshwarma has used it. Start that version, or {way_back}"
+        f" a newer sshwarma has used it. Start that version, or {describe_way_back(path, revision)}"
+    )
+
+
+def describe_way_back(path: Path, revision: str) -> str:
+    """Return how this version gets a world back that a newer one has migrated.
+
+    Args:
+        path: the database.
+        revision: its schema, which this version does not know.
+    """
+    copy = path.with_name(f"world-before-{revision}.db")
+    if not copy.exists():
+        return "restore a backup that this version made"
+    return (
+        "go back to the copy that it kept, without what has changed since:"
+        f" sshwarma restore {shlex.quote(str(copy))} --force"
+        f" --data-dir {shlex.quote(str(path.parent))}"
     )
 
 
