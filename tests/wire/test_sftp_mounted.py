@@ -93,7 +93,13 @@ def test_rsync_works_over_sshfs(alice: Person, room: str, folder: Path, tmp_path
     (source / "deep" / "3.txt").unlink()
     (source / "deep" / "4.txt").write_text("new")
     shell(folder, f"{rsync} --delete --checksum")
-    wait_until(lambda: len(names(alice, room)) == 30)
+
+    def has_arrived() -> bool:  # the two changes may be two versions
+        shown = alice.json(f"files --room {room}")["files"]
+        sizes = {item["path"]: item["size"] for item in shown}
+        return len(sizes) == 30 and sizes["deep/4.txt"] == len("new")
+
+    wait_until(has_arrived)
     shell(tmp_path, f"rsync -a --no-owner --no-group {folder}/ {tmp_path}/back")
     assert read_tree(tmp_path / "back") == read_tree(source)
     before = versions(alice, room)

@@ -106,10 +106,10 @@ class ScratchFile:
             self._memory.extend(bytes(size - len(self._memory)))
         self._size = size
 
-    def copy_from(self, path: Path) -> None:
-        """Take the content of a file."""
+    def append_from(self, path: Path) -> None:
+        """Append the rest of a file: what it has behind as many bytes as are here."""
         with reporting_errors(), path.open("rb") as source:
-            self.truncate(0)
+            source.seek(self._size)
             while part := source.read(_COPY_BYTES):
                 self.write(self._size, part)
 

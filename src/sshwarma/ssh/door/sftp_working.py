@@ -14,7 +14,9 @@ from sshwarma.world.errors import WorldError
 class WorkingFile:
     """The content of a file while it is open; several handles may share it.
 
-    A content that was there is copied when it is first written to.
+    A content that was there lies under the new one, and only the part behind its end is copied:
+    when a client writes behind a gap, reads there or closes the file. scp empties no file before
+    it writes, and cuts it to its length at the end, so that nothing is copied.
 
     Attributes:
         path: where it is; None if it was removed meanwhile, and will not be kept.
@@ -30,9 +32,13 @@ class WorkingFile:
         self, workspaces: Workspaces, path: str, base: Entry | None, present: Entry | None
     ) -> None:
         """Open a file; `present` is its content, None for a new or emptied one."""
-        self._workspaces = workspaces
+        self._blobs = workspaces.blobs
         self._present = present
+        self._under: Entry | None = None  # the present content behind what is in the scratch file
         self._scratch = ScratchFile(workspaces.blobs) if present is None else None
+        self._held = "" if present is None else present.sha256
+        if self._held:
+            self._blobs.hold(self._held)
         self.path: str | None = path
         self.base = base
         self.mode = FILE_MODE if base is None or not base.is_file else base.mode
@@ -45,9 +51,10 @@ class WorkingFile:
     @property
     def size(self) -> int:
         """Its bytes."""
-        if self._scratch is not None:
-            return self._scratch.size
-        return 0 if self._present is None else self._present.size
+        under = self._present if self._scratch is None else self._under
+        return max(
+            0 if self._scratch is None else self._scratch.size, 0 if under is None else under.size
+        )
 
     def fail(self, error: WorldError) -> None:
         """Keep nothing of it: a part that should be in it is missing."""
@@ -62,22 +69,26 @@ class WorkingFile:
 
     async def read(self, offset: int, size: int) -> bytes:
         """Return a part of it."""
-        scratch = self._scratch
-        if scratch is None:
-            await self._load()
-            scratch = self._scratch
-        if scratch is None:
-            return b""
+        scratch = self._begin()
+        if offset + size > scratch.size:
+            await self._copy_rest(scratch)
         return scratch.read(offset, size)
 
     async def write(self, offset: int, data: bytes) -> None:
         """Put bytes at an offset."""
-        (await self._load()).write(offset, data)
+        scratch = self._begin()
+        if offset > scratch.size:
+            await self._copy_rest(scratch)
+        scratch.write(offset, data)
         self.is_changed = True
 
     async def truncate(self, size: int) -> None:
         """Make it that long."""
-        (await self._load()).truncate(size)
+        scratch = self._begin()
+        if size > scratch.size:
+            await self._copy_rest(scratch)
+        self._under = None
+        scratch.truncate(size)
         self.is_changed = True
 
     async def sync(self) -> None:
@@ -90,6 +101,7 @@ class WorkingFile:
         if self._scratch is None:  # only its mode has changed
             present = self._present or Entry("")
             return Entry(present.sha256, self.mode, present.size)
+        await self._copy_rest(self._scratch)
         sha256 = await asyncio.to_thread(self._scratch.finish)
         return Entry(sha256, self.mode, self._scratch.size)
 
@@ -98,18 +110,20 @@ class WorkingFile:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+        if self._held:
+            self._blobs.release(self._held)
+            self._held = ""
 
-    async def _load(self) -> ScratchFile:
+    def _begin(self) -> ScratchFile:
         if self._scratch is None:
-            scratch = ScratchFile(self._workspaces.blobs)
-            if self._present is not None:
-                try:
-                    blob = await asyncio.to_thread(
-                        self._workspaces.blobs.check, self._present.sha256
-                    )
-                    await asyncio.to_thread(scratch.copy_from, blob)
-                except BaseException:
-                    scratch.close()
-                    raise
-            self._scratch = scratch
+            self._scratch = ScratchFile(self._blobs)
+            self._under = self._present
         return self._scratch
+
+    async def _copy_rest(self, scratch: ScratchFile) -> None:
+        """Copy what lies behind the bytes that are in the scratch file."""
+        under = self._under
+        if under is not None and under.size > scratch.size:
+            blob = await asyncio.to_thread(self._blobs.check, under.sha256)
+            await asyncio.to_thread(scratch.append_from, blob)
+        self._under = None
