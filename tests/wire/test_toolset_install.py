@@ -120,6 +120,29 @@ def test_toolset_that_changed_while_a_call_waited_is_not_run(
     assert ann.json("files")["count"] == 0
 
 
+@needs_bubblewrap
+def test_rooms_that_use_a_toolset_read_what_happens_to_it(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, bob = name("kit"), house.person(name("bob"))
+    assert ann.run("toolset import", pack(kit(kit_id)), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    room = ann.json("files")["room"]
+    screen = bob.sit(room=room)
+    ann.does(f"create {name('other')}")
+    assert ann.json("files")["room"] != room
+    for line, word in (("disable", "disabled"), ("enable", "enabled")):
+        ann.does(f"toolset {line} {kit_id}")
+        screen.wait_for(f"{ann.name} {word} the toolset {kit_id}")
+    ann.does(f"toolset enable {kit_id}")  # which changes nothing
+    assert ann.run("toolset import", pack(kit(kit_id, "2.0")), "-T").status == 0
+    screen.wait_for(f"{ann.name} upgraded the toolset {kit_id} to 2.0")
+    ann.does(f"toolset uninstall {kit_id} --yes")
+    screen.wait_for(f"{ann.name} uninstalled the toolset {kit_id}")
+    assert screen.text.count(f" enabled the toolset {kit_id}") == 1
+    assert kit_id not in bob.does("history --room lobby")
+
+
 def test_only_admins_install(house: Server, name: Callable[[str], str]) -> None:
     bob = house.person(name("bob"))
     refused = bob.run("toolset import", pack(kit(name("kit"))), "-T")

@@ -25,11 +25,11 @@ from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.linked import LINKED, Changing, Installed, LinkedToolsets
 from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
 from sshwarma.toolsets.records import (
     PACKAGES_KEY,
     TREE_KEY,
-    StoredFile,
     ToolInfo,
     check_toolset_id,
     install_toolset,
@@ -59,7 +59,6 @@ from sshwarma.toolsets.worker_results import (
     read_steps,
     read_tools,
 )
-from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.access import Right
@@ -161,6 +160,7 @@ class Toolsets(ToolProvider):
         With `seen`, only in place of that toolset as it was.
         """
         manifest = bundle.manifest
+        version = manifest.version
         servers = read_servers(manifest)
         tree = hash_files(bundle.hashes)
 
@@ -170,6 +170,9 @@ class Toolsets(ToolProvider):
                 tx, bundle, tools, tree=tree, packages=packages, source=source, by=agent_id
             )
             self._servers.declare(tx, space, servers, agent_id)
+            if seen is None:
+                done = "installed the toolset {} {}" if is_new else "upgraded the toolset {} to {}"
+                tell_rooms(tx, caller, space, done.format(space.label, version))
             return space, is_new
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
@@ -189,15 +192,14 @@ class Toolsets(ToolProvider):
             finally:
                 await finish(self._folders.delete_old())
             await finish(self._servers.apply(space.id))
-        return Installed(
-            manifest.id, manifest.name, manifest.version, len(tools), is_new, len(servers)
-        )
+        return Installed(manifest.id, manifest.name, version, len(tools), is_new, len(servers))
 
     async def uninstall(self, caller: Caller, space: Thing) -> None:
         """Delete a toolset with all it has, and disconnect its MCP servers."""
 
         def work(tx: Change) -> None:
             things.get_live_thing(tx.conn, space.id)  # another call may have been first
+            tell_rooms(tx, caller, space, f"uninstalled the toolset {space.label}")
             self._servers.remove(tx, space)
             uninstall_toolset(tx, space)
 
@@ -209,8 +211,14 @@ class Toolsets(ToolProvider):
 
     async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
         """Enable or disable a toolset, with the connections of its MCP servers."""
+        done = "enabled" if is_enabled else "disabled"
+
+        def work(tx: Change) -> None:
+            things.update_thing(tx, space.id, enabled=is_enabled)
+            tell_rooms(tx, caller, space, f"{done} the toolset {space.label}")
+
         async with self._installing:
-            await caller.change(lambda tx: things.update_thing(tx, space.id, enabled=is_enabled))
+            await caller.change(work)
             await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
 
@@ -376,17 +384,6 @@ class Toolsets(ToolProvider):
                 raise Conflict(f"{tool.label} was changed just now: call it again.")
             version = str(space.metadata.get("version", ""))
             yield ToolsetCode(space.label, version, mounts, (found,))
-
-    async def read_contents(self, files: list[StoredFile]) -> dict[str, bytes]:
-        """Return the contents of the files of a toolset.
-
-        Raises:
-            DamagedBlob: if one is missing or damaged.
-        """
-        blobs: BlobStore = self._runs.workspaces.blobs
-        return await asyncio.to_thread(
-            lambda: {file.path: blobs.read(file.sha256) for file in files}
-        )
 
 
 def _no_sandbox_error(error: SandboxError) -> Unavailable:

@@ -197,14 +197,16 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
         return space, records.read_files(conn, space.label), decided
 
     space, files, decided = await caller.world.store.read(read)
-    contents = await services.toolsets.read_contents(files)
-    contents.pop(MANIFEST_PATH, None)
+    blobs = services.workspaces.blobs
+    contents = await asyncio.to_thread(
+        lambda: {one.path: blobs.read(one.sha256) for one in files if one.path != MANIFEST_PATH}
+    )
     manifest = check_manifest(records.merge_overrides(space, decided))
     export = await asyncio.to_thread(write_archive, manifest, contents)
     entry = await services.workspaces.store(export.data)
     file_name = f"{space.label}-{manifest.version}.zip"
     if caller.wants_bytes:
-        path = await asyncio.to_thread(services.workspaces.blobs.check, entry.sha256)
+        path = await asyncio.to_thread(blobs.check, entry.sha256)
         return FileDownload(file_name, entry.size, entry.sha256, path)
     encoded = base64.b64encode(export.data).decode()
     return FileData(file_name, entry.size, entry.sha256, encoded)

@@ -102,12 +102,13 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     """Draw the facts of a toolset, its tools and how many files it has."""
     item = result.toolset
     state = "" if item.enabled else ", disabled"
+    installed_at = item.installed_at[:16].replace("T", " ")
     lines: list[Line] = [
         line(("heading", item.name), ("dim", f"  {item.id} {item.version}{state}")),
     ]
     if item.description:
         lines.append(line(f"  {item.description}"))
-    lines.append(line(("dim", f"  installed {item.installed_at} from {item.source}")))
+    lines.append(line(("dim", f"  installed {installed_at} UTC from {item.source}")))
     rows = [
         (
             ("name", f"  {tool.id}"), tool.description.split("\n")[0],

@@ -212,6 +212,21 @@ def read_off_contexts(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
     return set(conn.scalars(query))
 
 
+def find_rooms_with(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
+    """Return the ids of the rooms where one of these things is turned on."""
+    query = (
+        select(equipped.c.context_id)
+        .join(things, things.c.id == equipped.c.context_id)
+        .where(
+            equipped.c.thing_id.in_(thing_ids),
+            equipped.c.deleted_at.is_(None),
+            things.c.kind == "room",
+            things.c.deleted_at.is_(None),
+        )
+    )
+    return set(conn.scalars(query))
+
+
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
     """Copy a context's live rows to a new one: the relationships, not the things."""
     source = select(equipped).where(

@@ -1,0 +1,28 @@
+"""What rooms read when a toolset that they use changes."""
+
+from __future__ import annotations
+
+from sshwarma.world import rows, things
+from sshwarma.world.caller import Caller
+from sshwarma.world.equipment import find_rooms_with
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+
+def tell_rooms(tx: Change, caller: Caller, space: Thing, action: str) -> None:
+    """Append a notice in the caller's room, and in all that have a toolset equipped.
+
+    Before what deletes the toolset.
+
+    Args:
+        tx: the change that it is part of.
+        caller: who has changed it.
+        space: the toolset.
+        action: what the caller did, such as "disabled the toolset charts".
+    """
+    tools = things.read_children(tx.conn, space.id, "tool")
+    equipped = find_rooms_with(tx.conn, [space.id, *(tool.id for tool in tools)])
+    for room_id in sorted(equipped | {caller.room_id}):
+        rows.append_row(
+            tx, room_id, "notice", action, author_id=caller.agent.id, origin=caller.connection
+        )
