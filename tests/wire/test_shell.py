@@ -134,6 +134,19 @@ def test_stop_ends_the_own_command_that_runs(house: Server, ann: Person) -> None
     screen.wait_for("exit status 0")
 
 
+def test_lines_that_wait_for_a_command_are_counted(ann: Person) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter("/shell until [ -e end ]; do sleep 0.1; done")
+    screen.enter("/look")
+    screen.wait_for("1 line waits for the command that runs. /stop ends it.")
+    screen.enter("hello")
+    screen.wait_for("2 lines wait for the command that runs. /stop ends it.")
+    screen.enter("/stop")
+    screen.wait_for("Stopped.")
+    screen.wait_for(f"{ann.name}: hello")
+    assert "for the command that runs" not in screen.text
+
+
 def test_call_that_changes_nothing_has_the_present_version(house: Server, ann: Person) -> None:
     ann.does("file put plan.md = one")
     version = ann.json("file version")["version"]["id"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sized
 from dataclasses import replace
 from typing import Final, Self
 
@@ -12,23 +14,53 @@ from sshwarma.world.caller import Caller
 _KEY: Final = "line"
 """The key of the live block; those of turns and calls are ids."""
 
+_WAITING_SECONDS: Final = 1.0
+"""Time after which lines that wait are counted: a paste of short commands shows nothing."""
+
 
 class LineProgress:
-    """Shows what a line reports of itself, until its block ends."""
+    """Shows what a line reports of itself, and how many lines wait for it."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        """Show it in a terminal."""
+    def __init__(self, terminal: Terminal, waiting: Sized) -> None:
+        """Show it in a terminal, with how many lines wait."""
         self._terminal = terminal
+        self._waiting = waiting
+        self._text = ""
+        self._is_late = False  # whether lines that wait are shown
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_WAITING_SECONDS, self._on_late)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._text, self._is_late = "", False
         self._terminal.set_live_block(_KEY, None)
 
     def for_caller(self, caller: Caller) -> Caller:
         """Return a caller whose progress is shown."""
         return replace(caller, on_progress=self._show)
 
+    def refresh(self) -> None:
+        """Take note that a line waits, or does so no more."""
+        if self._is_late:
+            self._draw()
+
+    def _on_late(self) -> None:
+        self._is_late = True
+        if len(self._waiting):
+            self._draw()
+
     def _show(self, text: str) -> None:
-        self._terminal.set_live_block(_KEY, block(line(("dim", text))))
+        self._text = text
+        self._draw()
+
+    def _draw(self) -> None:
+        shown = [line(("dim", self._text))] if self._text else []
+        if self._is_late and (count := len(self._waiting)):
+            waits = "1 line waits" if count == 1 else f"{count} lines wait"
+            shown.append(line(("dim", f"{waits} for the command that runs. /stop ends it.")))
+        self._terminal.set_live_block(_KEY, block(*shown) if shown else None)

@@ -105,6 +105,7 @@ class ShellHandler(ChannelHandler):
             history=self._history,
             clock=context.clock,
         )
+        self._progress = LineProgress(self.terminal, self._lines)
         self._room_view = RoomView(context, self._connection, self.terminal)
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world))
         context.on_stop.add(self._farewell)
@@ -173,6 +174,7 @@ class ShellHandler(ChannelHandler):
             self._background(self._run_concurrent_line(typed))
         else:
             self._lines.append(typed)
+            self._progress.refresh()
             if self._task.done():
                 session = self._run_session(self._run_queued_lines)
                 self._task = asyncio.get_running_loop().create_task(session)
@@ -272,7 +274,7 @@ class ShellHandler(ChannelHandler):
         self._running = True
         try:
             self._context.line_rate.check(self._agent_id)
-            with LineProgress(self.terminal) as progress:
+            with self._progress as progress:
                 result = await run_line(progress.for_caller(self._make_caller()), typed)
         except RateLimited as error:
             self._refused_lines.show_first(typed, error)
