@@ -342,7 +342,9 @@ class App:
         metrics.add(disk, disk.refresh)
         metrics.add(BackupMetricsCollector(self.upkeep))
         metrics.add(ModelMetricsCollector(world, services))
-        metrics.add(ToolMetricsCollector(services, self._lua_hosts))
+        metrics.add(
+            ToolMetricsCollector(services, self._lua_hosts, lambda: self.ssh_context.git.running)
+        )
         metrics.add(
             WorldMetricsCollector(
                 world,

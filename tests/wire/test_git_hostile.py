@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from support.driver import Person, Server
+from support.metrics import scrape
 from support.raw_git import (
     BLOB,
     COMMIT,
@@ -175,9 +176,12 @@ def test_more_bytes_than_a_push_may_have_are_not_kept(
     assert sum(file.stat().st_size for file in server.data_dir.rglob("*.pack")) < MIB
 
 
-def test_one_agent_has_two_sessions_at_once(alice: Person, bob: Person, room: str) -> None:
+def test_one_agent_has_two_sessions_at_once(
+    world: Server, alice: Person, bob: Person, room: str
+) -> None:
     held = [hold(alice, room) for _ in range(2)]
     try:
+        assert scrape(world).value("sshwarma_worker_processes", kind="git") == 2
         answer = send(alice, room, b"0000", "git-upload-pack")
         assert b"ERR You have 2 clones, fetches or pushes in progress" in answer
         other = send(bob, room, b"0000", "git-upload-pack")

@@ -17,6 +17,7 @@ from support.driver.fixtures import answering_with
 from support.driver.model import Asked, question
 from support.driver.server import PROGRAM
 from support.http_api import Api
+from support.metrics import scrape
 from support.sandboxes import needs_bubblewrap
 from support.waiting import wait_until
 
@@ -128,8 +129,10 @@ def test_stop_ends_the_own_command_that_runs(house: Server, ann: Person) -> None
     screen = ann.sit(room=ann.json("files")["room"])
     screen.enter("/shell echo > asleep; sleep 60")
     wait_until(lambda: list((house.data_dir / "workspaces").glob("*/asleep")))
+    assert scrape(house).value("sshwarma_worker_processes", kind="sandbox") == 1
     screen.enter("/stop")
     screen.wait_for("Stopped.")
+    assert scrape(house).value("sshwarma_worker_processes", kind="sandbox") == 0
     screen.enter("/shell echo again")
     screen.wait_for("exit status 0")
 
@@ -209,6 +212,7 @@ def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> No
     screen.wait_for("command: echo hi > made; ls")
     assert ann.json("files")["count"] == 0
     (waiting,) = ann.json("approvals")["waiting"]
+    assert scrape(house).value("sshwarma_waiting_for_person", kind="tool_call") == 1
     assert waiting["arguments"] == "command: echo hi > made; ls"
     screen.enter(f"/deny {waiting['number']} not now")
     screen.wait_for("qwen: came:")

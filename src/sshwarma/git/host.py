@@ -82,6 +82,11 @@ class GitHost:
         delete_tree(self._directory / WORK_DIRECTORY)
         delete_leftovers(self._directory)
 
+    @property
+    def running(self) -> int:
+        """Clones, fetches and pushes that have a process now."""
+        return sum(self._users.values())
+
     async def serve(
         self,
         caller: Caller,

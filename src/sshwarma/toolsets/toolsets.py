@@ -102,6 +102,11 @@ class Toolsets(ToolProvider):
         await toolsets._folders.delete_old()
         return toolsets
 
+    @property
+    def spare_count(self) -> int:
+        """Sandboxes that wait for a call."""
+        return len(self._workers.spares)
+
     async def close(self) -> None:
         """End the programs that wait for a call."""
         await self._workers.spares.end_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, get_args
@@ -84,9 +84,15 @@ class ModelMetricsCollector(Collector):
 class ToolMetricsCollector(Collector):
     """Prometheus collector of MCP servers, processes, and what waits for people."""
 
-    def __init__(self, services: Services, lua_hosts: Mapping[str, LuaHost]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        lua_hosts: Mapping[str, LuaHost],
+        git_processes: Callable[[], int],
+    ) -> None:
         self._services = services
         self._lua_hosts = lua_hosts
+        self._git_processes = git_processes
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -121,7 +127,12 @@ class ToolMetricsCollector(Collector):
             "Processes that run and were started for a kind of work.",
             "kind",
             {kind: host.worker_count for kind, host in self._lua_hosts.items()}
-            | {"mcp_program": sum(server.is_program and server.is_up for server in servers)},
+            | {
+                "mcp_program": sum(server.is_program and server.is_up for server in servers),
+                "sandbox": self._services.runs.sandbox.running,
+                "spare_sandbox": self._services.toolsets.spare_count,
+                "git": self._git_processes(),
+            },
         )
 
 
@@ -188,6 +199,7 @@ class DiskMetricsCollector(Collector):
     def __init__(self, world: World, services: Services) -> None:
         self._world = world
         self._hub = services.hub
+        self._approvals = services.tools.approvals
         self._facts: _Facts | None = None
 
     async def refresh(self) -> None:
@@ -207,12 +219,13 @@ class DiskMetricsCollector(Collector):
         waiting = {
             "question": self._hub.elicitation.waiting_count,
             "sign_in": self._hub.oauth_sign_ins.waiting_count,
+            "tool_call": len(self._approvals),
         }
         if facts is not None:
             waiting["tool_approval"] = facts.pending_tools
         yield make_gauges(
             "sshwarma_waiting_for_person",
-            "Questions, sign-ins and changed tools of MCP servers that wait for a person.",
+            "Questions, sign-ins, changed tools of MCP servers, and calls that wait for a person.",
             "kind",
             waiting,
         )
