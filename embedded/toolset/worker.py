@@ -19,9 +19,7 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent), "/d"]
 
-# Else pydantic looks through all that is installed, at the first model.
-os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
-
+import _pydantic  # noqa: F401 - before pydantic
 import sshwarma_toolset as runtime
 from pydantic_core import to_jsonable_python
 from tool_schema import InvalidArguments, ToolFunction, make_context_values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import importlib.util
 import json
 import sys
@@ -261,8 +262,11 @@ def _python() -> str:
 
 @cache
 def _list_mounts() -> dict[str, Path]:
-    """Return the worker and the packages that it needs, by their path inside."""
-    mounts = {"/w": resource_dir("embedded") / "toolset"}
+    """Return the worker and the packages that it needs, by their path inside.
+
+    The bytecode of a package is in its folder; that of a module by itself is given, too.
+    """
+    mounts = {"/w": _compile_worker(resource_dir("embedded") / "toolset")}
     for name in _LIBRARIES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
@@ -270,4 +274,16 @@ def _list_mounts() -> dict[str, Path]:
         origin = Path(spec.origin)
         source = origin.parent if origin.name == "__init__.py" else origin
         mounts[f"/d/{source.name}"] = source
+        if source == origin and spec.cached is not None and Path(spec.cached).exists():
+            mounts[f"/d/__pycache__/{Path(spec.cached).name}"] = Path(spec.cached)
     return mounts
+
+
+def _compile_worker(folder: Path) -> Path:
+    """Compile the modules of the worker; return their folder.
+
+    A worker cannot do it itself. In a folder that this process may not write, they are as the
+    installer left them.
+    """
+    compileall.compile_dir(folder, maxlevels=0, quiet=2)
+    return folder
