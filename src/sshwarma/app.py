@@ -14,6 +14,7 @@ import structlog
 from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
 from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
+from sshwarma.admin.host_keys import warn_of_missing_key
 from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
 from sshwarma.admin.recovery import recover_database
@@ -210,6 +211,7 @@ class App:
         if not settings.database.exists():
             log.warning("new world", data_dir=str(settings.data_dir))
         delete_leftovers(settings.data_dir)
+        warn_of_missing_key(settings)
         self.host_keys = load_host_keys(settings.data_dir)
         await upgrade_at_start(settings.database, self._notifier)
         self.world = await open_world(settings)

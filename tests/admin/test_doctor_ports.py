@@ -218,3 +218,12 @@ def test_doctor_says_what_the_restart_of_a_running_server_would_meet(
     assert f"FAIL  http port: 127.0.0.1:{port} cannot" in run_doctor(
         f":{port}", f"127.0.0.1:{port}"
     )
+
+
+def test_http_port_of_an_older_server_is_not_in_its_own_way() -> None:
+    """It says where ssh listens, and not where http does."""
+    with listening("127.0.0.1") as ssh, listening("127.0.0.1") as http:
+        own = {"of_listen": f"127.0.0.1:{ssh}"}
+        assert find_failed(f"127.0.0.1:{ssh}", f"127.0.0.1:{http}", **own) == []
+        own["of_http"] = "off"
+        assert find_failed(f"127.0.0.1:{ssh}", f"127.0.0.1:{http}", **own) == ["http port"]

@@ -133,7 +133,8 @@ async def test_damaged_database_is_not_backed_up_and_no_backup_is_deleted(
 
 
 @pytest.mark.parametrize(
-    "error", [ForeignDataDirError("a file of root"), ValueError("a mistake of ours")]
+    "error",
+    [ForeignDataDirError("a file of root.", "Give it back."), ValueError("a mistake of ours")],
 )
 async def test_failure_of_any_kind_waits_an_hour_and_lets_retention_go_on(
     house: Upkept, alice: Someone, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -224,6 +224,8 @@ def test_broadcast_reaches_every_room_and_door(server: Server) -> None:
     for words in ("", "x" * 20_000):
         wrong = server.cli("broadcast", "-", stdin=words)
         assert wrong.returncode == 1 and "message" in wrong.stderr.lower()
+    secret = server.cli("broadcast", "my key: sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
+    assert secret.returncode == 1 and "looks like it contains a key" in secret.stderr
     server.stop()
     none = server.cli("broadcast", "anyone?")
     assert none.returncode == 1 and "No server is running" in none.stderr

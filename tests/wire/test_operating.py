@@ -56,7 +56,8 @@ STUBS = {
         start|enable) rm -f {home}/ready; $(run ExecStartPre) >> {home}/journal 2>&1 || true
             $(run ExecStart) > {home}/ready 2>> {home}/journal & echo $! > {home}/pid
             until grep -q ^ready {home}/ready; do kill -0 $(cat {home}/pid); sleep 0.02; done ;;
-        daemon-reload|status) test -f $unit ;;
+        daemon-reload) test -d $(dirname $unit) ;;
+        status) test -f $unit ;;
         *) exit 1 ;;
         esac""",
 }  # fmt: skip
@@ -125,7 +126,7 @@ def _write_script(home: Path, identity: Path) -> str:
         return f"printf %s {shlex.quote(text)} > {settings}\n"
 
     before = {
-        "systemctl daemon-reload": edit(""),
+        "systemctl daemon-reload\nsystemctl enable": edit(""),
         "sshwarma reload": edit("Tea is at four."),
         "tar -C /etc -xzf": f"rm -r /etc/sshwarma {world}\n",
         "sshwarma restore /var/lib": f"cp {world}/world.db {world}/world-before-NNNN.db\n",

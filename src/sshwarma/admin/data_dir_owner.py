@@ -9,6 +9,7 @@ import os
 import pwd
 import re
 import shlex
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,43 +25,84 @@ PROGRAM: Final = "sshwarma"
 
 PROCESSES: Final = Path("/proc")
 
-OWN_NAMES: Final = re.compile(r"world|backups|ssh_host|operator|control|sshwarma|\.sshwarma")
-"""How the names begin of what the program makes in a data directory."""
+OWN_NAMES: Final = re.compile(
+    r"world|backups|ssh_host|operator|control|sshwarma|\.sshwarma|(?:blobs|cache|toolsets|workspaces)$"
+)
+"""How the names begin of what the program makes in a data directory, or what they are."""
 
 NOBODY_LOGGED_IN: Final = 2**32 - 1
 """What the kernel says of a process that no login has started, such as a service."""
 
 
 class ForeignDataDirError(ReportedError):
-    """A data directory, or a file in it, belongs to another user."""
+    """A data directory, or a file in it, that this user cannot use.
+
+    It is another user's, or its mode does not let them.
+
+    Attributes:
+        finding: what is wrong, as a sentence.
+        remedy: what makes it right, as a sentence.
+        is_foreign: whether the directory itself is another user's.
+    """
+
+    def __init__(self, finding: str, remedy: str, *, is_foreign: bool = False) -> None:
+        super().__init__(f"{finding} {remedy}")
+        self.finding = finding
+        self.remedy = remedy
+        self.is_foreign = is_foreign
 
 
 def check_data_dir_owner(data_dir: Path) -> None:
-    """Check that this user owns a data directory and what the program makes in it.
+    """Check that this user owns, and can use, a data directory and what it has.
 
     Others may put files beside, and a file system has its `lost+found`. Nothing is opened or
     changed. A directory that does not exist is not foreign.
 
     Raises:
-        ForeignDataDirError: with both users and the way out.
+        ForeignDataDirError: with both users, or the mode, and the way out.
     """
     user = os.geteuid()
     try:
-        owner = data_dir.stat().st_uid
-        if owner != user:
-            raise ForeignDataDirError(_describe_foreign_directory(data_dir, owner))
+        status = data_dir.stat()
+        if status.st_uid != user:
+            raise _foreign_directory_error(data_dir, status.st_uid)
+        _check_mode(data_dir, status)
         with os.scandir(data_dir) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                owner = entry.stat(follow_symlinks=False).st_uid
-                if owner != user and OWN_NAMES.match(entry.name):
-                    raise ForeignDataDirError(_describe_foreign_file(data_dir, entry.name, owner))
+            own = [entry for entry in entries if OWN_NAMES.match(entry.name)]
+        for entry in sorted(own, key=lambda entry: entry.name):
+            status = entry.stat(follow_symlinks=False)
+            if status.st_uid != user:
+                raise _foreign_file_error(data_dir, entry.name, status.st_uid)
+            if stat.S_ISDIR(status.st_mode) or entry.name == DATABASE_NAME:
+                _check_mode(Path(entry.path), status)
     except FileNotFoundError:
         return
+    except NotADirectoryError:
+        raise ForeignDataDirError(
+            f"A part of the path {data_dir} is a file.", "Choose another with --data-dir DIR."
+        ) from None
     except PermissionError:
         raise ForeignDataDirError(
-            f"You are {name_user(user)}, who may not open the directory {data_dir}."
-            " Run the command as the user that the server runs as."
+            f"You are {name_user(user)}, who may not open the directory {data_dir}.",
+            "Run the command as the user that the server runs as.",
+            is_foreign=True,
         ) from None
+
+
+def _check_mode(path: Path, status: os.stat_result) -> None:
+    """Check that a mode lets this user use a file or directory; root needs none."""
+    if stat.S_ISREG(status.st_mode):
+        bits, access, change = 0o600, os.R_OK | os.W_OK, "u+rw"
+    elif stat.S_ISDIR(status.st_mode):
+        bits, access, change = 0o700, os.R_OK | os.W_OK | os.X_OK, "u+rwx"
+    else:
+        return
+    if status.st_mode & bits != bits and not os.access(path, access, effective_ids=True):
+        mode = stat.S_IMODE(status.st_mode)
+        raise ForeignDataDirError(
+            f"The mode of {path} is {mode:04o}, with which it cannot be used.",
+            f"Run: chmod {change} {shlex.quote(str(path))}",
+        )
 
 
 def name_user(uid: int) -> str:
@@ -85,14 +127,16 @@ def name_process_user(pid: int, uid: int) -> str:
     return user if login in (uid, NOBODY_LOGGED_IN) else f"{user} ({name_user(login)})"
 
 
-def _describe_foreign_directory(data_dir: Path, owner: int) -> str:
+def _foreign_directory_error(data_dir: Path, owner: int) -> ForeignDataDirError:
     facts = f"The directory {data_dir} belongs to {name_user(owner)}, and you are"
     facts = f"{facts} {name_user(os.geteuid())}."
     if owner == 0 and not (data_dir / DATABASE_NAME).exists():  # such as /etc
-        return f"{facts} Choose a directory of your own with --data-dir DIR."
-    if owner == 0:
-        return f"{facts} Give it to the user that runs the server: chown -R USER {data_dir}"
-    return f"{facts} Run the command as that user: {_describe_command(data_dir, owner)}"
+        remedy = "Choose a directory of your own with --data-dir DIR."
+    elif owner == 0:
+        remedy = f"Give it to the user that runs the server: chown -R USER {data_dir}"
+    else:
+        remedy = f"Run the command as that user: {_describe_command(data_dir, owner)}"
+    return ForeignDataDirError(facts, remedy, is_foreign=True)
 
 
 def describe_new_world(data_dir: Path) -> str:
@@ -125,11 +169,11 @@ def _describe_command(data_dir: Path, user: int, words: Sequence[str] = ()) -> s
     return f"{run_as} env {variable} {shlex.join(words)}"
 
 
-def _describe_foreign_file(data_dir: Path, name: str, owner: int) -> str:
+def _foreign_file_error(data_dir: Path, name: str, owner: int) -> ForeignDataDirError:
     user = os.geteuid()
-    return (
-        f"{data_dir / name} belongs to {name_user(owner)}, its directory to {name_user(user)}."
-        f" Give it back: chown -R {name_or_number(user, '')} {data_dir}"
+    return ForeignDataDirError(
+        f"{data_dir / name} belongs to {name_user(owner)}, its directory to {name_user(user)}.",
+        f"Give it back: chown -R {name_or_number(user, '')} {data_dir}",
     )
 
 

@@ -23,7 +23,7 @@ from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
-from sshwarma.admin.owners_in_file import count_owners, read_agents_of
+from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
@@ -85,7 +85,10 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     try:
         data_dir_owner.check_data_dir_owner(settings.data_dir)
     except data_dir_owner.ForeignDataDirError as error:
-        yield CheckResult("user", False, str(error), "run doctor as the user of the server")
+        remedy = "run doctor as the user of the server" if error.is_foreign else ""
+        remedy = remedy or f"{error.remedy[0].lower()}{error.remedy[1:]}".removesuffix(".")
+        detail = str(error) if error.is_foreign else error.finding
+        yield CheckResult("user" if error.is_foreign else "data directory", False, detail, remedy)
         return
     user = data_dir_owner.name_user(os.geteuid())
     yield CheckResult("user", True, f"{user} owns the data directory")
@@ -225,10 +228,15 @@ def _check_files(settings: Settings) -> Iterator[CheckResult]:
     """Check that the contents of the rooms' files are there, if there are any."""
     try:
         names = read_sizes_in_file(settings.database)
+        missing = count_missing_blobs(names, settings.data_dir)
     except sqlite3.DatabaseError as error:
         yield CheckResult("files", False, str(error), _restore_command(settings))
         return
-    if missing := count_missing_blobs(names, settings.data_dir):
+    except OSError as error:
+        problem = f"{error.filename} cannot be opened: {error.strerror}"
+        yield CheckResult("files", False, problem, "see to its disk, its owner and its mode")
+        return
+    if missing:
         remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
         yield CheckResult(
             "files", False, f"{missing} of {len(names)} contents missing or damaged", remedy
@@ -262,7 +270,14 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
-        yield CheckResult("host key", True, "will be created at the first start")
+        if was_logged_in_to(settings.database):
+            yield warn(
+                "host key",
+                f"{path} is missing: the next start makes another, and clients will warn of it",
+                "put the key of this world back, if there is a copy",
+            )
+        else:
+            yield CheckResult("host key", True, "will be created at the first start")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:

@@ -75,6 +75,8 @@ def check_ports(settings: Settings, running: Mapping[str, str]) -> Iterator[Chec
     """
     ssh, http = settings.ssh.listen, settings.http.listen
     used = {"ssh": running.get("listen", "off"), "http": running.get("http", "off")}
+    if running and "http" not in running:  # of an older server, which does not say it
+        used["http"] = http
     own = [address for label in used for address in _resolve_own(label, used[label])]
     of_ssh: Sequence[_Address] = ()
     for label, text, flag in (("ssh", ssh, "--listen"), ("http", http, "--http")):

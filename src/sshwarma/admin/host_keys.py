@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import structlog
 
+from sshwarma.admin.owners_in_file import was_logged_in_to
+from sshwarma.settings import Settings
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
     compute_fingerprint,
@@ -16,6 +19,8 @@ from sshwarma.ssh.transport.host_key import (
 )
 from sshwarma.ssh.transport.public_key import UnusableKey
 from sshwarma.world.errors import Conflict, Invalid, NotFound
+
+log = structlog.get_logger(__name__)
 
 
 def describe_host_keys(data_dir: Path) -> dict[str, Any]:
@@ -43,6 +48,13 @@ def describe_new_next_key(keys: dict[str, Any]) -> str:
 def describe_switched_key(keys: dict[str, Any]) -> str:
     """Return the command that put a key in use, for the audit."""
     return f"host-key switch {keys['current']['fingerprint']}"
+
+
+def warn_of_missing_key(settings: Settings) -> None:
+    """Log a warning if clients know a host key of a world which has none now."""
+    path = settings.data_dir / HOST_KEY_FILENAME
+    if not path.exists() and was_logged_in_to(settings.database):
+        log.warning("the host key was missing: clients warn of the new one", path=str(path))
 
 
 def make_next_key(data_dir: Path) -> dict[str, Any]:

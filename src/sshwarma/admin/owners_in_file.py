@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.world.agents import Agent, read_agents
 from sshwarma.world.login_keys import AgentKey
@@ -19,6 +20,17 @@ def count_owners(database: Path) -> int:
         sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
     """
     return count_usable_owners(*read_agents_of(database))
+
+
+def was_logged_in_to(database: Path) -> bool:
+    """Return whether somebody has logged in by a key; False if it cannot be read."""
+    if not database.exists():
+        return False
+    try:
+        _, keys = read_agents_of(database)
+    except SQLAlchemyError:  # damaged, or of an older schema
+        return False
+    return any(key.last_used_at is not None for key in keys)
 
 
 def read_agents_of(database: Path) -> tuple[list[Agent], list[AgentKey]]:

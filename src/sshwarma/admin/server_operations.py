@@ -20,8 +20,8 @@ from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.settings import LimitSettings, Settings, SettingsSource
+from sshwarma.world.announcements import make_announcement
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
-from sshwarma.world.events import Announcement
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.world import World
 
@@ -79,7 +79,7 @@ async def broadcast(
     """Send a message to everyone who is connected.
 
     Raises:
-        Invalid: if it is empty, or longer than a line may be.
+        Invalid: if it is empty, longer than a line may be, or seems to contain a key.
     """
     require_server(server)
     limit = (settings.limits if settings is not None else LimitSettings()).line_bytes
@@ -87,7 +87,7 @@ async def broadcast(
         raise empty_error("message", hint="Give a text, or - for standard input.")
     if len(text.encode()) > limit:
         raise Invalid(f"The message has over {limit} bytes.")
-    announcement = Announcement(OPERATOR, text.strip())
+    announcement = make_announcement(OPERATOR, text.strip())
     await audited_change(world, f"broadcast {text}", lambda tx: tx.publish_on_commit(announcement))
     return {"agents": world.presence.count_agents()}
 

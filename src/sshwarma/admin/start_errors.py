@@ -44,6 +44,8 @@ def listening_at(address: str, flag: str) -> Iterator[None]:
             reason = "another process uses the address"
         elif error.errno is not None and error.errno > 0:
             reason = os.strerror(error.errno).lower()
+            if error.errno == errno.EACCES:
+                reason += " (ports below 1024 need CAP_NET_BIND_SERVICE)"
         else:
             reason = str(error.strerror or error).lower()
         raise OSError(

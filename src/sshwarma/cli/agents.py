@@ -41,6 +41,8 @@ def list_agents(invocation: Invocation) -> int:
 def _draw_last_seen(agent: dict[str, Any]) -> str:
     if agent["kind"] == "model":
         return ""
+    if "last_seen_at" not in agent:  # of an older server that still runs
+        return ""
     return f"seen {draw_time(agent['last_seen_at'])}" if agent["last_seen_at"] else "never seen"
 
 

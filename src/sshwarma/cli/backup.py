@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sshwarma.cli.failures import STANDARD_STREAM
-from sshwarma.cli.invocation import Invocation, print_lines, refuse_second_world, with_invocation
+from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
+from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.streams import STANDARD_OUTPUT, closed_streams
 from sshwarma.cli.termination import exit_on_signals
 from sshwarma.common.exit_status import EXIT_OK
@@ -40,7 +41,7 @@ def backup(invocation: Invocation, file: Path) -> int:
         return _write_to_stdout(invocation, settings)
     manifest = write_backup(settings.database, file)
     invocation.record(settings, f"backup {file.absolute()}")
-    return invocation.show(manifest, _describe(file, settings, manifest))
+    return invocation.show(manifest, _describe(str(file), settings, manifest))
 
 
 def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
@@ -59,14 +60,15 @@ def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     invocation.record(settings, f"backup {STANDARD_STREAM}")
-    text = _describe(Path("standard output"), settings, manifest)
+    text = _describe("standard output", settings, manifest)
     print_lines([json.dumps(manifest, indent=2) if invocation.as_json else text], to_stderr=True)
     return EXIT_OK
 
 
-def _describe(file: Path, settings: Settings, manifest: dict[str, Any]) -> str:
-    size = f"{manifest['bytes']} bytes, schema {manifest['schema']}"
-    files = f", {manifest['blobs']} contents of files" if manifest["blobs"] else ""
+def _describe(file: str, settings: Settings, manifest: dict[str, Any]) -> str:
+    size = f"schema {manifest['schema']}, a database of {manifest['bytes']:,} bytes"
+    blobs, blob_bytes = manifest["blobs"], manifest["blob_bytes"]
+    files = f", {blobs} contents of files with {blob_bytes:,} bytes" if blobs else ""
     return f"Wrote {file}: the world in {settings.data_dir}, {size}{files}"
 
 
@@ -93,7 +95,8 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     is_newest = manifest["schema"] == newest_revision()
     if is_newest:
         invocation.record(settings, f"restore {file}{made_at}")
-    lines = [f"Restored {settings.database} from {file}"]
+    origin = "standard input" if str(file) == STANDARD_STREAM else file
+    lines = [f"Restored {settings.database} from {origin}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")
     if manifest["replaced_logs"]:

@@ -69,7 +69,9 @@ def switch(invocation: Invocation) -> int:
         describe_switched_key,
     )
     return invocation.show(
-        keys, *_list_keys(keys), f"The old key is kept: {OLD_KEY_FILENAME}. Delete it."
+        keys,
+        *_list_keys(keys),
+        f"The old key is kept: {OLD_KEY_FILENAME}. Delete it when you need not go back.",
     )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sshwarma.cli.invocation import Invocation, refuse_second_world, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.termination import exit_on_signals
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.second_world import is_default_directory
 from sshwarma.cli.streams import reporting_lost_output
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
@@ -102,7 +103,8 @@ class Invocation:
         check_no_world_was_lost(settings.database)
         servers = f"Servers are running with: {', '.join(map(str, running))}."
         if not is_default_directory(settings):  # to give it again would not help
-            hint = f"{describe_new_world(settings.data_dir)}{f'. {servers}' if running else ''}"
+            way = describe_new_world(settings.data_dir).removesuffix(".")
+            hint = f"{way}{f'. {servers}' if running else ''}"
         elif running:
             hint = f"{servers} Give --data-dir."
         else:
@@ -247,31 +249,6 @@ class Invocation:
         else:
             print_lines(lines)
         return EXIT_OK
-
-
-def refuse_second_world(settings: Settings) -> None:
-    """Refuse to make a world in the default directory beside a server that runs.
-
-    Raises:
-        Conflict: with the directory of that server's world.
-    """
-    from sshwarma.admin.running_worlds import find_running_worlds
-    from sshwarma.world.errors import Conflict
-
-    if not is_default_directory(settings) or settings.database.exists():
-        return
-    running = find_running_worlds()
-    if running:
-        raise Conflict(
-            f"A server is running already, with the world in {', '.join(map(str, running))}, and"
-            f" {settings.data_dir} contains none.",
-            hint=f"To make a second world, name its directory: --data-dir {settings.data_dir}",
-        )
-
-
-def is_default_directory(settings: Settings) -> bool:
-    """Return whether neither flag, environment nor file has named the data directory."""
-    return "data_dir" not in settings.model_fields_set
 
 
 def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import sys
 from pathlib import Path
@@ -29,9 +30,9 @@ from sshwarma.cli import (
     toolset,
     vacuum,
 )
-from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.failures import STANDARD_STREAM, describe_failure, is_reported
 from sshwarma.cli.invocation import print_lines
-from sshwarma.cli.streams import open_closed_streams, write_output
+from sshwarma.cli.streams import LostOutputError, open_closed_streams, write_output
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 PRIVATE: Final = 0o077
@@ -97,9 +98,29 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if not is_reported(error):
             raise
-        print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
+        with contextlib.suppress(OSError):  # then the status alone says it
+            _print_failure(error, as_json="--json" in (sys.argv[1:] if argv is None else argv))
         return EXIT_FAILED
     return EXIT_OK if result is None else result
+
+
+def _print_failure(error: Exception, *, as_json: bool) -> None:
+    """Print why a command failed, as JSON on standard output if that was asked for.
+
+    A backup that goes there is not followed by something else, and a full disk takes nothing.
+    """
+    if not as_json or isinstance(error, LostOutputError):
+        print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
+        return
+    from sshwarma.world.errors import WorldError
+    from sshwarma.world.reader import PERSON
+
+    described = {"error": "failed", "message": describe_failure(error), "hint": ""}
+    if isinstance(error, WorldError):
+        hint = error.hint_for(PERSON)
+        described = {"error": error.code, "message": error.message, "hint": hint}
+    output = sys.stderr if STANDARD_STREAM in sys.argv[1:] else sys.stdout
+    print(json.dumps(described, indent=2), file=output, flush=True)
 
 
 def _keep_open_files() -> None:

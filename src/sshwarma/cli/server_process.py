@@ -18,7 +18,7 @@ import sshwarma
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.app import App
 from sshwarma.cli.failures import describe_failure, is_reported
-from sshwarma.cli.invocation import refuse_second_world
+from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.signals import ServerSignals
 from sshwarma.cli.welcome import say_welcome
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE

@@ -16,7 +16,7 @@ closed_streams: Final[set[int]] = set()
 """Numbers of the standard streams that were closed when the command started."""
 
 
-class _LostOutputError(ReportedError):
+class LostOutputError(ReportedError):
     """The command has done its work, and could not say so."""
 
 
@@ -43,7 +43,7 @@ def reporting_lost_output() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _LostOutputError(
+        raise LostOutputError(
             f"The command was executed, but its output could not be written: {error.strerror}."
         ) from error
 

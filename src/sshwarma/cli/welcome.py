@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,8 @@ def say_welcome(app: App, offers: Sequence[ModelSettings]) -> None:
     if app.settings.log.format == "json":
         _log_welcome(app, offers)
     else:
-        print_lines(_welcome_lines(app, offers), to_stderr=True)
+        with contextlib.suppress(OSError):  # who cannot read it can log in nevertheless
+            print_lines(_welcome_lines(app, offers), to_stderr=True)
 
 
 def make_connect_command(app: App) -> str:

@@ -963,6 +963,9 @@ MAX_JSON_FILE_BYTES: Final = 8 * MIB
 MAX_LISTED_FILES: Final = 500
 """Files that one list of a room's files has: a model reads and pays for all of them."""
 
+MAX_NAMED_WORLDS: Final = 3
+"""Running worlds that a refusal names: a machine may have dozens of them."""
+
 MAX_NAMED_FILES: Final = 5
 """Paths that one line about a version names: one row of a terminal."""
 

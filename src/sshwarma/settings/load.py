@@ -126,6 +126,14 @@ class Settings(BaseSettings):
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
 
+    @field_validator("data_dir", mode="before")
+    @classmethod
+    def _no_empty_path(cls, path: object) -> object:
+        """Refuse "", which pathlib takes for the current directory."""
+        if path == "":
+            raise ValueError("must not be empty")
+        return path
+
     @field_validator("models")
     @classmethod
     def _one_model_a_name(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
+from sshwarma.settings.log_output import log_output
 from sshwarma.settings.server import LogSettings
 
 log = structlog.get_logger(__name__)
@@ -38,10 +38,11 @@ def configure_logging(settings: LogSettings) -> None:
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )
     )
+    log_output.use(sys.stderr, lambda lost: _render("warning", "log lines were lost", lines=lost))
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, log_output)),
         cache_logger_on_first_use=False,
     )
     _configure_libraries(shared if is_json else None)
@@ -56,10 +57,15 @@ def log_from_signal_handler(event: str, **values: str) -> None:
 
     What the signal interrupted may hold the lock of the log, so that it is not taken.
     """
+    log_output.write(f"{_render('error', event, **values)}\n")
+
+
+def _render(level: str, event: str, **values: object) -> str:
+    """Return a line of the log, without its lock."""
     line: Any = {"event": event, **values}
     for processor in structlog.get_config()["processors"]:
-        line = processor(None, "error", line)
-    os.write(sys.stderr.fileno(), f"{line}\n".encode())
+        line = processor(None, level, line)
+    return str(line)
 
 
 def _show_controls(logger: Any, method: str, line: Any) -> Any:
@@ -85,7 +91,7 @@ def _configure_libraries(shared: list[structlog.types.Processor] | None) -> None
 
     JSON is made with the `shared` processors; None is for text.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(log_output)
     if shared is None:
         handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     else:

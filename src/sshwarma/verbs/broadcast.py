@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from sshwarma.common.secret_detection import has_key_prefix
 from sshwarma.verbs.arguments import Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
+from sshwarma.world.announcements import make_announcement
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
-from sshwarma.world.events import Announcement
 
 
 @verb(
@@ -28,12 +26,7 @@ async def broadcast(caller: Caller, text: Text) -> Confirmation:
     Args:
         text: the message.
     """
-    if has_key_prefix(text):
-        raise Invalid(
-            "The message looks like it contains a key.",
-            hint="Everyone would read it, and the audit shows it.",
-        )
-    announcement = Announcement(caller.agent.name, text)
+    announcement = make_announcement(caller.agent.name, text)
     await caller.change(lambda tx: tx.publish_on_commit(announcement))
     count = caller.world.presence.count_agents()
     return Confirmation(f"Sent to {count} {'agent' if count == 1 else 'agents'}.")

@@ -27,6 +27,7 @@ from typing_extensions import override
 
 import sshwarma
 from sshwarma.common.refusals import RefusedBy, read_refusals
+from sshwarma.settings.log_output import log_output
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.world.errors import WorldError
 from sshwarma.world.migrate import newest_revision
@@ -132,6 +133,11 @@ class WorldMetricsCollector(Collector):
             "sshwarma_build",
             "Version of the program and schema of its database.",
             {"version": sshwarma.__version__, "schema": newest_revision()},
+        )
+        yield CounterMetricFamily(
+            "sshwarma_lost_log_lines",
+            "Lines of the log that could not be written.",
+            log_output.lost_lines,
         )
         yield from self._collect_doors()
         yield from self._collect_people()

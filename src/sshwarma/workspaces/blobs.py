@@ -120,6 +120,9 @@ class BlobStore:
             data = self.path_of(sha256).read_bytes()
         except FileNotFoundError:
             raise _damaged_error(sha256, "is missing") from None
+        except OSError as error:
+            log.error("a content cannot be read", sha256=sha256, error=str(error))
+            raise _damaged_error(sha256, "cannot be read") from error
         if hashlib.sha256(data).hexdigest() != sha256:
             raise _damaged_error(sha256, "is damaged")
         return data

@@ -40,7 +40,7 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Unavailable(
             "Another program locks the database. Nothing was stored.",
-            hint="Try again when that program has ended. The server's log and /healthz say so.",
+            hint="Try again when that program has ended.",
         )
     if code.startswith("SQLITE_READONLY"):
         return Unavailable("The database is read-only. Nothing was stored.")

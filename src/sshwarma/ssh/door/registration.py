@@ -18,7 +18,7 @@ from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, Rejected
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.invites import InvalidInviteCode
 
 
@@ -215,6 +215,8 @@ class RegistrationExecHandler(TaskHandler):
             return
         self._newcomer.has_tried = True
         try:
+            if self._authenticator.needs_invite and len(words) == 1:
+                raise Invalid("The invite code is missing: register CODE.")
             if self._authenticator.needs_invite:
                 agent = await self._authenticator.redeem_invite(
                     peer, peer.username, " ".join(words[1:])
