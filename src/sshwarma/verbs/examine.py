@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.common.units import DAY_SECONDS
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
+from sshwarma.tools.type_names import name_type
 from sshwarma.verbs.arguments import ThingName
 from sshwarma.verbs.examine_facts import read_agent_facts, read_room_facts
 from sshwarma.verbs.registry import verb
@@ -350,14 +351,8 @@ def _add_calls(
 def _list_parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     required = schema.get("required", ())
     for name, parameter in schema.get("properties", {}).items():
-        options = parameter.get("anyOf", [parameter])
-        kinds = [
-            "|".join(map(str, option["enum"])) if "enum" in option else option.get("type", "any")
-            for option in options
-            if option.get("type") != "null"
-        ]
         optional = "" if name in required else "?"
-        kind = "|".join(kinds)
+        kind = name_type(parameter, schema)
         if parameter.get("default") is not None:
             kind += f"={json.dumps(parameter['default'], ensure_ascii=False)}"
         yield f"{name}{optional}", kind, parameter.get("description", "")
