@@ -83,7 +83,9 @@ def plain_server(bundle: Bundle, folder: Path, workspace: Path) -> StdioServerPa
         folder=str(folder), workspace=str(workspace),
     )  # fmt: skip
     worker = resource_dir("embedded") / "toolset" / "worker.py"
-    words = ["-I", str(worker), json.dumps(config)]
+    file = folder.with_name("config.json")
+    file.write_text(json.dumps(config))
+    words = ["-I", str(worker), str(file)]
     return StdioServerParameters(command=sys.executable, args=words)
 
 

@@ -1,7 +1,8 @@
 """Runs the tools of one toolset: an MCP server over standard input and output.
 
 It runs as a file in a sandbox, with a bare interpreter, and imports nothing of the program. The
-configuration is its argument or, for programs inside cannot see that, its first line of input.
+configuration is in the file that its argument names or, for programs inside cannot see that, in its
+first line of input.
 Output of tools goes to standard error.
 """
 
@@ -194,7 +195,7 @@ def main() -> None:
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as empty:
         os.dup2(empty.fileno(), 0)
-    config = json.loads(sys.argv[1] if sys.argv[1:] else source.readline())
+    config = json.loads(Path(sys.argv[1]).read_text() if sys.argv[1:] else source.readline())
     # Only now: a worker that waits for its call has run nothing foreign, and nobody watches it.
     # Packages that the toolset requires come last, so that they replace nothing of ours.
     sys.path.insert(0, config["toolset"])

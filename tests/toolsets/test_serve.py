@@ -41,6 +41,30 @@ async def test_other_host_uses_the_tools_of_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+async def test_large_schemas_are_served(tmp_path: Path) -> None:
+    """More than an argument of a program may have."""
+    manifest, source = tmp_path / "toolset.yaml", tmp_path / "tools" / "big.py"
+    source.parent.mkdir()
+    source.write_text("def big(**given):\n    return sorted(given)\n")
+    fields = "".join(
+        f"        field_{number}: {{type: string, description: {'x' * 150}}}\n"
+        for number in range(270)
+    )
+    tools = "".join(
+        f"  - id: big{number}\n    entrypoint: tools.big:big\n    input_schema:\n"
+        f"      type: object\n      properties:\n{fields}"
+        for number in range(3)
+    )
+    manifest.write_text(f'manifest_version: "1"\nid: big\nname: Big\nversion: "1"\ntools:\n{tools}')
+    server = StdioServerParameters(
+        command=str(PROGRAM), args=["toolset", "serve", str(tmp_path)], env={}
+    )
+    async with Client(stdio_client(server)) as client:
+        listed = (await client.list_tools()).tools
+        assert [len(tool.input_schema["properties"]) for tool in listed] == [270] * 3
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("files", "said"),
     [

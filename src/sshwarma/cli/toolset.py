@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -44,5 +45,9 @@ def serve(folder: Path, workspace: Path) -> int:
         workspace=str(workspace.resolve()),
     )
     worker = resource_dir("embedded") / "toolset" / "worker.py"
-    words = [sys.executable, "-I", "-B", str(worker), json.dumps(config)]
-    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, without a shell
+    with tempfile.TemporaryFile() as file:  # an argument of a program has at most 128 KiB
+        file.write(json.dumps(config).encode())
+        file.seek(0)
+        os.set_inheritable(file.fileno(), True)
+        words = [sys.executable, "-I", "-B", str(worker), f"/dev/fd/{file.fileno()}"]
+        os.execv(sys.executable, words)  # noqa: S606 - this interpreter, without a shell
