@@ -28,6 +28,7 @@ from sshwarma.wrap.host import (
     LuaWorkerError,
 )
 from sshwarma.wrap.process import WorkerProcess
+from sshwarma.wrap.run_time import RunTime
 from support.lua import SHORT, UNHURRIED, Run, runs_on
 
 LOOP = [LuaScript("main", "function main() while true do end end")]
@@ -322,9 +323,9 @@ async def test_default_limits_are_as_documented(monkeypatch: pytest.MonkeyPatch)
     host = await LuaHost.start()
     exchange, given = host._exchange_with_timeout, list[float]()
 
-    async def keep(worker: Any, kind: bytes, body: bytes, seconds: float) -> tuple[bytes, bytes]:
-        given.append(seconds)
-        return await exchange(worker, kind, body, seconds)
+    async def keep(worker: Any, kind: bytes, body: bytes, run_time: RunTime) -> tuple[bytes, bytes]:
+        given.append(run_time.compute_left())
+        return await exchange(worker, kind, body, run_time)
 
     monkeypatch.setattr(host, "_exchange_with_timeout", keep)
     with pytest.raises(LuaTimeout, match=r"timed out after 1 s\.$"):

@@ -796,7 +796,7 @@ MAX_CONTEXT_TALK_ROWS: Final = 1_000
 """Rows of talk that a context reads. It bounds what each request reads from the database."""
 
 LAYER_TIMEOUT_SECONDS: Final = 1.0
-"""Seconds that a script of `hook:wrap` may run: every answer waits for it."""
+"""Seconds of CPU that a script of `hook:wrap` may run: every answer waits for it."""
 
 DEFAULT_LAYER_TOKENS: Final = 1_000
 """Tokens of a layer that sets no budget: one layer cannot crowd out the others."""

@@ -19,6 +19,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 import structlog
@@ -42,6 +43,7 @@ from sshwarma.wrap.errors import (
 )
 from sshwarma.wrap.process import WorkerProcess, memory_error_text, timeout_error_text
 from sshwarma.wrap.protocol import LuaLimits, LuaScript
+from sshwarma.wrap.run_time import RunTime
 
 __all__ = [
     "HostCallback",
@@ -159,16 +161,9 @@ class LuaHost:
     ) -> tuple[bytes, dict[str, Any]]:
         """Exchange frames until the last one, VALUE or ERROR, and return its content."""
         kind, calls = protocol.RUN, 0
-        seconds_left, deadline = (
-            self.limits.run_seconds,
-            time.monotonic() + self.limits.total_seconds,
-        )
+        run_time = RunTime(worker.pid, self.limits, time.monotonic)
         while True:
-            start = time.monotonic()
-            kind, body = await self._exchange_with_timeout(
-                worker, kind, body, min(seconds_left, deadline - start)
-            )
-            seconds_left -= time.monotonic() - start
+            kind, body = await self._exchange_with_timeout(worker, kind, body, run_time)
             payload = _parse_frame(kind, body)
             if kind != protocol.CALL:
                 return kind, payload
@@ -176,15 +171,24 @@ class LuaHost:
             if calls > self.limits.max_calls:
                 raise LuaWorkerError("The script's process exceeded the limit of calls.")
             name, arguments = payload
-            kind, body = protocol.ANSWER, await self._answer_call(call, name, arguments, deadline)
+            kind, body = (
+                protocol.ANSWER,
+                await self._answer_call(call, name, arguments, run_time.ends_at),
+            )
 
     async def _exchange_with_timeout(
-        self, worker: WorkerProcess, kind: bytes, body: bytes, seconds: float
+        self, worker: WorkerProcess, kind: bytes, body: bytes, run_time: RunTime
     ) -> tuple[bytes, bytes]:
         exchange = asyncio.ensure_future(worker.exchange_frames(kind, body))
         try:
-            # Not asyncio.timeout: an answer that came while the server was busy is in time.
-            done, _ = await asyncio.wait({exchange}, timeout=max(seconds, 0))
+            done: AbstractSet[object] = frozenset()
+            left = run_time.compute_left()
+            while not done and left > 0:
+                start = time.monotonic()
+                # Not asyncio.timeout: an answer that came while the server was busy is in time.
+                done, _ = await asyncio.wait({exchange}, timeout=left)
+                run_time.add(time.monotonic() - start)
+                left = run_time.compute_left()
         except asyncio.CancelledError:
             if exchange.done() and not exchange.cancelled():
                 exchange.exception()  # nobody waits for its result any more
