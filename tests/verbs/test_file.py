@@ -298,6 +298,8 @@ async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
         ("/file show ", ["plan.md", "src/"]),
         ("/file show src/", ["src/b.py", "src/deep/"]),
         ("/file show src/deep/", ["src/deep/a.py"]),
+        ("/shell python3 src/", ["src/b.py", "src/deep/"]),
+        ("/shell cat src/b.py src/deep/", ["src/deep/a.py"]),
     ):
         offered = await complete(bob.caller, typed, len(typed))
         assert [candidate.text for candidate in offered] == words

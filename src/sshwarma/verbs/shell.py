@@ -27,8 +27,9 @@ from sshwarma.sandbox.run import Ending, SandboxError
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.call_checks import check_after_wait
-from sshwarma.verbs.arguments import Arg, Text, Word
+from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.file import workspaces_of
+from sshwarma.verbs.file_arguments import FilePath, complete_files
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import view
@@ -41,6 +42,9 @@ from sshwarma.world.errors import Unavailable, too_long_error, unknown_name_erro
 from sshwarma.world.reader import next_call
 
 RunSeconds: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_SANDBOX_SECONDS)]
+
+CommandText: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_files)]
+"""A command, whose words may be paths in the workspace of the room."""
 
 _SHELL: Final = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
@@ -108,10 +112,10 @@ def draw_command_result(result: CommandResult) -> Block:
 )
 async def shell(
     caller: Caller,
-    command: Text,
+    command: CommandText,
     *,
     timeout: RunSeconds = DEFAULT_SANDBOX_SECONDS,  # noqa: ASYNC109 - a setting of the command
-    cwd: Word | None = None,
+    cwd: FilePath | None = None,
 ) -> CommandResult:
     """Run a command of bash on the files of the room, in a sandbox.
 
