@@ -62,7 +62,7 @@ async def test_names_stay_when_an_agent_is_renamed(world: World, bob: Someone) -
     ("source", "reference", "paths", "expected"),
     [
         ("edit", None, ["a"], "Edit a\n\nVersion: v1\nSource: edit\n"),
-        ("tool_run", "c1", ["b", "a"], "Run a, b\n\nVersion: v1\nSource: tool_run c1\n"),
+        ("tool_run", "c1", ["b", "a"], "Change a, b\n\nVersion: v1\nSource: tool_run c1\n"),
         ("user_upload", None, list("dcbae"), "Upload a, b, c and 2 more\n\nVersion: v1\n"),
         ("branch", "t1", ["x" * 70], f"Branch {'x' * 60}\n"),
         ("git_push", "h", [], "Push nothing\n"),

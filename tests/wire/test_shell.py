@@ -55,6 +55,8 @@ def test_command_of_a_person_works_on_the_files(ann: Person) -> None:
     kinds = {item["path"]: item["kind"] for item in ann.json("files")["files"]}
     assert kinds == {"src/a.py": "program", "src/out": "file"}
     assert ann.json("file history")["versions"][0]["source"] == "tool_run"
+    emptied = ann.run("shell rm src/*; mkdir new")
+    assert "left the empty folder new, left the empty folder src, " in emptied.out
     failed = ann.run("shell echo oops >&2; exit 3")
     assert (failed.status, failed.out.splitlines()[0]) == (1, "oops")
     found = ann.run("shell --json true").json

@@ -9,6 +9,7 @@ import pytest
 from sshwarma.services import services_of
 from sshwarma.verbs.message import move_files_of
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.folders import EMPTY_FOLDER
 from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.workspaces.turn_files import FilesMoved
 from sshwarma.world import turns
@@ -132,3 +133,13 @@ async def test_folder_in_the_place_of_a_file_stays(lobby: Room) -> None:
     moved = await lobby.move(removed=[turn])
     assert moved.kept == ("a",)
     assert await lobby.files() == {"a/b": "2"}
+
+
+async def test_folders_that_become_empty_are_not_counted_as_files(lobby: Room) -> None:
+    await lobby.change({"src": EMPTY_FOLDER})
+    turn = await lobby.open_turn()
+    await lobby.change({"src": None, "src/a": entry("1")}, turn)
+    moved = await lobby.move(removed=[turn])
+    assert moved.text == " 1 file changed with it."
+    _, tree = await lobby.workspaces.read_tree("lobby")
+    assert tree == {"src": EMPTY_FOLDER}

@@ -32,7 +32,7 @@ WORLD_NAME: Final = "sshwarma"
 _SUBJECTS: Final = {
     "user_upload": "Upload",
     "edit": "Edit",
-    "tool_run": "Run",
+    "tool_run": "Change",
     "branch": "Branch",
     "git_push": "Push",
 }

@@ -254,10 +254,14 @@ class _Output:
 
 
 def _describe_changes(files: RunFiles) -> tuple[str, ...]:
-    return tuple(
-        f"{'removed' if entry is None else 'wrote'} {shorten_name(path)}"
-        for path, entry in files.changes.items()
-    )
+    described = []
+    for path, entry in files.changes.items():
+        if entry is None:
+            done = "removed"
+        else:
+            done = "left the empty folder" if entry.is_folder else "wrote"
+        described.append(f"{done} {shorten_name(path)}")
+    return tuple(described)
 
 
 async def _tell_room(caller: Caller, result: CommandResult) -> None:

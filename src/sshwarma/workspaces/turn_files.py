@@ -6,7 +6,7 @@ turn, stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -105,7 +105,17 @@ def move_files(
             source_ref=(*removed, *added)[-1].id,
             author_id=author_id,
         )
-    return FilesMoved(tuple(changes), tuple(sorted(kept)))
+    return FilesMoved(_list_files(changes, tree, result), tuple(sorted(kept)))
+
+
+def _list_files(paths: Iterable[str], *trees: Tree) -> tuple[str, ...]:
+    """Return the paths that are a file in one of the trees."""
+    found = ((path, [tree.get(path) for tree in trees]) for path in paths)
+    return tuple(
+        path
+        for path, entries in found
+        if any(entry is not None and not entry.is_folder for entry in entries)
+    )
 
 
 def _read_versions(conn: Connection, turn: Turn) -> list[Manifest]:

@@ -22,7 +22,8 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 class RunTime:
     """The time that a run may take: `run_seconds` of the processor.
 
-    If the system does not say it, they are of the clock. A script never sleeps, so that time in which its process did not run was others'.
+    If the system does not say it, they are of the clock. A script never sleeps, so that time in
+    which its process did not run was others'.
     """
 
     def __init__(self, pid: int, limits: LuaLimits, clock: Callable[[], float]) -> None:
