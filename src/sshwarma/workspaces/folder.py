@@ -135,17 +135,20 @@ class Folder:
         found = self._walk()
         _check_size(found)
         tree: dict[str, Entry] = {}
+        is_changed = False
         with _open_folder(self.path) as top:
             for path, stamp in found.stamps.items():
                 entry = self._get_entry(path, found)
                 if entry is None:
+                    is_changed = True
                     with _open_parent(top, path) as (parent, name):
                         entry = self._store(parent, name, stamp)
                 tree[path] = entry
         filled = {above for path in tree for above in list_parents(path)}
         filled |= {above for path in found.folders for above in list_parents(path)}
         tree |= {path: Entry("", FOLDER_MODE) for path in found.folders if path not in filled}
-        self._blobs.sync()
+        if is_changed:  # known contents are on the disk, which others may keep busy
+            self._blobs.sync()
         self._remember(found, tree)
         return Snapshot(tree, tuple(sorted(found.left_out)))
 
@@ -187,7 +190,8 @@ class Folder:
             path = f"{prefix}{entry.name}"
             status = entry.stat(follow_symlinks=False)
             is_folder = stat.S_ISDIR(status.st_mode)
-            if find_path_problem(path) or not (
+            is_named_well = path in self._known or not find_path_problem(path)
+            if not is_named_well or not (
                 is_folder or stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
             ):
                 found.left_out.append(path)
