@@ -134,6 +134,10 @@ def test_world_of_a_newer_version_names_the_copy_that_it_kept(old: Path) -> None
     )
     with pytest.raises(UnknownSchemaError, match=rf"sshwarma restore {kept} --force"):
         upgrade_database(old)
+    later = shutil.copyfile(kept, old.with_name("world-before-9998-2.db"))
+    os.utime(kept, (1, 1))
+    with pytest.raises(UnknownSchemaError, match=rf"sshwarma restore {later} --force"):
+        upgrade_database(old)
 
 
 def test_restore_refuses_a_newer_schema_before_anything_is_moved(old: Path) -> None:

@@ -155,3 +155,16 @@ def test_silent_connections_of_one_address_keep_no_monitor_out(home: Path) -> No
         for _ in range(3):
             assert health(server)[0] == 200
     assert server.stop() == 0
+
+
+def test_database_that_was_moved_away_fails_until_it_is_back(home: Path) -> None:
+    """What is said meanwhile goes to a file without that name."""
+    server = Server(home)
+    assert health(server)[0] == 200
+    database = server.data_dir / "world.db"
+    database.rename(database.with_name("moved.db"))
+    assert "was moved, deleted or replaced" in wait_for(server, 503)["reason"]
+    assert "the database was moved or replaced" in server.log()
+    database.with_name("moved.db").rename(database)
+    assert wait_for(server, 200)["status"] == "ok"
+    assert server.stop() == 0

@@ -154,5 +154,6 @@ def test_answer_goes_on_without_its_client(house: Server, model: Script, ann: Pe
         for kind, _ in read_events(response):
             if kind == "text":
                 break
-    going.set()
-    wait_until(lambda: "Half, whole." in ann.does("history"))
+        response.close()
+        going.set()
+        wait_until(lambda: "Half, whole." in ann.does("history"))

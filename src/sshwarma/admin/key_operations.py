@@ -49,18 +49,15 @@ async def keys_add(
         raise Invalid(f"Invalid key: {error}.") from error
 
     sets_expiry = days is not None
-    known = find_agent(world, name)
-    if known is not None and known.kind == "model":
-        raise Invalid(
-            f"{known.name} is a model, and models do not log in.",
-            hint="Add the key to a name of its own.",
-        )
+    _check_no_model(find_agent(world, name))
 
     def work(tx: Change) -> tuple[Agent, list[dict[str, Any]]]:
         expires_at = None if days == "never" else compute_expiry(tx.now, days)
         done = []
         with owners.keeping_an_owner(tx):
-            agent = find_agent(world, name) or agents.create_agent(tx, name, role=role or "member")
+            # From the database: commands before this one may be of the same transaction.
+            known = agents.read_agent_named(tx.conn, name)
+            agent = known or agents.create_agent(tx, name, role=role or "member")
             for fingerprint, key, comment in keys:
                 result = login_keys.ensure_key(
                     tx, agent.id, fingerprint, key, comment, expires_at, sets_expiry=sets_expiry
@@ -83,6 +80,14 @@ async def keys_add(
         "fingerprint": keys[0][0],
         "keys": done,
     }
+
+
+def _check_no_model(agent: Agent | None) -> None:
+    if agent is not None and agent.kind == "model":
+        raise Invalid(
+            f"{agent.name} is a model, and models do not log in.",
+            hint="Add the key to a name of its own.",
+        )
 
 
 @register_operation

@@ -22,10 +22,11 @@ from sshwarma.admin.operation_registry import (
     run_operation,
 )
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
-from sshwarma.world import tokens
+from sshwarma.world import things, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit_list import list_audit
 from sshwarma.world.errors import Invalid
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 __all__ = [
@@ -57,13 +58,15 @@ async def token_new(
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")
-    token, secret = await audited_change(
-        world,
-        f"token new {name} --scope {scope}{format_days(days)} --label {label}",
-        lambda tx: tokens.issue_token(
+
+    def work(tx: Change) -> tuple[tokens.Token, str]:
+        things.get_live_thing(tx.conn, agent.id)  # a command before this one may have removed it
+        return tokens.issue_token(
             tx, agent_id=agent.id, label=label, days=days, created_by=None, scope=TokenScope(scope)
-        ),
-    )
+        )
+
+    line = f"token new {name} --scope {scope}{format_days(days)} --label {label}"
+    token, secret = await audited_change(world, line, work)
     return {
         "agent": agent.name,
         "id": token.id,

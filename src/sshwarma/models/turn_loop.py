@@ -106,7 +106,7 @@ class RunningTurn:
         self.stopped = False
         self.status: TurnStatus = "open"
         self.end_reason: EndReason | None = None
-        self._stopped_by = ""
+        self._stop_text = "was stopped"
         self.task: asyncio.Task[None] | None = None
         self._deps = deps
         self._world = deps.world
@@ -130,12 +130,12 @@ class RunningTurn:
         self.live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
-    def stop(self, by: str = "") -> None:
+    def stop(self, why: str = "") -> None:
         """Stop the turn at any point; one whose task has not run yet ends when it does.
 
-        `by` is the name of the agent that stopped it; "" if the server did.
+        `why` is what follows "was stopped", such as " by amy"; "" if the server stopped it.
         """
-        self._stopped_by = self._stopped_by or by
+        self._stop_text = self._stop_text if self.stopped else f"was stopped{why}"
         self.stopped = True
         if self.task is not None and self._is_started and not self._is_finishing:
             self._is_finishing = True
@@ -153,8 +153,7 @@ class RunningTurn:
                 await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
             status = "cancelled"
-            by = f" by {self._stopped_by}" if self._stopped_by else ""
-            reason = EndReason(f"was stopped{by}", cause="stopped")
+            reason = EndReason(self._stop_text, cause="stopped")
         except BudgetExceeded as over:
             reason = over.reason
         except (BackendError, WorldError) as failed:

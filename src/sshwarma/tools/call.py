@@ -14,6 +14,7 @@ from sshwarma.tools.approvals import Approvals
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
     ask_to_switch_on,
+    check_asker,
     check_role_of_asker,
     count_arguments,
     count_nested_call,
@@ -278,6 +279,7 @@ class Tools:
             raise unknown_name_error(
                 "tool", name, known=labels, hint=next_call("{} shows what is equipped.", "inv show")
             )
+        await check_asker(caller)
         await check_role_of_asker(caller, item)
         if item.obstacle:
             provider = self._provider_of(item.thing)

@@ -53,8 +53,8 @@ async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
         raise missing_role_error(person, role, purpose, caller.world.agents)
 
 
-async def _check_asker(caller: Caller) -> None:
-    """Refuse a call of a model that waited, if who asked the model has lost the room.
+async def check_asker(caller: Caller) -> None:
+    """Refuse a call of a model if who asked the model has lost the room.
 
     Raises:
         Forbidden: if that person is gone, disabled, banned or muted, or may not enter.
@@ -80,7 +80,7 @@ async def check_after_wait(caller: Caller) -> None:
         NotFound: if the tool is not equipped any more, or cannot be used.
     """
     await caller.as_present()
-    await _check_asker(caller)
+    await check_asker(caller)
     stack = caller.call_stack
     if stack is None or (stack.is_trial and not stack.is_nested):  # a trial needs no equipping
         return

@@ -85,7 +85,9 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
 
     row, turn = await caller.change(work)
     limit = caller.limits.turns_per_question
-    asked = Question(caller.agent.id, limit, turn.question_id, {agent.id})
+    asked = Question(
+        caller.agent.id, limit, turn.question_id, {agent.id}, caller.origin.fingerprint
+    )
     answering.start_turn(turn, agent, row, caller.services, asked=asked)
     room_name = (await caller.room()).name
     return SentMessage(room_name, row.seq, caller.agent.name, row.content, turns=(turn.id,))

@@ -99,7 +99,9 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     mentioned = answering.find_mentioned_models(message, caller.agent)
     reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
     models = [agent for agent in mentioned if not reasons[agent.id]]
-    question = caller.question or Question(caller.agent.id, caller.limits.turns_per_question)
+    question = caller.question or Question(
+        caller.agent.id, caller.limits.turns_per_question, via=caller.origin.fingerprint
+    )
     if models:
         check_answer_capacity(caller, answering, len(models))
     with question.asking(models):

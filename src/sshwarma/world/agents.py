@@ -248,6 +248,12 @@ class AgentDirectory:
         raise unknown_name_error(kind, word, known=by_name, hint=hint)
 
 
+def read_agent_named(conn: Connection, name: str) -> Agent | None:
+    """Return the live agent with a name, or None; case does not matter."""
+    found = (agent for agent in read_agents(conn)[0] if agent.name.lower() == name.lower())
+    return next(found, None)
+
+
 def read_agents(conn: Connection) -> tuple[list[Agent], list[AgentKey]]:
     """Every live agent and key."""
     agents = [Agent.from_thing(thing) for thing in things.read_children(conn, "agents", "agent")]

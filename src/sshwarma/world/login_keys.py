@@ -63,7 +63,8 @@ def add_key(
     key_row = tx.conn.execute(query).first()
     if key_row is not None and key_row.deleted_at is None:
         owner = things.get_thing(tx.conn, key_row.agent_id)
-        raise Conflict(f"That key already belongs to {owner.name if owner else 'another agent'}.")
+        if owner is not None and owner.deleted_at is None:
+            raise Conflict(f"That key already belongs to {owner.name}.")
     values = {
         "agent_id": agent_id,
         "public_key": public_key,

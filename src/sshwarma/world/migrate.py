@@ -150,9 +150,12 @@ def describe_way_back(path: Path, revision: str) -> str:
         path: the database.
         revision: its schema, which this version does not know.
     """
-    copy = path.with_name(f"world-before-{revision}.db")
-    if not copy.exists():
+    copies = [path.with_name(f"world-before-{revision}.db")]
+    copies += path.parent.glob(f"world-before-{revision}-*.db")  # of later upgrades, to -2 and on
+    kept = [copy for copy in copies if copy.exists()]
+    if not kept:
         return "restore a backup that this version made"
+    copy = max(kept, key=lambda copy: (copy.stat().st_mtime_ns, len(copy.name), copy.name))
     return (
         "go back to the copy that it kept, without what has changed since:"
         f" sshwarma restore {shlex.quote(str(copy))} --force"

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+import structlog
 from sqlalchemy.exc import DBAPIError
 
 from sshwarma.common.background import ignore_outcome
@@ -25,6 +26,8 @@ from sshwarma.common.units import KIB
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.store import Change, Store
 
+log = structlog.get_logger(__name__)
+
 _NEVER: Final = float("-inf")
 
 
@@ -33,6 +36,7 @@ class WriteCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._file = _identify(store.path)
         self._running: asyncio.Task[None] | None = None
         self._succeeded_at = _NEVER
 
@@ -58,11 +62,26 @@ class WriteCheck:
 
     async def _try_write(self) -> None:
         await asyncio.to_thread(check_free_space, self._store.path.parent)
+        if _identify(self._store.path) != self._file:
+            log.error("the database was moved or replaced", path=str(self._store.path))
+            raise Unavailable(
+                "The file of the database was moved, deleted or replaced while the server runs:"
+                " changes go to a file without its name. Put it back."
+            )
         try:
             await self._store.write(_write_one_page)
         except DBAPIError as error:
             raise Unavailable("The database could not be written.") from error
         self._succeeded_at = time.monotonic()
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from all others; None if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def check_free_space(directory: Path) -> None:
