@@ -57,6 +57,7 @@ from sshwarma.tools.namespace_index import Prefetcher
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.records import TOOLSET_PROVIDER
+from sshwarma.toolsets.rendered_results import RenderedResults
 from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -239,7 +240,7 @@ class App:
         runs = await WorkspaceRuns.open(world, settings)
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
-        providers[server_records.MCP_PROVIDER] = hub
+        providers[server_records.MCP_PROVIDER] = RenderedResults(world, hub)
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)

@@ -200,6 +200,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("tool_overrides", "x", "tool_overrides: must be a list"),
     ("tool_overrides.0.tool_id", "plat", "tool_overrides[0].tool_id: plat is neither a tool"),
     ("tool_overrides.0.tool_id", "other:plot", "other:plot is neither a tool"),
+    ("tool_overrides.0.tool_id", "web:a/b", "[0].tool_id: a tool of a server has letters, digits"),
+    ("tool_overrides.0.tool_id", "web:" + "a" * 65, "in its name here, at most 64 (got web:aaa"),
     ("tool_overrides.0.tool_id", "a b", "tool_id: must be TOOL, TOOLSET:TOOL or SERVER:TOOL"),
     ("tool_overrides.0.tool_id", "a:b:c", "tool_id: must be TOOL, TOOLSET:TOOL or SERVER:TOOL"),
     ("tool_overrides.0.tool_id", 5, "tool_overrides[0].tool_id: must be a text"),

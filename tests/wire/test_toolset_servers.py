@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from support.driver import Person, Server
 from support.driver.fixtures import serving
@@ -120,6 +123,69 @@ def test_upgrade_changes_the_servers(
     assert state(ann, server) == "none"
     second = ann.run("toolset import", bundle(name("kit"), other), "-T")
     assert second.status == 1 and f"{other} is already an MCP server." in second.err
+    ann.does(f"toolset uninstall {kit_id} --yes")
+
+
+def overriding(server: str, *overrides: str) -> str:
+    """The end of a manifest: overrides of tools of its server."""
+    entries = "".join(f"  - {{tool_id: '{server}:{one}}}\n" for one in overrides)
+    return f"tool_overrides:\n{entries}"
+
+
+def test_overrides_of_tools_of_a_server_are_in_force(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, server = name("kit"), name("srv")
+    drawn = "renderer: code, renderer_config: {content: 'got $return', language: text}"
+    more = overriding(
+        server, "env', requires_confirmation: true, name_override: Environ",
+        "reach', enabled: false", f"read', description_override: Reads., {drawn}",
+    )  # fmt: skip
+    assert ann.run("toolset import", bundle(kit_id, server, more), "-T").status == 0
+    wait_until(lambda: state(ann, server) == "up")
+    ann.does(f"equip room {server}:*")
+    bob = house.person(name("bob"))
+    bob.does(f"join {ann.json('files')['room']}")
+    denied = bob.run(f"run {server}:env name=SHADE")
+    assert "needs the approval of a person" in denied.out + denied.err
+    refused = ann.run(f"run {server}:reach port=1")
+    assert refused.status != 0 and "disabled" in refused.err
+    assert "Environ" in ann.does(f"tool show {server}:env")
+    assert "Reads." in ann.does(f"tool show {server}:read")
+    assert "got No such file" in ann.does(f"run {server}:read path=/none")
+    exported = ann.run(f"toolset export {kit_id}", b"", "-T").raw
+    with zipfile.ZipFile(io.BytesIO(exported)) as archive:
+        entries = yaml.safe_load(archive.read("toolset.yaml"))["tool_overrides"]
+    assert {"tool_id": f"{server}:reach", "enabled": False} in entries and len(entries) == 3
+    ann.does(f"toolset uninstall {kit_id} --yes")
+    assert ann.run("toolset import", bundle(kit_id, server), "-T").status == 0
+    wait_until(lambda: state(ann, server) == "up")
+    assert call(bob, f"{server}:env", name="HOME") == "/tmp"
+    ann.does(f"toolset uninstall {kit_id} --yes")
+
+
+def test_override_of_a_tool_of_no_server_is_refused(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    server = name("srv")
+    more = overriding("other", "env', enabled: false")
+    refused = ann.run("toolset import", bundle(name("kit"), server, more), "-T")
+    assert refused.status != 0 and "other:env is neither a tool of this" in refused.err
+
+
+def test_approvals_of_a_server_end_with_the_next_version(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, server = name("kit"), name("srv")
+    asking = bundle(kit_id, server, "    requires_confirmation: true\n")
+    assert ann.run("toolset import", asking, "-T").status == 0
+    wait_until(lambda: state(ann, server) == "up")
+    assert ann.run("toolset import", bundle(kit_id, server, version="2"), "-T").status == 0
+    wait_until(lambda: state(ann, server) == "up")
+    ann.does(f"equip room {server}:*")
+    bob = house.person(name("bob"))
+    bob.does(f"join {ann.json('files')['room']}")
+    assert call(bob, f"{server}:env", name="SHADE") == "dark crimson"
     ann.does(f"toolset uninstall {kit_id} --yes")
 
 

@@ -150,6 +150,32 @@ def test_upgrade_keeps_decisions_and_deletes_tools_that_are_gone(ann: Person, pa
 
 
 @needs_bubblewrap
+def test_upgrade_changes_what_the_author_had_set(ann: Person, name: Callable[[str], str]) -> None:
+    kit_id = name("kit")
+
+    def install(version: str, *overrides: str) -> dict[str, Any]:
+        files = kit(kit_id, version, functions=("ask", "leave"))
+        files["toolset.yaml"] += "tool_overrides:\n" + "".join(f"  - {{{x}}}\n" for x in overrides)
+        assert ann.run("toolset import", pack(files), "-T").status == 0
+        tools = ann.json(f"toolset show {kit_id}")["tools"]
+        return {tool["id"].removeprefix(f"{kit_id}:"): tool for tool in tools}
+
+    drawn = "renderer: code, renderer_config: {content: x}"
+    tools = install(
+        "1", f"tool_id: ask, enabled: false, description_override: A., {drawn}",
+        "tool_id: leave, requires_confirmation: true, description_override: B.",
+    )  # fmt: skip
+    assert (tools["ask"]["enabled"], tools["ask"]["renderer"]) == (False, "code")
+    ann.does(f"tool describe {kit_id}:leave = Ours.")
+    tools = install(
+        "2", "tool_id: ask, description_override: C.", "tool_id: leave, description_override: D."
+    )
+    ask, leave = tools["ask"], tools["leave"]
+    assert (ask["enabled"], ask["description"], ask["renderer"]) == (True, "C.", None)
+    assert (leave["confirms"], leave["description"]) == (False, "Ours.")
+
+
+@needs_bubblewrap
 @covers("toolset import", "toolset export", "toolset uninstall")
 def test_export_is_imported_again_as_the_same(
     ann: Person, painted: str, name: Callable[[str], str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from sshwarma.common.limits import MAX_SERVER_TOOL_NAME_CHARACTERS
 from sshwarma.common.near_names import suggest_near_names
 from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.toolsets.manifest import ServerEntry, ToolEntry, ToolOverride, ToolsetManifest
@@ -20,6 +22,11 @@ from sshwarma.toolsets.manifest_errors import (
 )
 from sshwarma.toolsets.renderers import RENDERERS, check_renderer_config
 from sshwarma.toolsets.yaml_text import load_yaml
+
+_SERVER_TOOL: Final = re.compile(
+    rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_SERVER_TOOL_NAME_CHARACTERS - 1}}}"
+)
+"""Names of tools of MCP servers, in which other characters are replaced."""
 
 _REQUIRED: Final = "manifest_version, id, name and version"
 
@@ -164,6 +171,12 @@ def _find_unknown_targets(manifest: ToolsetManifest) -> Iterator[str]:
             yield (
                 f"tool_overrides[{index}].tool_id: {override.tool_id} is neither a tool of this"
                 f" toolset nor of its servers{f' ({near[0].lower()}{near[1:]})' if near else ''}"
+            )
+        elif full_id not in tools and not _SERVER_TOOL.fullmatch(full_id.partition(":")[2]):
+            yield (
+                f"tool_overrides[{index}].tool_id: a tool of a server has letters, digits, _, . and"
+                f" - in its name here, at most {MAX_SERVER_TOOL_NAME_CHARACTERS} (got"
+                f" {override.tool_id})"
             )
 
 

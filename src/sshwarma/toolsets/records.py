@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select
 
 from sshwarma.common.times import format_iso
 from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.toolsets.bundle import Bundle, BundleFile
-from sshwarma.toolsets.manifest_reading import list_overrides
+from sshwarma.toolsets.manifest import ToolsetManifest
+from sshwarma.toolsets.manifest_reading import EffectiveOverride, list_overrides
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, unknown_name_error
@@ -116,8 +119,9 @@ def install_toolset(
 ) -> tuple[Thing, bool]:
     """Install a toolset, or upgrade the one of its id; return whether it is new.
 
-    On an upgrade the decisions of people about its tools stay, tools that are gone are deleted, and
-    the namespace stays where it is equipped.
+    On an upgrade, a field of an override that the manifest before had set to its present value
+    follows the new manifest, and one that differs is a decision of people and stays. Tools that are
+    gone are deleted, and the namespace stays where it is equipped.
 
     Raises:
         Conflict: if a namespace that is no toolset, or something else, has its id.
@@ -128,6 +132,7 @@ def install_toolset(
     if is_new:
         known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)
     assert known is not None  # noqa: S101 - for mypy
+    before = {} if is_new else _read_overrides_before(known)
     metadata = {
         **known.metadata,
         BUNDLE_KEY: manifest.model_dump(mode="json", exclude_none=True),
@@ -144,7 +149,7 @@ def install_toolset(
     space = things.update_thing(tx, known.id, description=manifest.description, metadata=metadata)
     _store_files(tx, manifest.id, bundle.files)
     _store_tools(tx, space, bundle, tools, by)
-    _store_overrides(tx, space, bundle)
+    _store_overrides(tx, manifest, before)
     return space, is_new
 
 
@@ -155,9 +160,23 @@ def uninstall_toolset(tx: Change, space: Thing) -> int:
     """
     for tool in things.read_children(tx.conn, space.id, "tool"):
         overrides.clear_override(tx, tool)
+    for server_id in _list_server_ids(space):
+        overrides.clear_namespace(tx, server_id)
     tx.conn.execute(delete(toolset_files).where(toolset_files.c.toolset_id == space.label))
     _, count = namespaces.remove_namespace(tx, space)
     return count
+
+
+def read_decisions(conn: Connection, space: Thing) -> list[overrides.Override]:
+    """Return the decisions about tools of a toolset and of its MCP servers."""
+    own = [
+        overrides.read_tool_override(conn, tool)
+        for tool in things.read_children(conn, space.id, "tool")
+    ]
+    servers = (
+        overrides.read_namespace_overrides(conn, server_id) for server_id in _list_server_ids(space)
+    )
+    return [*own, *chain.from_iterable(servers)]
 
 
 def merge_overrides(space: Thing, decided: Sequence[overrides.Override]) -> dict[str, Any]:
@@ -177,7 +196,7 @@ def merge_overrides(space: Thing, decided: Sequence[overrides.Override]) -> dict
         }
         given = {name: value for name, value in values.items() if value is not None}
         if given:
-            entries.append({"tool_id": one.tool.rpartition(":")[2], **given})
+            entries.append({"tool_id": one.tool.removeprefix(f"{space.label}:"), **given})
     manifest["tool_overrides"] = entries
     return manifest
 
@@ -229,29 +248,70 @@ def _store_tools(
         things.delete_thing(tx, gone)
 
 
-def _store_overrides(tx: Change, space: Thing, bundle: Bundle) -> None:
-    """Store what the manifest overrides; what people decided before stays."""
-    tools = {tool.label: tool for tool in things.read_children(tx.conn, space.id, "tool")}
-    for override in list_overrides(bundle.manifest):
-        tool = tools.get(override.tool_id)
-        if tool is None:
-            continue
-        present = overrides.read_tool_override(tx.conn, tool)
-        values: dict[str, Any] = {
-            "name": override.name,
-            "description": override.description,
-            "requires_confirmation": override.requires_confirmation,
-            "enabled": override.enabled,
+def _list_server_ids(space: Thing) -> Iterator[str]:
+    """Return the ids of a toolset's MCP servers, the namespaces of their tools."""
+    return (server["id"] for server in space.metadata[BUNDLE_KEY].get("mcp_servers", ()))
+
+
+def _read_overrides_before(space: Thing) -> dict[str, EffectiveOverride]:
+    """Return what the manifest of an installed toolset overrides, by tool.
+
+    Nothing, if this version cannot read the manifest: then all that is stored stays.
+    """
+    try:
+        text = json.dumps(space.metadata[BUNDLE_KEY])
+        return {
+            one.tool_id: one for one in list_overrides(ToolsetManifest.model_validate_json(text))
         }
-        decisions = {
-            name: value
-            for name, value in values.items()
-            if value is not None and getattr(present, name) is None
-        }
-        if override.renderer is not None:
-            decisions |= {
-                "renderer": override.renderer.name,
-                "renderer_config": json.loads(json.dumps(override.renderer.config)),
-            }
-        if decisions:
-            overrides.set_override(tx, tool, **decisions)
+    except ValidationError:
+        return {}
+
+
+_DECIDED_TOGETHER: Final = (
+    ("enabled",), ("name",), ("description",), ("requires_confirmation",),
+    ("renderer", "renderer_config"),
+)  # fmt: skip
+"""Fields of an Override."""
+
+
+def _store_overrides(
+    tx: Change, manifest: ToolsetManifest, before: Mapping[str, EffectiveOverride]
+) -> None:
+    """Store what a manifest overrides; what people decided stays.
+
+    A field that is as the manifest `before` said is the author's. Tools of MCP servers may not
+    exist yet.
+    """
+    after = {one.tool_id: one for one in list_overrides(manifest)}
+    stored = overrides.read_overrides(tx.conn)
+    for tool_id in {**before, **after}:
+        present = stored.get(tool_id)
+        # Earlier versions stored nothing for tools of servers, and people withdrew nothing there.
+        old = _to_override(tool_id, before.get(tool_id) if present is not None else None)
+        new = _to_override(tool_id, after.get(tool_id))
+        changes: dict[str, Any] = {}
+        for fields in _DECIDED_TOGETHER:
+            then, now, wanted = (
+                [getattr(one, field) for field in fields]
+                for one in (old, present or overrides.Override(tool_id), new)
+            )
+            if now == then and now != wanted:
+                changes |= zip(fields, wanted, strict=True)
+        if changes:
+            overrides.set_override(tx, tool_id, **changes)
+
+
+def _to_override(tool_id: str, entry: EffectiveOverride | None) -> overrides.Override:
+    if entry is None:
+        return overrides.Override(tool_id)
+    renderer = entry.renderer
+    config = json.loads(json.dumps(renderer.config)) if renderer is not None else None
+    return overrides.Override(
+        tool_id,
+        enabled=entry.enabled,
+        name=entry.name,
+        description=entry.description,
+        requires_confirmation=entry.requires_confirmation,
+        renderer=renderer.name if renderer is not None else None,
+        renderer_config=config or None,
+    )

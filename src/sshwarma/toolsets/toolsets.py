@@ -17,7 +17,7 @@ from sshwarma.common.limits import (
     TOOLSET_CALL_SECONDS,
     TOOLSET_IMPORT_SECONDS,
 )
-from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
@@ -35,7 +35,7 @@ from sshwarma.toolsets.records import (
     install_toolset,
     uninstall_toolset,
 )
-from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
+from sshwarma.toolsets.rendered_results import add_render_plan
 from sshwarma.toolsets.servers import (
     NETWORK_KEY,
     Allowed,
@@ -66,7 +66,6 @@ from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, Unavailable
 from sshwarma.world.ids import now_ms
-from sshwarma.world.overrides import read_tool_override
 from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -348,28 +347,12 @@ class Toolsets(ToolProvider):
         if isinstance(answer, WorkerError):
             return make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
         result = read_result(answer, files)
-        plan = await self._make_plan(caller, tool, arguments, result)
+        result = await add_render_plan(
+            self._world, caller, tool, arguments, result, result.structured
+        )
         steps += read_steps(answer)
         steps += [("snapshot made", saved_at), ("render plan made", now_ms())]
-        return replace(result, render_plan=plan, steps=tuple(steps))
-
-    async def _make_plan(
-        self, caller: Caller, tool: Thing, arguments: dict[str, Any], result: ToolResult
-    ) -> dict[str, Any] | None:
-        """Return how pages show a result, if the tool has a renderer and did not fail."""
-        decided = await self._world.store.read(lambda conn: read_tool_override(conn, tool))
-        if decided.renderer is None or result.is_error:
-            return None
-        context = RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH)
-        renderer: Any = decided.renderer
-        return await asyncio.to_thread(
-            make_render_plan,
-            renderer,
-            decided.renderer_config or {},
-            arguments,
-            result.structured,
-            context,
-        )
+        return replace(result, steps=tuple(steps))
 
     @contextlib.asynccontextmanager
     async def _open_code(self, tool: Thing) -> AsyncIterator[ToolsetCode]:

@@ -192,8 +192,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
 
     def read(conn: Connection) -> tuple[Thing, list[records.StoredFile], list[overrides.Override]]:
         space = records.find_toolset(conn, name)
-        tools = things.read_children(conn, space.id, "tool")
-        decided = [overrides.read_tool_override(conn, tool) for tool in tools]
+        decided = records.read_decisions(conn, space)
         return space, records.read_files(conn, space.label), decided
 
     space, files, decided = await caller.world.store.read(read)

@@ -56,6 +56,13 @@ def read_overrides(conn: Connection) -> dict[str, Override]:
     return {row["tool_id"]: _override_from_row(row) for row in rows}
 
 
+def read_namespace_overrides(conn: Connection, namespace: str) -> list[Override]:
+    """Return the decisions about tools of a namespace, existing or not."""
+    query = select(tool_overrides).where(tool_overrides.c.toolset_id == namespace)
+    rows = conn.execute(query.order_by(tool_overrides.c.tool_id)).mappings()
+    return [_override_from_row(row) for row in rows]
+
+
 def read_tool_override(conn: Connection, tool: Thing) -> Override:
     """Return the decisions about a tool."""
     query = select(tool_overrides).where(tool_overrides.c.tool_id == tool.label)
@@ -63,8 +70,14 @@ def read_tool_override(conn: Connection, tool: Thing) -> Override:
     return _override_from_row(row) if row else Override(tool.label)
 
 
-def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
+def set_override(tx: Change, tool: Thing | str, **decisions: Any) -> None:
     """Set fields of an Override; None withdraws a decision.
+
+    Args:
+        tx: the change.
+        tool: the tool, or its qualified name if it may not exist yet: then it has the decisions
+            from the start.
+        decisions: values by the names of the fields.
 
     Raises:
         KeyError: if a field does not exist.
@@ -76,12 +89,13 @@ def set_override(tx: Change, tool: Thing, **decisions: Any) -> None:
         values[_COLUMNS[field]] = (
             dump_metadata(decision) if isinstance(decision, dict) else decision
         )
-    namespace = tool.label.rpartition(":")[0]
-    key = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == tool.label)
+    name, place = (tool, None) if isinstance(tool, str) else (tool.label, tool.parent_id)
+    namespace = name.rpartition(":")[0]
+    key = (tool_overrides.c.toolset_id == namespace, tool_overrides.c.tool_id == name)
     if tx.conn.execute(update(tool_overrides).where(*key).values(**values)).rowcount == 0:
-        row = {"id": new_id(), "toolset_id": namespace, "tool_id": tool.label, **values}
+        row = {"id": new_id(), "toolset_id": namespace, "tool_id": name, **values}
         tx.conn.execute(insert(tool_overrides).values(row))
-    tx.publish_on_commit(WorldChanged(tool.parent_id))
+    tx.publish_on_commit(WorldChanged(place))
 
 
 def clear_override(tx: Change, tool: Thing) -> None:
@@ -92,6 +106,16 @@ def clear_override(tx: Change, tool: Thing) -> None:
         .values(dict.fromkeys(_COLUMNS.values()))
     )
     tx.publish_on_commit(WorldChanged(tool.parent_id))
+
+
+def clear_namespace(tx: Change, namespace: str) -> None:
+    """Withdraw every decision about tools of a namespace, existing or not."""
+    tx.conn.execute(
+        update(tool_overrides)
+        .where(tool_overrides.c.toolset_id == namespace)
+        .values(dict.fromkeys(_COLUMNS.values()))
+    )
+    tx.publish_on_commit(WorldChanged())
 
 
 def apply_override(tool: Thing, override: Override | None) -> Thing:

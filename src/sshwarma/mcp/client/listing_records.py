@@ -105,8 +105,9 @@ def _compare_tools(
     for thing_id, tool in tools.items():
         thing = before.get(thing_id)
         description, metadata = merge_tool(thing, tool, approve=approve)
+        metadata.pop(CONFIRM_KEY, None)  # the server may have required it before
         if server.metadata.get("requires_confirmation"):
-            metadata.setdefault(CONFIRM_KEY, True)  # what people decided stays
+            metadata[CONFIRM_KEY] = True  # decisions about the tool are stored apart
         is_pending = bool(metadata.get("pending"))
         if is_pending and not (thing and thing.metadata.get("pending") == metadata["pending"]):
             changes.pending.append(tool.name)

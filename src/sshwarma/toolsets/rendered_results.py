@@ -1,0 +1,74 @@
+"""Render plans of results of toolsets, and of MCP servers that they declare."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from sshwarma.sandbox.profile import WORKSPACE
+from sshwarma.tools.provider import ToolProvider, ToolResult
+from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
+from sshwarma.toolsets.worker_process import TOOLSET_PATH
+from sshwarma.world.caller import Caller
+from sshwarma.world.overrides import read_tool_override
+from sshwarma.world.reader import Hint
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+
+async def add_render_plan(
+    world: World,
+    caller: Caller,
+    tool: Thing,
+    arguments: dict[str, Any],
+    result: ToolResult,
+    returned: Any,
+) -> ToolResult:
+    """Return a result with its render plan, if it has a renderer and no error.
+
+    `returned` is the value of `$return`.
+    """
+    decided = await world.store.read(lambda conn: read_tool_override(conn, tool))
+    if decided.renderer is None or result.is_error:
+        return result
+    renderer: Any = decided.renderer
+    plan = await asyncio.to_thread(
+        make_render_plan,
+        renderer,
+        decided.renderer_config or {},
+        arguments,
+        returned,
+        RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH),
+    )
+    return replace(result, render_plan=plan)
+
+
+class RenderedResults(ToolProvider):
+    """A provider of MCP servers, with render plans for tools that have renderers."""
+
+    def __init__(self, world: World, provider: ToolProvider) -> None:
+        """Let a provider carry out the tools."""
+        self._world = world
+        self._provider = provider
+
+    @property
+    @override
+    def timeout_seconds(self) -> float | None:
+        return self._provider.timeout_seconds
+
+    @override
+    def why_unavailable(self, tool: Thing) -> str:
+        return self._provider.why_unavailable(tool)
+
+    @override
+    def unavailable_hint(self, tool: Thing) -> Hint:
+        return self._provider.unavailable_hint(tool)
+
+    @override
+    async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        result = await self._provider.run(caller, tool, arguments)
+        returned = result.text if result.structured is None else result.structured
+        return await add_render_plan(self._world, caller, tool, arguments, result, returned)

@@ -1,0 +1,168 @@
+"""Overrides of toolsets in the world: stored, upgraded, exported and removed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import delete
+
+from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.link import ServerInfo
+from sshwarma.mcp.client.listing_records import publish_listing
+from sshwarma.mcp.client.sanitize import sanitize_listing
+from sshwarma.toolsets import records
+from sshwarma.toolsets.bundle import hash_files, read_bundle
+from sshwarma.toolsets.manifest_reading import check_manifest
+from sshwarma.toolsets.servers import read_servers
+from sshwarma.world import overrides, things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
+from sshwarma.world.overrides import Override
+from sshwarma.world.schema import tool_overrides
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+from support.people import Someone
+
+CODE = {"renderer": "code", "renderer_config": {"content": "$return"}}
+DRAWN = {"content": "$return"}
+
+
+class Kit:
+    """A toolset with a tool `cut` and an MCP server `n9`, in several versions."""
+
+    def __init__(self, world: World, owner: Someone) -> None:
+        self.world = world
+        self.owner = owner
+
+    async def install(self, *entries: dict[str, Any], server: dict[str, Any] | None = None) -> None:
+        """Install a version with these `tool_overrides`."""
+        fields = {
+            "manifest_version": "1", "id": "kit", "name": "Kit", "version": "1",
+            "tools": [{"id": "cut", "entrypoint": "tools.kit:cut"}],
+            "tool_overrides": list(entries),
+            "mcp_servers": [] if server is None else [{"id": "n9", "command": "x", **server}],
+        }  # fmt: skip
+        files = {"toolset.yaml": json.dumps(fields).encode(), "tools/kit.py": b"def cut(): ..."}
+        bundle = read_bundle(files)
+        tools = [records.ToolInfo("cut", None, "Cuts.", {"type": "object"}, False)]
+
+        def work(tx: Change) -> None:
+            space, _ = records.install_toolset(
+                tx, bundle, tools, tree=hash_files(bundle.hashes), packages="",
+                source=("zip", ""), by=self.owner.id,
+            )  # fmt: skip
+            for settings, shown in read_servers(bundle.manifest):
+                server_records.declare_bundled(tx, settings, space, dict(shown), self.owner.id)
+
+        await self.world.change(work)
+
+    async def connect(self) -> Thing:
+        """Let the server list a tool `search`; return it with its override."""
+        listing = sanitize_listing([{"name": "search", "inputSchema": {"type": "object"}}], 9)
+        await self.world.change(
+            lambda tx: publish_listing(
+                tx, "mcp_n9", ServerInfo("1", "n9", "auto", ""), listing, trust=False
+            )
+        )
+        tool = await self.world.store.read(lambda c: things.find_by_qualified_name(c, "n9:search"))
+        assert tool is not None
+        return overrides.apply_override(tool, await self.stored("n9:search"))
+
+    async def stored(self, tool: str = "kit:cut") -> Override | None:
+        return (await self.world.store.read(overrides.read_overrides)).get(tool)
+
+    async def decide(self, **decisions: Any) -> None:
+        await self.world.change(lambda tx: overrides.set_override(tx, "kit:cut", **decisions))
+
+    async def space(self) -> Thing:
+        return await self.world.store.read(lambda conn: records.find_toolset(conn, "kit"))
+
+
+@pytest.fixture
+def kit(world: World, alice: Someone) -> Kit:
+    return Kit(world, alice)
+
+
+async def test_fields_of_the_author_follow_the_next_version(kit: Kit) -> None:
+    said = {"requires_confirmation": True, "enabled": False, "description_override": "A."}
+    await kit.install({"tool_id": "cut", "name_override": "Cut", **said, **CODE})
+    assert await kit.stored() == Override("kit:cut", False, "Cut", "A.", True, "code", DRAWN)
+    await kit.install({"tool_id": "cut", "name_override": "Trim", "requires_confirmation": False})
+    assert await kit.stored() == Override("kit:cut", name="Trim", requires_confirmation=False)
+    await kit.install()
+    assert await kit.stored() == Override("kit:cut")
+
+
+async def test_decisions_of_people_stay_at_an_upgrade(kit: Kit) -> None:
+    said = {"tool_id": "cut", "name_override": "Cut", "enabled": False}
+    await kit.install({**said, "description_override": "A.", **CODE})
+    page = {"renderer": "frame", "renderer_config": {"port": 80}}
+    await kit.decide(enabled=True, description=None, requires_confirmation=True, **page)
+    await kit.install(
+        {"tool_id": "cut", "name_override": "Trim", "description_override": "B.",
+         "requires_confirmation": False, "renderer": "document",
+         "renderer_config": {"content": "x"}},
+    )  # fmt: skip
+    decided = Override("kit:cut", True, "Trim", None, True, "frame", {"port": 80})
+    assert await kit.stored() == decided
+
+
+async def test_decisions_stay_if_the_manifest_before_cannot_be_read(kit: Kit) -> None:
+    await kit.install({"tool_id": "cut", "enabled": False})
+    space = await kit.space()
+    broken = {**space.metadata, BUNDLE_KEY: {"id": "kit"}}
+    await kit.world.change(lambda tx: things.update_thing(tx, space.id, metadata=broken))
+    await kit.install({"tool_id": "cut", "enabled": True, "requires_confirmation": True})
+    assert await kit.stored() == Override("kit:cut", enabled=False, requires_confirmation=True)
+
+
+async def test_override_of_a_server_tool_applies_from_its_first_listing(kit: Kit) -> None:
+    entry = {"tool_id": "n9:search", "requires_confirmation": True, "enabled": False, **CODE}
+    await kit.install(entry | {"name_override": "Look", "description_override": "A."}, server={})
+    tool = await kit.connect()
+    assert (tool.enabled, tool.description, tool.metadata[overrides.CONFIRM_KEY]) == (
+        False, "A.", True,
+    )  # fmt: skip
+    assert await kit.stored("n9:search") == Override(
+        "n9:search", False, "Look", "A.", True, "code", DRAWN
+    )
+    await kit.install({"tool_id": "n9:search", "enabled": True}, server={})
+    tool = await kit.connect()
+    assert tool.enabled and not tool.metadata.get(overrides.CONFIRM_KEY)
+
+
+async def test_override_that_was_not_stored_before_comes_with_an_upgrade(kit: Kit) -> None:
+    entry = {"tool_id": "n9:search", "requires_confirmation": True}
+    await kit.install(entry, server={})
+    await kit.world.change(lambda tx: tx.conn.execute(delete(tool_overrides)))
+    await kit.install(entry, server={})
+    assert (await kit.connect()).metadata[overrides.CONFIRM_KEY]
+
+
+async def test_overrides_of_servers_are_exported_and_end_with_the_toolset(kit: Kit) -> None:
+    entry = {"tool_id": "n9:search", "requires_confirmation": True}
+    await kit.install({"tool_id": "cut", "enabled": False}, entry, server={})
+    space = await kit.space()
+    decided = await kit.world.store.read(lambda conn: records.read_decisions(conn, space))
+    exported = check_manifest(records.merge_overrides(space, decided))
+    assert [one.model_dump(exclude_none=True) for one in exported.tool_overrides] == [
+        {"tool_id": "cut", "enabled": False}, entry,
+    ]  # fmt: skip
+    await kit.world.change(lambda tx: records.uninstall_toolset(tx, space))
+    assert await kit.stored("n9:search") == Override("n9:search")
+    assert await kit.stored() == Override("kit:cut")
+
+
+async def test_overrides_end_when_the_next_version_has_no_server(kit: Kit) -> None:
+    await kit.install({"tool_id": "n9:search", "requires_confirmation": True}, server={})
+    await kit.install()
+    assert await kit.stored("n9:search") == Override("n9:search")
+
+
+async def test_confirmation_of_a_server_ends_with_the_next_version(kit: Kit) -> None:
+    await kit.install(server={"requires_confirmation": True})
+    assert (await kit.connect()).metadata[overrides.CONFIRM_KEY]
+    await kit.install(server={})
+    assert not (await kit.connect()).metadata.get(overrides.CONFIRM_KEY)
