@@ -25,7 +25,7 @@ pytestmark = needs_bubblewrap
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving() as server:
-        for name in ("charts", "data-explorer"):
+        for name in ("charts", "data-explorer", "app-builder"):
             folder = tmp_path_factory.mktemp("zip")
             packed = shutil.make_archive(str(folder / name), "zip", EXAMPLES / name)
             done = server.owner.run("toolset import", Path(packed).read_bytes(), "-T")
@@ -36,7 +36,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
     one = house.person(name("ann"))
-    one.does(f"create {name('bench')}", "equip room charts:*,data-explorer:*")
+    one.does(f"create {name('bench')}", "equip room charts:*,data-explorer:*,app-builder:*")
     yield one
     one.hang_up()
 
@@ -115,3 +115,29 @@ def test_explorer_answers_sql_on_csv_and_database(ann: Person, tmp_path: Path) -
         failed = call(ann, "data-explorer:query", path=path, sql=asked)
         assert said in str(failed), failed
     assert ann.json("files")["count"] == 2
+
+
+def test_file_that_a_renderer_names_is_shown_page_by_page(ann: Person) -> None:
+    text = "".join(f"row = {number}\n" for number in range(3_000))
+    ann.run("file put big.py", text, "-T")
+    call(ann, "app-builder:write_file", path="a.py", content="value = 'grüße'\n")
+    shown = ann.run("run app-builder:read_file path=a.py").out
+    assert "  value = 'grüße'\n" in shown and "content" not in shown
+    assert "open in workspace: /file show a.py" in shown
+    row = call(ann, "app-builder:read_file", path="big.py")["seq"]
+    ann.run("file put big.py", "another = 1\n", "-T")
+    pages = [ann.run(f"expand {row}").out]
+    while (start := pages[-1].rpartition("--start ")[2].split(",")[0].strip()).isdigit():
+        pages.append(ann.run(f"expand {row} --start {start}").out)
+    assert len(pages) == 2
+    lines = "".join(pages).splitlines()
+    assert sum(line.startswith("  row = ") for line in lines) >= 2_999
+    assert "\\n" not in "".join(pages) and "another" not in "".join(pages)
+    data = ann.run(f"expand {row} --json").json
+    assert data["text"].startswith("{") and "content" not in data["render_plan"]["config"]
+
+
+def test_export_names_the_command_that_saves_it(house: Server) -> None:
+    screen = house.owner.sit()
+    screen.enter("/toolset export charts")
+    screen.wait_for("ssh HOST toolset export charts > FILE  saves it")

@@ -158,14 +158,14 @@ def test_progress_of_a_call_is_shown_in_the_room(
     owner.does("equip room everything:trigger-long-running-operation")
     screen, hers = owner.sit(120, 40, room=room), guest.sit(120, 40, room=room)
     screen.enter("/run everything:trigger-long-running-operation duration=3 steps=3")
-    far = re.compile(rf"{owner.name} \d\.\ds · trigger-long-running-operation 1/3")
+    far = re.compile(rf"{owner.name} \d\.\ds · trigger-long-running-operation: 1/3")
     screen.wait_for(far)
     hers.wait_for(far)
     for one in (screen, hers):
         one.wait_for("✓ everything:trigger-long-running-operation")
         one.wait_for(lambda one=one: "1/3" not in "\n".join(one.lines))
     screen.enter("@sum work")
-    screen.wait_for(re.compile(r"sum .*trigger-long-running-operation 1/3"))
+    screen.wait_for(re.compile(r"sum .*trigger-long-running-operation: 1/3"))
     screen.wait_for("sum: Done.")
 
 

@@ -57,6 +57,8 @@ def test_command_of_a_person_works_on_the_files(ann: Person) -> None:
     assert ann.json("file history")["versions"][0]["source"] == "tool_run"
     emptied = ann.run("shell rm src/*; mkdir new")
     assert "left the empty folder new, left the empty folder src, " in emptied.out
+    written_again = ann.run(r"shell printf '10%%\r50%%\rdone\r\n'")
+    assert written_again.out.startswith("done\n(exit status 0")
     failed = ann.run("shell echo oops >&2; exit 3")
     assert (failed.status, failed.out.splitlines()[0]) == (1, "oops")
     found = ann.run("shell --json true").json
@@ -215,6 +217,8 @@ def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> No
     assert ann.json("files")["count"] == 0
     (waiting,) = ann.json("approvals")["waiting"]
     assert scrape(house).value("sshwarma_waiting_for_person", kind="tool_call") == 1
+    newest = "sql SELECT status FROM tool_calls ORDER BY started_at DESC LIMIT 1"
+    assert ann.json(newest)["rows"] == [["pending"]]
     assert waiting["arguments"] == "command: echo hi > made; ls"
     screen.enter(f"/deny {waiting['number']} not now")
     screen.wait_for("qwen: came:")

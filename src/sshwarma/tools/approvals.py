@@ -25,7 +25,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call_checks import check_after_wait
-from sshwarma.world import rows, things
+from sshwarma.world import calls, rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
@@ -67,6 +67,7 @@ class WaitingApproval:
         asked_for: the person whom a model answers, or the agent itself.
         asked_at: in milliseconds since 1970.
         turn_id: the turn that waits for it, if a model calls the tool.
+        call_id: its record; None for one that is not recorded.
         deciding: held while an answer is recorded, so that only one is.
     """
 
@@ -80,6 +81,7 @@ class WaitingApproval:
     answer: asyncio.Future[Answer] = field(compare=False)
     deciding: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
     turn_id: str | None = None
+    call_id: str | None = None
 
     @property
     def row_meta(self) -> dict[str, str]:
@@ -172,6 +174,7 @@ class Approvals:
             next(self._numbers), room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),
             turn_id=caller.call_stack.turn_id if caller.call_stack else None,
+            call_id=caller.call_stack.row_id if caller.call_stack else None,
         )  # fmt: skip
         self._waiting[waiting.number] = waiting
         _extend_time(caller, APPROVAL_TIMEOUT_SECONDS)
@@ -200,6 +203,8 @@ class Approvals:
 
         def work(tx: Change) -> None:
             self.find(waiting.number)
+            if answer.is_allowed:
+                calls.set_call_status(tx, waiting.call_id, "running")
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
             rows.append_row(
                 tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
@@ -215,12 +220,15 @@ class Approvals:
 
     async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
         text = f"asks to run {waiting.tool}:\n{write_arguments(waiting.arguments)}"
-        await self._world.change(
-            lambda tx: rows.append_row(
+
+        def work(tx: Change) -> None:
+            calls.set_call_status(tx, waiting.call_id, "pending")
+            rows.append_row(
                 tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
                 meta={APPROVAL_KEY: waiting.number} | waiting.row_meta,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+        await self._world.change(work)
 
     async def _wait(self, waiting: WaitingApproval) -> Answer:
         await asyncio.wait((waiting.answer,), timeout=APPROVAL_TIMEOUT_SECONDS)

@@ -83,6 +83,6 @@ class CallProgress:
                 self._call.author_id or "",
                 "",
                 self._since,
-                active_tools=(f"{self._tool} {self._latest}",),
+                active_tools=(f"{self._tool}: {self._latest}",),
             )
         )

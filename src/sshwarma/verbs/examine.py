@@ -355,7 +355,7 @@ def _list_parameters(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         kind = name_type(parameter, schema)
         if parameter.get("default") is not None:
             kind += f"={json.dumps(parameter['default'], ensure_ascii=False)}"
-        yield f"{name}{optional}", kind, parameter.get("description", "")
+        yield f"{name}{optional}", kind, " ".join(str(parameter.get("description", "")).split())
 
 
 def _seconds_between(started: str, finished: str | None) -> float | None:

@@ -13,6 +13,7 @@ from sshwarma.verbs.arguments import Offset, RowNumber
 from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
+from sshwarma.verbs.rendered_file import load_content, read_content
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
@@ -82,23 +83,32 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     log_row = await caller.world.store.read(read)
     if log_row is None:
         raise unknown_row_error(row) if row else NotFound("No tool was called here yet.")
-    if start and start >= len(log_row.content):
-        length = len(log_row.content)
+    plan, structured = None, None
+    if log_row.meta.get("renderer"):
+        shown = log_row
+        plan, structured = await caller.world.store.read(
+            lambda conn: calls.read_shown_result(conn, shown)
+        )
+        plan = await load_content(caller, plan, log_row)
+    # Terminals show the rendered text, page by page; programs the text of the result.
+    is_drawn = caller.reader.is_person and not caller.wants_json
+    content = read_content(plan) if is_drawn else None
+    whole = log_row.content if content is None else content
+    if start and start >= len(whole):
+        length = len(whole)
         detail = f"row {log_row.seq} has {format_count(length, 'character')}"
         argument = caller.reader.name_flag("start")
         raise Invalid(f"{argument} must be at most {max(0, length - 1)} ({detail}; got {start}).")
     end = start + (
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
     )
-    left = max(0, len(log_row.content) - end)
+    left = max(0, len(whole) - end)
     author = caller.world.agents.name_of(log_row.author_id)
-    plan, structured = None, None
-    if log_row.meta.get("renderer") and start == 0:
-        shown = log_row
-        plan, structured = await caller.world.store.read(
-            lambda conn: calls.read_shown_result(conn, shown)
-        )
-    part = log_row.content[start:end]
+    part = whole[start:end]
+    if plan is not None and content is not None:
+        plan = {**plan, "config": {**plan["config"], "content": part}}
+    elif start:
+        plan, structured = None, None
     return ExpandedRow(
         seq=log_row.seq,
         kind=log_row.kind,

@@ -205,12 +205,13 @@ def draw_file_edit(result: FileEdit, reader: Reader) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class FileData:
-    """A whole file; `data` is base64."""
+    """A whole file; `data` is base64, `saved_by` the command that saves it."""
 
     path: str
     size: int
     sha256: str
     data: str
+    saved_by: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
 
 
 @view_for_reader(FileData)
@@ -218,7 +219,7 @@ def draw_file_data(result: FileData, reader: Reader) -> Block:
     """Draw the size of a file, and the command that saves it."""
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, result.path),
+        *_draw_get_hint(reader, result.saved_by or f"file get {result.path}"),
     )
 
 
@@ -237,14 +238,14 @@ def draw_file_download(result: FileDownload, reader: Reader) -> Block:
     """Draw the size of a file, where its bytes cannot be written."""
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, result.path),
+        *_draw_get_hint(reader, f"file get {result.path}"),
     )
 
 
-def _draw_get_hint(reader: Reader, path: str) -> list[Line]:
+def _draw_get_hint(reader: Reader, command: str) -> list[Line]:
     if not reader.is_person:
         return []
-    return [line("  ", ("dim", f"ssh HOST file get {path} > FILE  saves it"), hang=2)]
+    return [line("  ", ("dim", f"ssh HOST {command} > FILE  saves it"), hang=2)]
 
 
 @dataclass(frozen=True, slots=True)

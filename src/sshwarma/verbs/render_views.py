@@ -25,7 +25,7 @@ def draw_rendered_text(
     `value` is the result itself.
     """
     rendered = draw_render_plan(plan, reader, value) if plan else []
-    has_content = bool(plan and "content" in plan.get("config", {}))
+    has_content = bool(plan and isinstance(plan.get("config", {}).get("content"), str))
     if rendered and (has_content or not text):
         return rendered
     return [*text_lines(text, indent=2), *rendered]

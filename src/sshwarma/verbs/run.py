@@ -12,6 +12,7 @@ from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
+from sshwarma.verbs.rendered_file import load_content, read_content
 from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments
 from sshwarma.verbs.tool_views import ToolTestResult
@@ -49,7 +50,8 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     """Draw the start of a tool result, and the line that shows the rest."""
     style, mark = ("ok", "✓") if ran.ok else ("error", "✗")
     # The tool decides how long this is; a terminal that cannot take it would be cut off.
-    excess = len(ran.text) - MAX_ROW_PART_CHARACTERS
+    content = read_content(ran.render_plan) if reader.is_person else None
+    excess = len(ran.text if content is None else content) - MAX_ROW_PART_CHARACTERS
     hint = ""
     if excess > 0:
         call = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
@@ -101,7 +103,7 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
         seq=outcome.seq,
         attachments=len(outcome.attachments),
         calls=outcome.nested_calls,
-        render_plan=outcome.render_plan,
+        render_plan=await load_content(caller, outcome.render_plan),
     )
 
 

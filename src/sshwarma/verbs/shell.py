@@ -250,7 +250,12 @@ class _Output:
         """The output; where the middle is left out, a line says how much."""
         tail = b"".join(self._tail)
         cut = f"\n[… {self.left_out:,} bytes left out …]\n".encode() if self.left_out else b""
-        return (self._head + cut + tail).decode(errors="replace")
+        return _keep_last_states((self._head + cut + tail).decode(errors="replace"))
+
+
+def _keep_last_states(text: str) -> str:
+    """Return an output as a terminal leaves it: lines that are written again."""
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 def _describe_changes(files: RunFiles) -> tuple[str, ...]:

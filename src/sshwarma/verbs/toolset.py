@@ -208,7 +208,8 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
         path = await asyncio.to_thread(blobs.check, entry.sha256)
         return FileDownload(file_name, entry.size, entry.sha256, path)
     encoded = base64.b64encode(export.data).decode()
-    return FileData(file_name, entry.size, entry.sha256, encoded)
+    saved_by = f"toolset export {space.label}"
+    return FileData(file_name, entry.size, entry.sha256, encoded, saved_by)
 
 
 @toolset.verb(
@@ -288,7 +289,8 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
             raise Invalid("archive: must not be given with piped input.")
         check_file_size(caller.upload.size)
         workspaces = services_of(caller).workspaces
-        return await workspaces.read(await workspaces.finish_upload(caller.upload)), "a pipe"
+        where = "a pipe" if caller.door == "ssh" else "a request"
+        return await workspaces.read(await workspaces.finish_upload(caller.upload)), where
     if archive is None:
         raise empty_error("archive", hint="Give the file in base64, or pipe it.")
     if not encoded:

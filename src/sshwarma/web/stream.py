@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -126,8 +126,7 @@ class AnswerStream:
                 found.append(("text", common | {"text": draft.text}))
             waits = (draft.active_tools, draft.wait_reason)
             if waits != ((before.active_tools, before.wait_reason) if before else ((), "")):
-                tools, reason = waits
-                found.append(("status", common | {"tools": list(tools), "waits": reason}))
+                found.append(("status", common | _describe_waits(*waits)))
             self._sent[turn_id] = draft
         return found
 
@@ -196,3 +195,10 @@ def _describe_error(error: BaseException) -> dict[str, Any]:
         return describe_refusal(error)
     log.error("a request failed", exc_info=error)
     return make_error_body("internal", INTERNAL_ERROR)
+
+
+def _describe_waits(tools: Sequence[str], reason: str) -> dict[str, Any]:
+    """Return the names of tools that run, and what an answer waits for."""
+    named = [tool.partition(": ") for tool in tools]
+    reports = [report for _, _, report in named if report]
+    return {"tools": [name for name, _, _ in named], "waits": " ".join([*reports, reason]).strip()}

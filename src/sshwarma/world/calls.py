@@ -15,6 +15,7 @@ from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.common.times import format_iso
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
+from sshwarma.world.end_reason import SERVER_STOPPED
 from sshwarma.world.row import Row
 from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
@@ -68,6 +69,21 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
     return row
 
 
+def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", "running"]) -> None:
+    """Record that a call waits for an approval, or runs."""
+    if call_id is not None:
+        tx.conn.execute(update(tool_calls).where(tool_calls.c.id == call_id).values(status=status))
+
+
+def end_open_calls(tx: Change) -> None:
+    """Record the end of the calls that a crash has interrupted."""
+    tx.conn.execute(
+        update(tool_calls)
+        .where(tool_calls.c.finished_at.is_(None))
+        .values(status="error", error=SERVER_STOPPED.text, finished_at=format_iso(tx.now))
+    )
+
+
 def record_manifests(
     tx: Change, call_id: str, turn_id: str | None, before_id: str | None, after_id: str
 ) -> None:
@@ -92,6 +108,12 @@ def read_shown_result(conn: Connection, row: Row) -> tuple[dict[str, Any] | None
     if found is None or found.render_plan is None:
         return None, None
     return json.loads(found.render_plan), json.loads(found.result or "null")
+
+
+def read_version_after(conn: Connection, row: Row) -> str | None:
+    """Return the version of the files that a call left; None if it has changed none."""
+    query = select(tool_calls.c.post_manifest_id).where(tool_calls.c.id == row.meta.get("call_id"))
+    return conn.scalar(query)
 
 
 def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result

@@ -17,6 +17,7 @@ from sshwarma.common.times import format_iso
 from sshwarma.world import (
     agents,
     audit,
+    calls,
     invites,
     last_use,
     overrides,
@@ -86,6 +87,7 @@ def find_failing_start(
             run_migrations(conn)
         tx = Change(conn, {})
         turns.cancel_open_turns(tx)
+        calls.end_open_calls(tx)
         bootstrap_world(tx, tools)
 
     return _try_reading(start, "what a server needs at its start")

@@ -51,8 +51,7 @@ class LineProgress:
 
     def _on_late(self) -> None:
         self._is_late = True
-        if len(self._waiting):
-            self._draw()
+        self._draw()
 
     def _show(self, text: str) -> None:
         self._text = text
@@ -63,4 +62,6 @@ class LineProgress:
         if self._is_late and (count := len(self._waiting)):
             waits = "1 line waits" if count == 1 else f"{count} lines wait"
             shown.append(line(("dim", f"{waits} for the command that runs. /stop ends it.")))
+        elif self._is_late and not self._text:
+            shown.append(line(("dim", "The command runs. /stop ends it.")))
         self._terminal.set_live_block(_KEY, block(*shown) if shown else None)
