@@ -67,6 +67,7 @@ class Arg:
         flag_words: words that are typed for the flag of that name: `off` for `--off`.
         also_flag: whether a positional argument can also be typed as `--NAME VALUE`.
         old_flags: earlier names of its flag, which people may still type.
+        is_shell: whether a text is a command of a shell, with its quotes.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -80,6 +81,7 @@ class Arg:
     flag_words: tuple[str, ...] = ()
     also_flag: bool = False
     old_flags: tuple[str, ...] = ()
+    is_shell: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

@@ -43,7 +43,9 @@ from sshwarma.world.reader import next_call
 
 RunSeconds: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_SANDBOX_SECONDS)]
 
-CommandText: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_files)]
+CommandText: TypeAlias = Annotated[
+    str, Arg("text", rest=True, complete=complete_files, is_shell=True)
+]
 """A command, whose words may be paths in the workspace of the room."""
 
 _SHELL: Final = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
