@@ -10,7 +10,7 @@ import pytest
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.file_views import FileChange, FileData, FileEdit, FileText
-from sshwarma.verbs.views import draw_result
+from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world import rows
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited
 from sshwarma.world.reader import API_CLIENT
@@ -126,6 +126,44 @@ async def test_history_and_difference_of_one_file(bob: Someone) -> None:
     assert [(item.path, item.change) for item in whole.files] == [
         ("a", "changed"), ("b", "added")
     ]  # fmt: skip
+
+
+async def test_history_marks_what_happened_to_each_path(bob: Someone) -> None:
+    await put(bob, a="one", b="other")
+    await put(bob, a="two")
+    await do(bob, "/file rm a")
+    history = await do(bob, "/file history")
+    assert [dict(version.changes) for version in history.versions] == [
+        {"a": "removed"}, {"a": "changed"}, {"b": "added"}, {"a": "added"}
+    ]  # fmt: skip
+    rows = draw_result(history).plain().splitlines()
+    assert [row.partition("edit")[2].strip() for row in rows[1:5]] == ["- a", "~ a", "+ b", "+ a"]
+    assert "+ added, ~ changed, - removed" in rows[5]
+    assert dump_json(history)["versions"][0]["changes"] == {"a": "removed"}
+    shown = draw_result(await do(bob, "/file version")).plain()
+    assert "  changes: - a\n" in shown
+
+
+async def test_history_names_the_first_paths_and_counts_the_others(bob: Someone) -> None:
+    for number in range(8):
+        await do(bob, f"/file put d/f{number} = x")
+    await do(bob, "/file rm d")
+    newest = (await do(bob, "/file history")).versions[0]
+    assert newest.changed == 8
+    assert dict(newest.changes) == {f"d/f{number}": "removed" for number in range(5)}
+    shown = draw_result(await do(bob, "/file history --n 1")).plain()
+    assert "- d/f0, - d/f1, - d/f2, - d/f3, - d/f4 and 3 more" in shown
+
+
+async def test_history_says_which_version_was_restored(bob: Someone) -> None:
+    await put(bob, a="one")
+    await put(bob, a="two")
+    first = (await do(bob, "/file history")).versions[-1].id
+    await do(bob, f"/file restore {first[-6:]}")
+    history = await do(bob, "/file history")
+    assert (history.versions[0].source, history.versions[0].source_ref) == ("edit", first)
+    assert f"  restore of {first[-6:]}  ~ a\n" in draw_result(history).plain()
+    assert f"restore of {first[-6:]} by bob" in draw_result(await do(bob, "/file version")).plain()
 
 
 async def test_guest_reads_and_does_not_write(bob: Someone, guest: Someone) -> None:

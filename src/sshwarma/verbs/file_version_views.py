@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sshwarma.common.limits import MAX_LISTED_FILES
-from sshwarma.common.shorten import count_rest
+from sshwarma.common.shorten import count_rest, join_with_rest
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view_for_reader
+from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.world.reader import Reader
+
+_MARKS: Final = {"added": "+", "changed": "~", "removed": "-"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,9 @@ class FileVersionItem:
 
     Attributes:
         source: what made it: `user_upload`, `edit`, `tool_run`, `branch` or `git_push`.
+        source_ref: the call, turn or commit that made it; of an edit the version that it restored.
         paths: what it changed, the first ones; `changed` is how many.
+        changes: what it did at each of `paths`.
         removed: whether it removed the path that was asked for.
     """
 
@@ -30,6 +36,7 @@ class FileVersionItem:
     source_ref: str | None
     changed: int
     paths: tuple[str, ...]
+    changes: Mapping[str, ChangeKind]
     files: int
     size: int
     removed: bool = False
@@ -57,13 +64,15 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
                 ("mark", item.id[-6:]),
                 ("time", item.at[:16].replace("T", " ")),
                 ("name", item.by),
-                item.source.replace("_", " "),
+                describe_source(item.source, item.source_ref),
                 ("warn", "removed") if item.removed else _describe_paths(item),
             )
             for item in result.versions
         ),
         cut_last=True,
     )
+    if any(item.paths and not item.removed for item in result.versions):
+        lines.append(line(("dim", "  + added, ~ changed, - removed")))
     lines += draw_hint(
         reader, "{} brings a version back.", "file restore", version=result.versions[-1].id[-6:]
     )
@@ -90,13 +99,12 @@ def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
     """Draw what made a version, and its files with the start of their hashes."""
     item = result.version
     reference = f" ({item.source_ref})" if item.source_ref else ""
+    source = describe_source(item.source, item.source_ref)
     lines: list[Line] = [
         line(("heading", f"Version {item.id[-6:]}"), f" of the files in {result.room}"),
-        line(
-            f"  {item.source.replace('_', ' ')} by ", ("name", item.by), f"{reference}, {item.at}"
-        ),
+        line(f"  {source} by ", ("name", item.by), f"{reference}, {item.at}"),
         line(f"  from {result.parent_id[-6:]}" if result.parent_id else "  the first version"),
-        line(f"  changed {_describe_paths(item)}"),
+        line(f"  {'changes: ' if item.paths else ''}{_describe_paths(item)}"),
     ]
     shown = list(result.files.items())[:MAX_LISTED_FILES]
     lines += draw_columns((("dim", sha256[:12]), path) for path, sha256 in shown)
@@ -105,9 +113,18 @@ def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
     return block(*lines)
 
 
+def describe_source(source: str, source_ref: str | None) -> str:
+    """Return what made a version, in words: `user upload`, `restore of 1f03ac`."""
+    if source == "edit" and source_ref:
+        return f"restore of {source_ref[-6:]}"
+    return source.replace("_", " ")
+
+
 def _describe_paths(item: FileVersionItem) -> str:
-    rest = count_rest(item.changed - len(item.paths))
-    return ", ".join(item.paths) + (f" {rest}" if rest else "") if item.paths else "no change"
+    if not item.paths:
+        return "no change"
+    named = [f"{_MARKS[item.changes[path]]} {path}" for path in item.paths]
+    return join_with_rest(named, len(named), total=item.changed)
 
 
 @dataclass(frozen=True, slots=True)

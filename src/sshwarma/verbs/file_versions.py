@@ -28,6 +28,7 @@ from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.change_kinds import read_change_kinds
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.row_versions import find_version_of_row
@@ -210,7 +211,10 @@ async def restore_files(
 
     of = name or "the files"
     changed = await workspaces.change(
-        caller, edit, lambda _: f"restored {of} of version {manifest.short_id}"
+        caller,
+        edit,
+        lambda _: f"restored {of} of version {manifest.short_id}",
+        source_ref=manifest.id,
     )
     text = f"Restored {of} of version {manifest.short_id}: "
     count = len(changed.changes)
@@ -225,15 +229,17 @@ async def restore_files(
 def _version_item(
     conn: Connection, caller: Caller, manifest: Manifest, removed: bool
 ) -> FileVersionItem:
-    paths = tuple(manifests.read_changed_paths(conn, manifest))
+    changes = manifests.read_changed_paths(conn, manifest)
+    named = tuple(changes)[:MAX_NAMED_FILES]
     return FileVersionItem(
         manifest.id,
         manifest.created_at,
         caller.world.agents.name_of(manifest.author_id),
         manifest.source,
         manifest.source_ref,
-        len(paths),
-        paths[:MAX_NAMED_FILES],
+        len(changes),
+        named,
+        read_change_kinds(conn, manifest, changes, named),
         manifest.entry_count,
         manifest.total_bytes,
         removed,

@@ -60,7 +60,8 @@ class Manifest:
         total_bytes: the sum of their sizes.
         author_id: whose change made it.
         created_at: ISO 8601, in UTC.
-        source_ref: of a tool's run its call, of a branch its turn, of a push its commit.
+        source_ref: of a tool's run its call, of a branch its turn, of a push its commit, of an
+            edit the version that it restored; None of another edit.
     """
 
     id: str

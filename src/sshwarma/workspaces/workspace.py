@@ -193,11 +193,12 @@ class Workspaces:
         notice: Callable[[Changes], str] | None = None,
         *,
         source: Source = "edit",
+        source_ref: str | None = None,
     ) -> Changed:
         """Change the files of the caller's room, as one version.
 
         `notice` is the notice in the room, of the changes: "changed plan.md". A change by a call of
-        a tool has none, because its row is there, and belongs to the call.
+        a tool has none, because its row is there, and belongs to the call, also as its source.
 
         Raises:
             Conflict: if nothing changes, or the workspace would become too large.
@@ -213,7 +214,7 @@ class Workspaces:
                 caller.room_id,
                 edit,
                 source=source if call_id is None else "tool_run",
-                source_ref=call_id,
+                source_ref=source_ref if call_id is None else call_id,
                 author_id=caller.agent.id,
                 turn_id=turn_id,
             )

@@ -335,7 +335,7 @@ manifests = Table(
     _thing_ref("author_id", nullable=True),
     Column("created_at", Text, nullable=False),
     Column("source", Text, nullable=False),  # user_upload, edit, tool_run, branch, git_push
-    Column("source_ref", Text),  # of a tool_run its call, a branch its turn, a push its commit
+    Column("source_ref", Text),  # its call, turn, commit or restored version
     Column("turn_id", Text, ForeignKey("turns.id")),  # of a tool_run in a turn
     Index("ix_manifests_chat", "room_id", "id"),
     Index("ix_manifests_turn", "turn_id", sqlite_where=text("turn_id IS NOT NULL")),
