@@ -18,6 +18,8 @@ from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, settle
 
+FILE = Entry("f" * 64)
+
 
 def append(tx: Change, changes: Changes, author_id: str | None) -> Manifest:
     before = read_tree(tx.conn, manifests.read_active_id(tx.conn, "lobby"))
@@ -59,17 +61,34 @@ async def test_names_stay_when_an_agent_is_renamed(world: World, bob: Someone) -
 
 
 @pytest.mark.parametrize(
-    ("source", "reference", "paths", "expected"),
+    ("source", "reference", "changes", "expected"),
     [
-        ("edit", None, ["a"], "Edit a\n\nVersion: v1\nSource: edit\n"),
-        ("tool_run", "c1", ["b", "a"], "Change a, b\n\nVersion: v1\nSource: tool_run c1\n"),
-        ("user_upload", None, list("dcbae"), "Upload a, b, c and 2 more\n\nVersion: v1\n"),
-        ("branch", "t1", ["x" * 70], f"Branch {'x' * 60}\n"),
-        ("git_push", "h", [], "Push nothing\n"),
+        ("edit", None, {"a": FILE}, "Edit a\n\nVersion: v1\nSource: edit\n"),
+        (
+            "tool_run",
+            "c1",
+            {"b": FILE, "a": None},
+            "Change a, b\n\nVersion: v1\nSource: tool_run c1\n",
+        ),
+        (
+            "user_upload",
+            None,
+            dict.fromkeys("dcbae", FILE),
+            "Upload a, b, c and 2 more\n\nVersion: v1\n",
+        ),
+        ("branch", "t1", {"x" * 70: FILE}, f"Branch {'x' * 60}\n"),
+        ("git_push", "h", {}, "Push nothing\n"),
+        (
+            "user_upload",
+            None,
+            dict.fromkeys("dcbae"),
+            "Remove a, b, c and 2 more\n\nVersion: v1\nSource: user_upload\n",
+        ),
+        ("edit", None, {"a": None}, "Remove a\n\nVersion: v1\nSource: edit\n"),
     ],
 )
 def test_message_names_paths_and_what_made_the_version(
-    source: Source, reference: str | None, paths: list[str], expected: str
+    source: Source, reference: str | None, changes: Changes, expected: str
 ) -> None:
     version = Manifest("v1", "lobby", None, 1, 1, None, "2026-01-01T00:00:00", source, reference)
-    assert write_message(version, paths).startswith(expected)
+    assert write_message(version, changes).startswith(expected)

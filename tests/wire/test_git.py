@@ -68,7 +68,7 @@ def test_each_version_is_a_commit_with_its_author(
         f"{alice.name} <{alice.name}@sshwarma>|Upload plan.md",
         f"{bob.name} <{bob.name}@sshwarma>|Upload plan.md",
         f"{bob.name} <{bob.name}@sshwarma>|Upload docs/a.md",
-        f"{alice.name} <{alice.name}@sshwarma>|Edit docs/a.md",
+        f"{alice.name} <{alice.name}@sshwarma>|Remove docs/a.md",
     ]
     versions = alice.json(f"file history --room {room}")["versions"]
     bodies = git.does("log", "--format=%b", cwd=clone)

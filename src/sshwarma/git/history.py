@@ -7,7 +7,7 @@ here, and the name of an author is stored when it is first used.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, insert, select
 from sshwarma.common.times import format_iso
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import Manifest
-from sshwarma.workspaces.tree import Entry
+from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.world import things
 from sshwarma.world.schema import git_authors, git_pushes
 from sshwarma.world.store import Change
@@ -124,14 +124,16 @@ def _encode_version(
     return json.dumps(described).encode() + b"\n"
 
 
-def write_message(version: Manifest, paths: Iterable[str]) -> str:
+def write_message(version: Manifest, changes: Changes) -> str:
     """Return the message of a commit. Another one would change the ids of all."""
-    changed = sorted(paths)
+    changed = sorted(changes)
     named = ", ".join(path[:_PATH_LETTERS] for path in changed[:_NAMED_PATHS]) or "nothing"
     rest = len(changed) - _NAMED_PATHS
     more = " and " + f"{rest} more" if rest > 0 else ""  # fixed, unlike `common.shorten`
     reference = f" {version.source_ref}" if version.source_ref else ""
-    subject = f"{_SUBJECTS.get(version.source, version.source)} {named}{more}"
+    is_removal = bool(changes) and all(entry is None for entry in changes.values())
+    verb = "Remove" if is_removal else _SUBJECTS.get(version.source, version.source)
+    subject = f"{verb} {named}{more}"
     return f"{subject}\n\nVersion: {version.id}\nSource: {version.source}{reference}\n"
 
 
