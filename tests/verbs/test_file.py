@@ -330,6 +330,26 @@ async def test_patch_changes_all_files_or_none(bob: Someone) -> None:
             )
 
 
+async def test_versions_are_completed_with_what_made_them(bob: Someone) -> None:
+    await put(bob, **{"a.txt": "x"})
+    await do(bob, "/file put a.txt = y")
+    await invoke(bob.caller, "file put", {"path": "long " * 12 + "name", "content": "x"})
+    await do(bob, "/file mkdir d")
+    await do(bob, "/file mv a.txt d")
+    versions = (await do(bob, "/file history")).versions
+    for typed in ("/files --at ", "/file diff --old ", "/file restore "):
+        offered = await complete(bob.caller, typed, len(typed))
+        notes = {candidate.text: candidate.note for candidate in offered}
+        assert [*notes][:5] == [version.id[-6:] for version in versions]
+        moved, made, long, edited, _ = (notes[version.id[-6:]] for version in versions)
+        at = versions[3].at[:16].replace("T", " ")
+        assert edited == f"{at} bob edit a.txt"
+        assert moved.endswith(" bob edit a.txt and 2 more")
+        assert made.endswith(" bob edit d")
+        assert len(long) == 60
+        assert long.endswith("…")
+
+
 async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
     await put(bob, **{"src/deep/a.py": "x", "src/b.py": "y", "plan.md": "z"})
     for typed, words in (

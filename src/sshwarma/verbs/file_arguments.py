@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 from sqlalchemy import Connection
@@ -13,10 +13,16 @@ from sshwarma.common.limits import (
     MAX_LISTED_VERSIONS,
     MAX_READ_LINES,
 )
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.file_version_views import describe_source, format_version_time
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.tree import list_folders
+
+MAX_NOTE_CHARACTERS: Final = 60
+"""Characters of the note beside a version that Tab offers: they leave it one row of a terminal."""
 
 
 async def complete_files(request: CompletionRequest) -> list[Option]:
@@ -35,13 +41,24 @@ async def complete_files(request: CompletionRequest) -> list[Option]:
 
 
 async def complete_versions(request: CompletionRequest) -> list[Option]:
-    """List the newest versions of the room's files, by the ends of their ids."""
+    """List the newest versions of the room's files, with what made each."""
     caller = request.caller
 
     def read(conn: Connection) -> list[Option]:
         active = manifests.read_active_id(conn, caller.room_id)
         found = manifests.list_manifests(conn, active, DEFAULT_LISTED_VERSIONS)
-        return [(manifest.short_id, manifest.created_at) for manifest, _ in found]
+        return [(manifest.short_id, describe_version(conn, manifest)) for manifest, _ in found]
+
+    def describe_version(conn: Connection, manifest: Manifest) -> str:
+        paths = tuple(manifests.read_changed_paths(conn, manifest))
+        words = (
+            format_version_time(manifest.created_at),
+            caller.world.agents.name_of(manifest.author_id),
+            describe_source(manifest.source, manifest.source_ref),
+            join_with_rest(paths, 1) or "no change",
+        )
+        note = " ".join(words)
+        return note if len(note) <= MAX_NOTE_CHARACTERS else f"{note[: MAX_NOTE_CHARACTERS - 1]}…"
 
     return await caller.world.store.read(read)
 

@@ -62,7 +62,7 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
         (
             (
                 ("mark", item.id[-6:]),
-                ("time", item.at[:16].replace("T", " ")),
+                ("time", format_version_time(item.at)),
                 ("name", item.by),
                 describe_source(item.source, item.source_ref),
                 ("warn", "removed") if item.removed else _describe_paths(item),
@@ -111,6 +111,11 @@ def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
     if rest := count_rest(len(result.files) - len(shown), "file"):
         lines.append(line(f"  {rest}"))
     return block(*lines)
+
+
+def format_version_time(at: str) -> str:
+    """Format when a version was made, up to the minute: `2026-11-26 01:58`."""
+    return at[:16].replace("T", " ")
 
 
 def describe_source(source: str, source_ref: str | None) -> str:
