@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -75,6 +76,8 @@ def test_model_builds_and_undo_brings_the_files_back(ann: Person) -> None:
     assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
     undone = ann.does("undo")
     assert "2 files changed with it." in undone
+    told = r"dropped qwen's answer to .* \(\w+\); 2 files changed with it"
+    assert re.search(told, ann.does("history"))
     assert texts(ann) == {"app.py": "x = 2\n"}
     assert ann.json("file history")["versions"] == versions
     ann.does("message restore " + ann.json("message list")["turns"][-1]["short"])

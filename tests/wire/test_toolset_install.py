@@ -171,9 +171,14 @@ def test_linked_folder_is_installed_again_when_it_changes(
     changed = files["tools/kit.py"].replace('"nothing"', '"something"')
     write_folder(tmp_path, {"tools/kit.py": changed})
     assert "something" in ann.does(f"run {kit_id}:ask")
+    taking = changed.replace("def ask() -> str:", "def ask(word: str) -> str:\n    return word")
+    write_folder(tmp_path, {"tools/kit.py": taking})
+    assert "spoken" in ann.does(f"run {kit_id}:ask word=spoken")
+    write_folder(tmp_path, {"tools/kit.py": changed})
+    assert "something" in ann.does(f"run {kit_id}:ask")
     write_folder(tmp_path, {"tools/kit.py": "broken ("})
     failed = ann.run(f"run {kit_id}:ask")
-    assert failed.status == 1 and "SyntaxError" in failed.out + failed.err
+    assert failed.status == 2 and "SyntaxError" in failed.err
     write_folder(tmp_path, kit(kit_id, "2.0", functions=("ask", "fail")))
     assert "nothing" in ann.does(f"run {kit_id}:ask")
     ann.does(f"equip room {kit_id}:fail")

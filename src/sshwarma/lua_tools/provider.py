@@ -33,7 +33,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
-from sshwarma.tools.provider import ToolResult
+from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.reader import Hint
@@ -60,7 +60,7 @@ MAX_PRESENT_NAMES: Final = 50
 """Maximum number of names of present agents that a script gets."""
 
 
-class LuaToolProvider:
+class LuaToolProvider(ToolProvider):
     """Provider of Lua tools, which also runs commands.
 
     What a script calls, it calls by `tools`.

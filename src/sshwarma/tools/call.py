@@ -196,6 +196,9 @@ class Tools:
             if refusal:
                 raise Invalid(refusal)
             tool = (await self.find(caller, name)).thing
+            provider = self._provider_of(tool)
+            if provider is not None and await provider.refresh_tool(caller, tool):
+                tool = (await self.find(caller, name)).thing
             count_nested_call(caller.call_stack, tool.label)
             values = check_arguments(tool, arguments, caller.reader)
             return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))

@@ -60,6 +60,14 @@ class ToolProvider(Protocol):
     def unavailable_hint(self, tool: Thing) -> Hint:
         """Return what to do about an unavailable tool, or an empty string."""
 
+    async def refresh_tool(self, caller: Caller, tool: Thing) -> bool:
+        """Read a tool again before a call is checked; return whether it has changed.
+
+        Raises:
+            WorldError: if it cannot be used as it is now.
+        """
+        return False
+
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that the caller may use, with arguments that fit its schema.
 

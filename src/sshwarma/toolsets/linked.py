@@ -69,23 +69,34 @@ class LinkedToolsets:
             Conflict: if it has changed, and a person has allowed the call before.
             NotFound: if it has the tool no more.
         """
-        space = await self._read_thing(tool.parent_id or "")
-        if space.metadata.get("source_type") != LINKED:
+        if not await self.install_again(caller, tool):
             return tool
-        source = (LINKED, str(space.metadata["source_ref"]))
-        try:
-            bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(source[1]))))
-        except (Invalid, OSError) as error:
-            raise Invalid(f"The folder of {space.label} cannot be used: {error}") from error
-        if hash_files(bundle.hashes) == space.metadata.get(TREE_KEY):
-            return tool
-        self._check_same_trust(space, bundle)
-        await self._install(caller, bundle, source, self._world.change, space)
-        log.info("a linked toolset has changed, and is installed again", toolset=space.label)
         now = await self._read_thing(tool.id)
         if tool.metadata.get(CONFIRM_KEY) or now.metadata.get(CONFIRM_KEY):
             raise Conflict(f"{tool.label} was changed just now, so it was not run: call it again.")
         return now
+
+    async def install_again(self, caller: Caller, tool: Thing) -> bool:
+        """Install a linked toolset again, and return True, if its folder has changed.
+
+        Raises:
+            Invalid: if the folder cannot be used as it is.
+        """
+        space = await self._read_thing(tool.parent_id or "")
+        if space.metadata.get("source_type") != LINKED:
+            return False
+        source = (LINKED, str(space.metadata["source_ref"]))
+        try:
+            bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(source[1]))))
+        except (Invalid, OSError) as error:
+            reason = str(error) if isinstance(error, Invalid) else f"{error.strerror}."
+            raise Invalid(f"The folder of {space.label} cannot be used: {reason}") from error
+        if hash_files(bundle.hashes) == space.metadata.get(TREE_KEY):
+            return False
+        self._check_same_trust(space, bundle)
+        await self._install(caller, bundle, source, self._world.change, space)
+        log.info("a linked toolset has changed, and is installed again", toolset=space.label)
+        return True
 
     async def _read_thing(self, thing_id: str) -> Thing:
         return await self._world.store.read(lambda conn: things.get_live_thing(conn, thing_id))

@@ -321,6 +321,10 @@ class Toolsets(ToolProvider):
         return "" if obstacle is None else f"An administrator can {obstacle.remedy}."
 
     @override
+    async def refresh_tool(self, caller: Caller, tool: Thing) -> bool:
+        return await self._linked.install_again(caller, tool)
+
+    @override
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         tool = await self._linked.refresh(caller, tool)
         steps: list[tuple[str, int]] = []

@@ -115,6 +115,8 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
             hint=next_call("{} restores it.", "message restore", turn=target.short_id),
         )
 
+    asker, agent = participant_names(caller, target)
+
     def work(tx: Change) -> FilesMoved:
         old_path = turns.read_path(tx.conn, room.id, with_dropped=True)
         if any(one.id == target.id for one in old_path):
@@ -129,17 +131,17 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
         for agent_id in dict.fromkeys(agent_ids):
             sync_notes(tx, caller, agent_id, removed_turns)
         tx.publish_on_commit(TurnsChanged(room.id))
-        return move_files_of(
+        files = move_files_of(
             tx,
             caller,
             removed=[one for one in removed_turns if one.status != "dropped"],
             added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],
         )
+        branch = f"{agent}'s answer to {asker}, {target.short_id}"
+        caller.append_notice(tx, f"switched to another branch: {branch}{files.note}")
+        return files
 
-    asker, agent = participant_names(caller, target)
-    files = await caller.change(
-        work, f"switched to another branch: {agent}'s answer to {asker}, {target.short_id}"
-    )
+    files = await caller.change(work)
     text = f"The conversation continues from {target.short_id}: {agent}'s answer to {asker}."
     return Confirmation(text + files.text)
 

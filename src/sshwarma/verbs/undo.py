@@ -49,6 +49,8 @@ async def undo(caller: Caller) -> Confirmation:
     for called_turn in await caller.world.store.read(lambda conn: list_called_turns(conn, turn)):
         await answering.stop_turn(called_turn.id, caller.agent.name)
 
+    asker, agent = participant_names(caller, turn)
+
     def work(tx: Change) -> tuple[int, bool, list[Turn], FilesMoved]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
         count = drop_turns.drop_turn(tx, stored_turn)
@@ -60,12 +62,12 @@ async def undo(caller: Caller) -> Confirmation:
                 restore_notes(tx, caller, called_turn)
         has_new_notes = restore_notes(tx, caller, stored_turn)
         files = move_files_of(tx, caller, removed=dropped_turns)
+        caller.append_notice(
+            tx, f"dropped {agent}'s answer to {asker} ({turn.short_id}){files.note}"
+        )
         return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn), files
 
-    asker, agent = participant_names(caller, turn)
-    count, has_new_notes, other_turns, files = await caller.change(
-        work, f"dropped {agent}'s answer to {asker} ({turn.short_id})"
-    )
+    count, has_new_notes, other_turns, files = await caller.change(work)
     row_count = format_count(count, "row")
     sentences = [f"Dropped turn {turn.short_id}: {agent}'s answer to {asker}, {row_count}."]
     if other_turns:

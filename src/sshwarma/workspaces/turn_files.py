@@ -33,6 +33,12 @@ class FilesMoved:
     kept: tuple[str, ...] = ()
 
     @property
+    def note(self) -> str:
+        """What the notice for others adds; "" if no file is concerned."""
+        count = len(self.changed)
+        return f"; {count} {'file' if count == 1 else 'files'} changed with it" if count else ""
+
+    @property
     def text(self) -> str:
         """Sentences about them, with a space before; "" if no file is concerned."""
         text = ""
