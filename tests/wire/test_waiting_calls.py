@@ -230,3 +230,26 @@ def test_forged_list_of_tools_is_refused(
     files = kit(name("kit"), functions=("ask",)) | {"tools/kit.py": FORGED.replace("LIST", listed)}
     refused = ann.run("toolset import", pack(files), "-T")
     assert refused.status != 0 and said in refused.err, refused
+
+
+def test_numbers_of_approvals_go_on_after_a_crash(house: Server, ann: Person) -> None:
+    """An old question still offers its number."""
+    tool = "tool_id = 'workspace:run_command'"
+    newest = (
+        f"sql SELECT status, error FROM tool_calls WHERE {tool} ORDER BY started_at DESC LIMIT 1"
+    )
+
+    def ask() -> int:
+        screen = ann.sit(room=ann.json("files")["room"])
+        screen.enter("@qwen make it")
+        screen.wait_for("asks to run workspace:run_command")
+        (waiting,) = ann.json("approvals")["waiting"]
+        return int(waiting["number"])
+
+    first = ask()
+    house.kill()
+    house.start()
+    assert ann.json(newest)["rows"] == [["error", "was cut off when the server stopped"]]
+    assert ann.run(f"allow {first}").status == 1
+    assert ask() == first + 1
+    ann.does("deny")

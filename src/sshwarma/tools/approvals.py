@@ -7,13 +7,12 @@ answers for a model, and no model, script or token that is not meant for it can 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Integer, cast, func, select
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
@@ -33,9 +32,13 @@ from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
+from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+
+_SEARCHED_ROWS: Final = 20_000
+"""Newest rows among which the last question of an earlier server is looked for: 10 ms of work."""
 
 APPROVAL_KEY: Final = "approval"
 """Key of the metadata of a question's row: the number of the approval."""
@@ -96,7 +99,7 @@ class Approvals:
         """Ask the people of a world."""
         self._world = world
         self._waiting: dict[int, WaitingApproval] = {}
-        self._numbers = itertools.count(1)
+        self._newest = -1  # the number that was given last; -1 before it was read
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -160,6 +163,7 @@ class Approvals:
                 f" {room.name}.",
                 hint="Ask again when one is there.",
             )
+        number = await self._take_number()  # before the limits, which must be those of now
         own = [one for one in self._waiting.values() if one.asked_for == _find_person(caller)]
         if len(own) >= MAX_WAITING_APPROVALS_PER_PERSON:
             limit = MAX_WAITING_APPROVALS_PER_PERSON
@@ -171,7 +175,7 @@ class Approvals:
                 f"{with_limit('Too many calls wait for an approval here', MAX_WAITING_APPROVALS)}."
             )
         waiting = WaitingApproval(
-            next(self._numbers), room.id, tool, arguments, caller.agent.id, _find_person(caller),
+            number, room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),
             turn_id=caller.call_stack.turn_id if caller.call_stack else None,
             call_id=caller.call_stack.row_id if caller.call_stack else None,
@@ -190,6 +194,17 @@ class Approvals:
             _extend_time(caller, waited - APPROVAL_TIMEOUT_SECONDS)
         if not answer.is_allowed:
             raise ApprovalDenied(self._describe_denial(tool, answer))
+
+    async def _take_number(self) -> int:
+        """Return a number that no earlier question has, also of a server before.
+
+        Else an answer to one of those would be for another call.
+        """
+        if self._newest < 0:
+            found = await self._world.store.read(_read_newest_number)
+            self._newest = max(self._newest, found)  # somebody else may have been first
+        self._newest += 1
+        return self._newest
 
     async def answer(self, caller: Caller, waiting: WaitingApproval, answer: Answer) -> None:
         """Answer a question; the first answer counts.
@@ -301,3 +316,11 @@ def _write_name(name: str) -> str:
 def shorten_reason(text: str) -> str:
     """Return the beginning of a reason that a person gives."""
     return shorten_text(" ".join(text.split()))
+
+
+def _read_newest_number(conn: Connection) -> int:
+    """Return the highest number in the newest rows of all rooms, or 0."""
+    newest = select(rows_table.c.kind, rows_table.c.meta).order_by(rows_table.c.n.desc())
+    part = newest.limit(_SEARCHED_ROWS).subquery()
+    number = cast(func.json_extract(part.c.meta, f"$.{APPROVAL_KEY}"), Integer)
+    return conn.scalar(select(func.max(number)).where(part.c.kind == "notice")) or 0
