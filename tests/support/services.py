@@ -49,7 +49,7 @@ async def dial_nobody(*args: Any) -> AsyncIterator[ServerLink]:
     yield
 
 
-class ProviderBase:
+class ProviderBase(ToolProvider):
     """Base of providers that tests make: a subclass adds `run`."""
 
     timeout_seconds = CALL_TIMEOUT_SECONDS

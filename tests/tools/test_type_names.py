@@ -47,6 +47,12 @@ def test_type_is_named_in_a_few_words(schema: dict[str, Any], name: str) -> None
     assert name_type(schema, ROOT) == name
 
 
+def test_hostile_schema_is_named_at_once() -> None:
+    """Each of its references leads to all of them."""
+    same = {"anyOf": [{"$ref": "#/$defs/a"}] * 2_000}
+    assert name_type(same, {"$defs": {"a": same}}) == "any"
+
+
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(

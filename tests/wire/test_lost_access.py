@@ -79,7 +79,7 @@ def test_answer_ends_and_calls_nothing(
             assert said.status == 200, said.body
         screen.wait_for("qwen: Once upon a time")
         lose(house, bob, token["id"])
-        screen.wait_for("was stopped: who asked has lost access")
+        screen.wait_for("was stopped: who asked has lost")
         go.set()
         asking.wait(SECONDS)
     assert not owner.json(f"journal --room {room}")["entries"]

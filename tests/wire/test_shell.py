@@ -57,8 +57,9 @@ def test_command_of_a_person_works_on_the_files(ann: Person) -> None:
     assert ann.json("file history")["versions"][0]["source"] == "tool_run"
     emptied = ann.run("shell rm src/*; mkdir new")
     assert "left the empty folder new, left the empty folder src, " in emptied.out
-    written_again = ann.run(r"shell printf '10%%\r50%%\rdone\r\n'")
-    assert written_again.out.startswith("done\n(exit status 0")
+    again = r"shell printf '10%%\r50%%\rdone\r\nlong line\rshort\n'"
+    assert ann.run(again).out.startswith("done\nshortline\n(exit status 0")
+    assert ann.run(again.replace("shell", "shell --json", 1)).json["output"].startswith("10%\r50%")
     failed = ann.run("shell echo oops >&2; exit 3")
     assert (failed.status, failed.out.splitlines()[0]) == (1, "oops")
     found = ann.run("shell --json true").json

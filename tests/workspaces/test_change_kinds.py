@@ -58,6 +58,11 @@ async def test_kinds_agree_with_the_trees_of_every_version(world: World) -> None
         ),
         ({"docs": Entry("", FOLDER_MODE)}, {"docs": None}, {"docs": "removed"}),
         (
+            {"docs/a": Entry("a" * 64)},
+            {"docs": Entry("", FOLDER_MODE), "docs/a": None},
+            {"docs": "changed", "docs/a": "removed"},
+        ),
+        (
             {"docs": Entry("b" * 64)},
             {"docs": None, "docs/a": Entry("a" * 64)},
             {"docs": "removed", "docs/a": "added"},

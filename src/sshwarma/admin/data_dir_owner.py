@@ -25,8 +25,11 @@ PROGRAM: Final = "sshwarma"
 
 PROCESSES: Final = Path("/proc")
 
+WORLD_FOLDERS: Final = re.compile(r"(?:blobs|cache|toolsets|workspaces)$")
+"""Names of folders with what rooms have, which may be links to another disk."""
+
 OWN_NAMES: Final = re.compile(
-    r"world|backups|ssh_host|operator|control|sshwarma|\.sshwarma|(?:blobs|cache|toolsets|workspaces)$"
+    rf"world|backups|ssh_host|operator|control|sshwarma|\.sshwarma|{WORLD_FOLDERS.pattern}"
 )
 """How the names begin of what the program makes in a data directory, or what they are."""
 
@@ -70,7 +73,7 @@ def check_data_dir_owner(data_dir: Path) -> None:
         with os.scandir(data_dir) as entries:
             own = [entry for entry in entries if OWN_NAMES.match(entry.name)]
         for entry in sorted(own, key=lambda entry: entry.name):
-            status = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=bool(WORLD_FOLDERS.match(entry.name)))
             if status.st_uid != user:
                 raise _foreign_file_error(data_dir, entry.name, status.st_uid)
             if stat.S_ISDIR(status.st_mode) or entry.name == DATABASE_NAME:

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -99,17 +100,19 @@ def main(argv: list[str] | None = None) -> int:
         if not is_reported(error):
             raise
         with contextlib.suppress(OSError):  # then the status alone says it
-            _print_failure(error, as_json="--json" in (sys.argv[1:] if argv is None else argv))
+            _print_failure(error, sys.argv[1:] if argv is None else argv)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
 
-def _print_failure(error: Exception, *, as_json: bool) -> None:
+def _print_failure(error: Exception, words: list[str]) -> None:
     """Print why a command failed, as JSON on standard output if that was asked for.
 
     A backup that goes there is not followed by something else, and a full disk takes nothing.
     """
-    if not as_json or isinstance(error, LostOutputError):
+    if "--json" not in takewhile(lambda word: word != "--", words) or isinstance(
+        error, LostOutputError
+    ):
         print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
         return
     from sshwarma.world.errors import WorldError
@@ -119,7 +122,8 @@ def _print_failure(error: Exception, *, as_json: bool) -> None:
     if isinstance(error, WorldError):
         hint = error.hint_for(PERSON)
         described = {"error": error.code, "message": error.message, "hint": hint}
-    output = sys.stderr if STANDARD_STREAM in sys.argv[1:] else sys.stdout
+    is_backup = "backup" in words and STANDARD_STREAM in words
+    output = sys.stderr if is_backup else sys.stdout
     print(json.dumps(described, indent=2), file=output, flush=True)
 
 

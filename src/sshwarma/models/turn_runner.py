@@ -279,7 +279,8 @@ class TurnRunner:
                 and room_id in (None, running_turn.turn.room_id)
                 and via in ("", asked.via)
             ):
-                running_turn.stop(": who asked has lost access")
+                lost = "access" if room_id is None else "the room"
+                running_turn.stop(f": who asked has lost {lost}")
 
     async def wait_for_stopped(self, room_id: str) -> None:
         """Wait for the stopped turns of a room to end, at most TURN_STOP_TIMEOUT_SECONDS."""

@@ -24,6 +24,7 @@ class LogOutput:
         self._file: TextIO | None = None
         self._number: int | None = None
         self._untold = 0
+        self._is_cut = False  # whether a part of a line stands without its end
         self._describe: Callable[[int], str] = str
 
     def use(self, file: TextIO, describe: Callable[[int], str]) -> None:
@@ -51,16 +52,21 @@ class LogOutput:
         """Do nothing: each line is written at once."""
 
     def _try_to_write(self, text: str) -> bool:
+        if self._file is None:
+            return False
+        text = f"\n{text}" if self._is_cut else text
+        data = memoryview(text.encode(errors="backslashreplace"))
+        size = len(data)
         try:
             if self._number is None:
-                assert self._file is not None  # noqa: S101 - for mypy
                 self._file.write(text)
                 return True
-            data = memoryview(text.encode(errors="backslashreplace"))
             while data:
                 data = data[os.write(self._number, data) :]
         except (OSError, ValueError):  # it is full or closed, or nobody reads it
+            self._is_cut = self._is_cut or len(data) < size
             return False
+        self._is_cut = False
         return True
 
 

@@ -38,7 +38,11 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> str:
     for word in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(word), list):
             kinds = [option for option in options if option != {"type": "null"}]
-            return _join(dict.fromkeys(name_type(one, root, depth) for one in kinds), "|")
+            if not depth:
+                return "any"
+            # A schema is anybody's: it may list thousands, of which few are shown.
+            named = (name_type(one, root, depth - 1) for one in kinds[: _MEMBERS + 1])
+            return _join(dict.fromkeys(named), "|")
     kind = schema.get("type", "any")
     if isinstance(kind, list):
         return _join((str(one) for one in kind if one != "null"), "|")

@@ -183,6 +183,11 @@ class Toolsets(ToolProvider):
         async with self._use_packages(packages), self._installing:
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
+            live = None if known is None or known.deleted_at else known
+            if seen is not None and live is not None and live.metadata.get(TREE_KEY) == tree:
+                # A call of the same moment has done it.
+                count = len(manifest.tools)
+                return Installed(manifest.id, manifest.name, version, count, False, len(servers))
             if seen is not None and (
                 known is None or known.deleted_at or known.metadata != seen.metadata
             ):

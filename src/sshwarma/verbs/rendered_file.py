@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 
 from sshwarma.common.units import MIB
 from sshwarma.services import services_of
-from sshwarma.world import calls
+from sshwarma.workspaces.row_versions import find_version_of_row
+from sshwarma.workspaces.tree import Entry
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.row import Row
 
 _SHOWING: Final = ("code", "document")
@@ -37,7 +38,7 @@ async def load_content(
     Args:
         caller: who reads it; programs get the plan as it is.
         plan: the plan.
-        row: of the result, whose version of the files counts; None for the present one.
+        row: of the result: the files count as they were then; None for those of now.
     """
     if plan is None or not caller.reader.is_person or caller.wants_json:
         return plan
@@ -49,11 +50,14 @@ async def load_content(
         return plan
     workspaces = services_of(caller).workspaces
 
-    def read(conn: Connection) -> Any:
-        version = None if row is None else calls.read_version_after(conn, row)
-        if version is not None:
-            return workspaces.get_tree(conn, version).get(path)
-        return workspaces.get_active(conn, caller.room_id)[1].get(path)
+    def read(conn: Connection) -> Entry | None:
+        if row is None:
+            return workspaces.get_active(conn, caller.room_id)[1].get(path)
+        try:
+            version = find_version_of_row(conn, row)
+        except NotFound:  # the room had no files then
+            return None
+        return workspaces.get_tree(conn, version.id).get(path)
 
     entry = await caller.world.store.read(read)
     if entry is None or not entry.is_file or entry.size > _MAX_SHOWN_BYTES:

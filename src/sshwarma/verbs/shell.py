@@ -91,7 +91,8 @@ def draw_command_result(result: CommandResult) -> Block:
     facts = [how, f"{result.seconds:.1f} s"]
     if result.changed:
         facts.append(join_with_rest(list(result.changed), MAX_NAMED_FILES))
-    lines: list[Line] = [*text_lines(result.output.rstrip("\n"))] if result.output.strip() else []
+    output = _keep_last_states(result.output).rstrip("\n")
+    lines: list[Line] = [*text_lines(output)] if output.strip() else []
     style = "dim" if result.status == 0 else "warn"
     return block(
         *lines,
@@ -252,12 +253,18 @@ class _Output:
         """The output; where the middle is left out, a line says how much."""
         tail = b"".join(self._tail)
         cut = f"\n[… {self.left_out:,} bytes left out …]\n".encode() if self.left_out else b""
-        return _keep_last_states((self._head + cut + tail).decode(errors="replace"))
+        return (self._head + cut + tail).decode(errors="replace")
 
 
 def _keep_last_states(text: str) -> str:
     """Return an output as a terminal leaves it: lines that are written again."""
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    shown = []
+    for text_line in text.split("\n"):
+        kept = ""
+        for part in text_line.split("\r"):
+            kept = part + kept[len(part) :]
+        shown.append(kept)
+    return "\n".join(shown)
 
 
 def _describe_changes(files: RunFiles) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ def read_change_kinds(
     """Return what a version did at some of its paths.
 
     Only the entries of these paths are read of the version before. An empty folder that has got
-    its first file is changed: its own entry is gone, and it is still there.
+    its first file is changed: its own entry is gone, and it is still there. So is one that has lost
+    its last file, and has an entry of its own now.
 
     Args:
         conn: a connection.
@@ -33,8 +34,13 @@ def read_change_kinds(
 
 
 def _find_kind(path: str, before: Mapping[str, str], changes: Changes) -> ChangeKind:
-    if changes[path] is not None:
-        return "changed" if path in before else "added"
+    entry = changes[path]
+    if entry is not None:
+        was_there = path in before or (
+            entry.is_folder
+            and any(one is None and other.startswith(f"{path}/") for other, one in changes.items())
+        )
+        return "changed" if was_there else "added"
     is_folder = before.get(path) == "" and any(
         entry is not None and other.startswith(f"{path}/") for other, entry in changes.items()
     )

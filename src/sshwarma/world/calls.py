@@ -110,12 +110,6 @@ def read_shown_result(conn: Connection, row: Row) -> tuple[dict[str, Any] | None
     return json.loads(found.render_plan), json.loads(found.result or "null")
 
 
-def read_version_after(conn: Connection, row: Row) -> str | None:
-    """Return the version of the files that a call left; None if it has changed none."""
-    query = select(tool_calls.c.post_manifest_id).where(tool_calls.c.id == row.meta.get("call_id"))
-    return conn.scalar(query)
-
-
 def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     tx: Change,
     call: Row,

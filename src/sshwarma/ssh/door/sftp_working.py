@@ -14,6 +14,8 @@ from sshwarma.world.errors import WorldError
 class WorkingFile:
     """The content of a file while it is open; several handles may share it.
 
+    One thing is done after another: the handler of sftp awaits each request of a client.
+
     A content that was there lies under the new one, and only the part behind its end is copied:
     when a client writes behind a gap, reads there or closes the file. scp empties no file before
     it writes, and cuts it to its length at the end, so that nothing is copied.
