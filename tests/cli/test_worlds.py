@@ -18,6 +18,7 @@ from sshwarma.cli.main import main
 from sshwarma.settings import logs
 from sshwarma.world.errors import Unavailable
 from support.driver import Server
+from support.driver.fixtures import homes
 from support.driver.server import PROGRAM
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPPvUwEYNBgMX0DV6HMSvqGuhr7rfUG5tVRV4GwrtDo\n"
@@ -228,16 +229,15 @@ def test_no_command_makes_a_second_world_beside_a_running_server(
 
 
 @pytest.mark.process
-def test_running_server_is_found_by_its_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_running_server_is_found_by_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    server = Server(tmp_path / "server")
-    try:
-        assert server.data_dir in running_worlds.find_running_worlds()
-    finally:
-        server.stop()
-    assert server.data_dir not in running_worlds.find_running_worlds()
+    with homes() as make:  # with a short name, as the kernel's table has it
+        server = Server(make())
+        try:
+            assert server.data_dir in running_worlds.find_running_worlds()
+        finally:
+            server.stop()
+        assert server.data_dir not in running_worlds.find_running_worlds()
 
 
 @pytest.mark.parametrize("words", [
