@@ -146,7 +146,8 @@ def test_upgrade_keeps_decisions_and_deletes_tools_that_are_gone(ann: Person, pa
     tools = {tool["id"]: tool for tool in ann.json(f"toolset show {painted}")["tools"]}
     assert f"{painted}:spend" not in tools
     assert not tools[f"{painted}:ask"]["enabled"]
-    assert call(ann, f"{painted}:paint", where={"path": "w"})["ok"], "still equipped"
+    done = call(ann, f"{painted}:paint", where={"path": "w"})
+    assert done["ok"], done
 
 
 @needs_bubblewrap
