@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.world import rows, things
+from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.store import Change
@@ -23,6 +23,4 @@ def tell_rooms(tx: Change, caller: Caller, space: Thing, action: str) -> None:
     tools = things.read_children(tx.conn, space.id, "tool")
     equipped = find_rooms_with(tx.conn, [space.id, *(tool.id for tool in tools)])
     for room_id in sorted(equipped | {caller.room_id}):
-        rows.append_row(
-            tx, room_id, "notice", action, author_id=caller.agent.id, origin=caller.connection
-        )
+        caller.with_room(room_id).append_notice(tx, action)

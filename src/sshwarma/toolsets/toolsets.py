@@ -183,15 +183,16 @@ class Toolsets(ToolProvider):
         async with self._use_packages(packages), self._installing:
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
-            live = None if known is None or known.deleted_at else known
-            if seen is not None and live is not None and live.metadata.get(TREE_KEY) == tree:
-                # A call of the same moment has done it.
-                count = len(manifest.tools)
-                return Installed(manifest.id, manifest.name, version, count, False, len(servers))
-            if seen is not None and (
-                known is None or known.deleted_at or known.metadata != seen.metadata
-            ):
-                raise Conflict(f"{seen.label} was changed just now: call it again.")
+            if seen is not None:
+                live = known if known is not None and not known.deleted_at else None
+                if live is not None and live.metadata.get(TREE_KEY) == tree:
+                    # A call of the same moment has done it.
+                    count = len(manifest.tools)
+                    return Installed(
+                        manifest.id, manifest.name, version, count, False, len(servers)
+                    )
+                if live is None or live.metadata != seen.metadata:
+                    raise Conflict(f"{seen.label} was changed just now: call it again.")
             try:
                 await asyncio.to_thread(self._store_contents, bundle)
                 installed = Installation(manifest.id, tree, bundle.hashes, packages)

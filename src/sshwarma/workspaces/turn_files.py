@@ -35,21 +35,24 @@ class FilesMoved:
     @property
     def note(self) -> str:
         """What the notice for others adds; "" if no file is concerned."""
-        count = len(self.changed)
-        return f"; {count} {'file' if count == 1 else 'files'} changed with it" if count else ""
+        return f"; {self._changed_text}" if self.changed else ""
 
     @property
     def text(self) -> str:
         """Sentences about them, with a space before; "" if no file is concerned."""
         text = ""
         if self.changed:
-            noun = "file" if len(self.changed) == 1 else "files"
-            text += f" {len(self.changed)} {noun} changed with it."
+            text += f" {self._changed_text}."
         if self.kept:
             named = join_with_rest(self.kept, MAX_NAMED_CONFLICTS)
             be, stay = ("was", "stays") if len(self.kept) == 1 else ("were", "stay")
             text += f" {named} {be} changed since, and {stay}."
         return text
+
+    @property
+    def _changed_text(self) -> str:
+        noun = "file" if len(self.changed) == 1 else "files"
+        return f"{len(self.changed)} {noun} changed with it"
 
 
 def move_files(

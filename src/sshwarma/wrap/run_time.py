@@ -24,6 +24,9 @@ class RunTime:
 
     If the system does not say it, they are of the clock. A script never sleeps, so that time in
     which its process did not run was others'.
+
+    Attributes:
+        ends_at: when the run ends with all that it waits for.
     """
 
     def __init__(self, pid: int, limits: LuaLimits, clock: Callable[[], float]) -> None:
@@ -31,14 +34,9 @@ class RunTime:
         self._pid = pid
         self._limits = limits
         self._clock = clock
-        self._ends_at = clock() + limits.total_seconds
+        self.ends_at = clock() + limits.total_seconds
         self._waited = 0.0
         self._began_at = _read_processor_seconds(pid)
-
-    @property
-    def ends_at(self) -> float:
-        """When the run ends with all that it waits for."""
-        return self._ends_at
 
     def add(self, seconds: float) -> None:
         """Count time in which the script ran, or waited for a processor."""
@@ -46,7 +44,7 @@ class RunTime:
 
     def compute_left(self) -> float:
         """Return how long to wait for the script now; nothing if its time is over."""
-        limit, in_all = self._limits.run_seconds, self._ends_at - self._clock()
+        limit, in_all = self._limits.run_seconds, self.ends_at - self._clock()
         if self._waited < limit:
             return min(limit - self._waited, in_all)
         used = _read_processor_seconds(self._pid)
