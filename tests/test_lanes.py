@@ -14,6 +14,12 @@ def test_listed_files_and_folders_exist() -> None:
     assert not [name for name in listed if not (TESTS / name).exists()]
 
 
+def test_rare_tests_exist() -> None:
+    for name in lanes.RARE:
+        file, _, test = name.partition("::")
+        assert f"def {test}(" in (TESTS / file).read_text(), name
+
+
 def test_sampled_tests_exist_and_have_cases() -> None:
     for name in lanes.SAMPLED:
         file, _, test = name.partition("::")

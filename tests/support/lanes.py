@@ -20,10 +20,9 @@ ONE_LOOP = ("lua_tools", "wrap")
 """Folders whose tests run in one event loop, in which they share Lua hosts."""
 
 LONGEST_FILES = (
-    "wire/test_git_hostile.py", "wire/test_git_push.py",
-    "tools/test_finding_rates.py", "wire/test_hostile_text.py", "cli/test_failures.py",
-    "wire/test_mcp_servers.py", "wire/test_sftp_bursts.py", "wire/test_keeping.py",
-    "wire/test_homeless.py", "mcp_server/test_tools.py", "wire/test_toolset_install.py",
+    "wire/test_git_push.py", "wire/test_mcp_servers.py", "wire/test_sftp_bursts.py",
+    "wire/test_keeping.py", "wire/test_hostile_text.py", "cli/test_failures.py",
+    "wire/test_git_hostile.py", "mcp_server/test_tools.py", "wire/test_toolset_install.py",
     "wire/test_pipes.py", "wire/test_toolsets.py", "mcp_server/test_conformance.py",
     "wire/test_offer.py", "wire/test_tools.py", "mcp_server/test_presence.py",
     "mcp_client/test_stdio_servers.py", "world/test_reports.py", "wire/test_models.py",
@@ -44,10 +43,12 @@ SAMPLED = frozenset({
     "models/wire/test_damaged_streams.py::test_damage_is_named_and_what_came_before_it_is_kept",
     "terminal/test_image_decoder.py::test_truncated_file_is_refused",
     "verbs/test_program_results.py::test_no_result_names_what_people_type",
+    "verbs/test_scopes.py::test_read_scope_changes_nothing",
     "wire/test_git_hostile.py::test_hostile_pack_is_refused_and_leaves_nothing",
     "wire/test_git_push.py::test_hostile_tree_is_refused_and_leaves_nothing",
     "wire/test_hostile_text.py::test_hostile_arguments_are_escaped",
     "wire/test_hostile_text.py::test_hostile_pipes_are_escaped",
+    "wire/test_models.py::test_invalid_model_command_is_refused",
     "wire/test_process.py::test_address_of_a_server_on_every_address_parses",
     "wire/test_sftp.py::test_what_is_no_file_of_a_workspace_cannot_be_changed",
     "world/test_loadout_sequences.py::test_load_then_unload_is_neutral",
@@ -62,6 +63,37 @@ SAMPLED = frozenset({
 of CASES_PER_SAMPLE, `make test-all` all."""
 
 CASES_PER_SAMPLE = 4
+
+RARE = frozenset({
+    "test_forkserver.py::test_start_of_a_forked_server_imports_next_to_nothing",
+    "admin/test_replaced_world.py::test_damaged_world_keeps_its_log_when_a_restore_is_killed",
+    "admin/test_upgrade.py::test_upgrades_that_are_killed_keep_one_copy",
+    "cli/test_failures.py::test_closed_standard_streams_are_no_failure",
+    "cli/test_failures.py::test_server_that_is_stopped_is_reported_after_a_while",
+    "lua_tools/test_provider.py::test_waiting_scripts_per_agent_are_limited",
+    "mcp_client/test_oauth_sign_in.py::test_denied_or_unanswered_sign_in_ends",
+    "mcp_client/test_stdio_servers.py::test_flood_of_messages_does_not_block_the_event_loop",
+    "mcp_client/test_stdio_servers.py::test_program_that_floods_other_output_is_given_up",
+    "tools/test_finding_rates.py::test_default_beats_plain_bm25_for_queries_without_keyword",
+    "tools/test_finding_rates.py::test_finding_opens_no_connection",
+    "wire/test_access.py::test_login_works_while_nothing_can_be_stored",
+    "wire/test_broken_log.py::test_empty_data_dir_is_refused",
+    "wire/test_health.py::test_lack_of_file_descriptors_is_logged_and_does_no_lasting_harm",
+    "wire/test_health.py::test_lock_of_another_process_fails",
+    "wire/test_homeless.py::test_home_that_cannot_be_written_is_named_with_what_to_set",
+    "wire/test_homeless.py::test_without_a_home_one_sentence_says_what_to_set",
+    "wire/test_keeping.py::test_backup_is_restored_from_a_pipe_that_has_a_name",
+    "wire/test_keys.py::test_connection_ends_when_the_key_that_it_came_with_expires",
+    "wire/test_moving.py::test_silent_connection_is_dropped_by_keepalive",
+    "wire/test_pipes.py::test_batch_over_the_line_rate_is_slowed_and_whole",
+    "wire/test_sftp_bursts.py::test_full_room_takes_nothing_of_a_file_that_is_too_large",
+    "wire/test_shell.py::test_files_that_the_server_has_inherited_are_not_open_inside",
+    "world/test_report_limits.py::test_running_and_waiting_queries_are_limited",
+    "wrap/test_lua_exhaustion.py::test_event_loop_stays_responsive_while_scripts_loop",
+    "wrap/test_lua_host.py::test_queue_for_workers_is_bounded",
+})  # fmt: skip
+"""Tests of what is rare, each of which takes long: it waits for a limit of time, fills a limit of
+size, or kills a program at many places. `make test-all` runs them, `make test` does not."""
 
 WITHOUT_PROCESSES = "not process and not soak and not long"
 """The marks that `make test-fast` selects by."""
@@ -85,7 +117,8 @@ def watch() -> None:
 def assign(items: list[pytest.Item]) -> None:
     """Mark tests `process` by folder or fixture; say which of them share a loop.
 
-    The tests of LONGEST_FILES come first. Of SAMPLED tests, most cases are marked `soak`.
+    The tests of LONGEST_FILES come first. RARE tests are marked `soak`, as are most cases of
+    SAMPLED ones.
     """
     cases: Counter[str] = Counter()
     folders: dict[Path, str] = {}
@@ -99,6 +132,8 @@ def assign(items: list[pytest.Item]) -> None:
         if folder in FOLDERS or FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)
         test = f"{folder}/{item.path.name}::{getattr(item, 'originalname', '')}"
+        if test.removeprefix("./") in RARE:
+            item.add_marker(pytest.mark.soak)
         if test in SAMPLED:
             if cases[test] % CASES_PER_SAMPLE:
                 item.add_marker(pytest.mark.soak)

@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -79,8 +80,7 @@ def check_newest_objects(database: sqlite3.Connection) -> None:
     Raises:
         ForeignSchemaError: with the first difference.
     """
-    with _make_newest_database() as newest:
-        _compare_objects(read_objects(database), read_objects(newest), newest_revision())
+    _compare_objects(read_objects(database), _read_newest_objects(), newest_revision())
 
 
 def check_complete(path: Path) -> None:
@@ -92,9 +92,7 @@ def check_complete(path: Path) -> None:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
         found = _list_objects(database).keys()
-    with _make_newest_database() as newest:
-        missing = sorted(_list_objects(newest).keys() - found)
-    if missing:
+    if missing := sorted(_list_newest_objects() - found):
         names = ", ".join(f"{kind} {name!r}" for kind, name in missing)
         raise DamagedDatabaseError(describe_damage(path, f"it lacks {names}"))
 
@@ -159,6 +157,18 @@ def _compare_objects(found: Objects, known: Objects, revision: str) -> None:
             raise ForeignSchemaError(f"its {kind} {name!r} is missing")
         if found[kind, name] != known[kind, name]:
             raise ForeignSchemaError(f"its {kind} {name!r} is not the one of schema {revision}")
+
+
+@cache
+def _list_newest_objects() -> frozenset[tuple[str, str]]:
+    with _make_newest_database() as newest:
+        return frozenset(_list_objects(newest))
+
+
+@cache
+def _read_newest_objects() -> Objects:
+    with _make_newest_database() as newest:
+        return read_objects(newest)
 
 
 @contextlib.contextmanager
