@@ -43,25 +43,31 @@ def bob(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
     one.hang_up()
 
 
-def disable(house: Server, bob: Person, token_id: str) -> None:
+def disable(house: Server, bob: Person, *_: str) -> None:
     house.operate("agents_disable", name=bob.name)
 
 
-def revoke(house: Server, bob: Person, token_id: str) -> None:
+def revoke(house: Server, bob: Person, room: str, token_id: str) -> None:
     assert house.cli("token", "revoke", token_id).returncode == 0
 
 
-def remove_key(house: Server, bob: Person, token_id: str) -> None:
+def remove_key(house: Server, bob: Person, *_: str) -> None:
     (key,) = [one for one in house.operate("keys_list") if one["agent"] == bob.name]
     house.operate("keys_remove", name=bob.name, fingerprint=key["fingerprint"])
 
 
-def ban(house: Server, bob: Person, token_id: str) -> None:
+def ban(house: Server, bob: Person, *_: str) -> None:
     house.owner.does(f"ban {bob.name}")
 
 
+def close(house: Server, bob: Person, room: str, token_id: str) -> None:
+    """Close the room, in which `bob` is not any more."""
+    house.owner.does(f"room member qwen --room {room}", f"room private --room {room}")
+
+
 @pytest.mark.parametrize(
-    ("door", "lose"), [("ssh", disable), ("ssh", remove_key), ("ssh", ban), ("http", revoke)]
+    ("door", "lose"),
+    [("ssh", disable), ("ssh", remove_key), ("ssh", ban), ("http", revoke), ("http", close)],
 )
 def test_answer_ends_and_calls_nothing(
     house: Server, bob: Person, name: Callable[[str], str], door: str, lose: Any
@@ -78,7 +84,7 @@ def test_answer_ends_and_calls_nothing(
             said = Api(house, token["token"], room).ask("verbs/say", b'{"text": "@qwen please"}')
             assert said.status == 200, said.body
         screen.wait_for("qwen: Once upon a time")
-        lose(house, bob, token["id"])
+        lose(house, bob, room, token["id"])
         screen.wait_for("was stopped: who asked has lost")
         go.set()
         asking.wait(SECONDS)

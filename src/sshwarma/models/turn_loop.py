@@ -39,6 +39,7 @@ from sshwarma.models.offered_tools import make_model_reader
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
+from sshwarma.models.turn_access import while_asker_has_access
 from sshwarma.models.turn_context import AskedText, compose_turn_context
 from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_rows import TurnRows, describe_failure
@@ -142,17 +143,18 @@ class RunningTurn:
             self.task.cancel()
 
     async def _run(self) -> None:
-        status: TurnStatus = "completed"
         reason: EndReason | None = None
         self._is_started = True
         try:
             if self.stopped:
                 raise asyncio.CancelledError
             self._budget = await self._deps.budgets.begin_turn(self.agent.id)
-            with self._world.open_requests.begin(self.agent.id, room_id=self.turn.room_id):
+            with (
+                self._world.open_requests.begin(self.agent.id, room_id=self.turn.room_id),
+                while_asker_has_access(self._world, self.asked, self.turn.room_id),
+            ):
                 await self._budget.run_with_timeout(self._run_steps())
         except asyncio.CancelledError:
-            status = "cancelled"
             reason = EndReason(self._stop_text, cause="stopped")
         except BudgetExceeded as over:
             reason = over.reason
@@ -169,7 +171,7 @@ class RunningTurn:
         finally:
             self._is_finishing = True
             self.live_answer.end()
-            await asyncio.shield(self._finish(status, reason))
+            await asyncio.shield(self._finish(reason))
 
     async def _run_steps(self) -> None:
         """Run steps until the model makes no more calls."""
@@ -354,18 +356,16 @@ class RunningTurn:
             await self._world.change(lambda tx: self.rows.append_reply(tx, text))
         self.live_answer.publish()
 
-    async def _finish(self, status: TurnStatus, reason: EndReason | None) -> None:
+    async def _finish(self, reason: EndReason | None) -> None:
         """Store the end of the turn: last text, notice and status."""
         turn = self.turn
-        incomplete = reason or self.live_answer.cut_reason
-        self.status = "failed" if incomplete and status == "completed" else status
-        self.end_reason = incomplete
+        self.end_reason = incomplete = reason or self.live_answer.cut_reason
+        self.status = incomplete.status if incomplete else "completed"
 
         def work(tx: Change) -> Row | None:
             row = None
             if text:
-                cut = status == "cancelled" or incomplete is not None
-                row = self.rows.append_reply(tx, text, cut=cut)
+                row = self.rows.append_reply(tx, text, cut=incomplete is not None)
             if incomplete:
                 self.rows.append_end(tx, incomplete)
             backend = self._deps.backends.get(self.agent.id)

@@ -6,6 +6,7 @@ from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models import notes_block
 from sshwarma.models.backend import BackendError
+from sshwarma.models.turn_access import AskerLostAccess
 from sshwarma.world import drafts, notes, rows, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.end_reason import TURN_END_KEY, EndReason
@@ -19,6 +20,8 @@ from sshwarma.world.turns import Turn
 
 def describe_failure(error: BackendError | WorldError, *, has_begun: bool) -> EndReason:
     """Return why a turn failed; `has_begun` if a part of its answer is there."""
+    if isinstance(error, AskerLostAccess):
+        return EndReason(f"was stopped: {error}", cause="stopped")
     action = f"could not {'finish' if has_begun else 'answer'}"
     if isinstance(error, BackendError):
         return EndReason(f"{action}: {error}", f"{action}: {error.cause}", "provider")

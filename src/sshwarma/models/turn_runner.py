@@ -22,10 +22,8 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, rooms, turns
 from sshwarma.world.agents import Agent
-from sshwarma.world.audit import origin_of_token
 from sshwarma.world.caller import Caller, RequestServices
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved, TokenRevoked
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.world.rooms import Room
@@ -65,10 +63,6 @@ class TurnRunner:
         )
         self._running: dict[str, RunningTurn] = {}
         self.counts = TurnCounts()
-        world.bus.on_event(AgentEvicted, self._on_evicted)
-        world.bus.on_event(AgentsChanged, self._on_agent_changed)
-        world.bus.on_event(TokenRevoked, self._on_token_revoked)
-        world.bus.on_event(KeyRemoved, self._on_key_removed)
 
     def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
@@ -249,38 +243,6 @@ class TurnRunner:
         for running_turn in matches:
             running_turn.stop(f" by {by}" if by else "")
         return [running_turn.agent.name for running_turn in matches]
-
-    def _on_evicted(self, event: AgentEvicted) -> None:
-        self._stop_asked_by(event.agent_id, room_id=event.room_id)
-
-    def _on_agent_changed(self, event: AgentsChanged) -> None:
-        agent = self._world.agents.get(event.agent_id)
-        if agent is None or agent.disabled:
-            self._stop_asked_by(event.agent_id)
-
-    def _on_token_revoked(self, event: TokenRevoked) -> None:
-        self._stop_asked_by(event.agent_id, via=origin_of_token("", event.token_id).fingerprint)
-
-    def _on_key_removed(self, event: KeyRemoved) -> None:
-        self._stop_asked_by(event.agent_id, via=event.fingerprint)
-
-    def _stop_asked_by(self, agent_id: str, *, room_id: str | None = None, via: str = "") -> None:
-        """Stop what an agent has asked that has lost a room, or its key or token.
-
-        Args:
-            agent_id: who asked.
-            room_id: only in this room, which the agent has lost; None for all.
-            via: only what was asked by this key or token.
-        """
-        for running_turn in tuple(self._running.values()):
-            asked = running_turn.asked
-            if (
-                asked.person_id == agent_id
-                and room_id in (None, running_turn.turn.room_id)
-                and via in ("", asked.via)
-            ):
-                lost = "access" if room_id is None else "the room"
-                running_turn.stop(f": who asked has lost {lost}")
 
     async def wait_for_stopped(self, room_id: str) -> None:
         """Wait for the stopped turns of a room to end, at most TURN_STOP_TIMEOUT_SECONDS."""

@@ -29,6 +29,11 @@ class EndReason:
     cause: EndCause = "limit"
 
     @property
+    def status(self) -> Literal["cancelled", "failed"]:
+        """Return the status of the turn that ended so."""
+        return "cancelled" if self.cause == "stopped" else "failed"
+
+    @property
     def model_text(self) -> str:
         """Return the reason that models read."""
         return self.summary or self.text

@@ -1,8 +1,8 @@
 """Requests in progress, each of which ends when the access it began with ends.
 
-Doors begin a request here with its agent and token, `Tools.call` begins each call with its room. A
-request ends when its agent is disabled or loses a key, its token is revoked or expires, or its
-agent is removed from its room.
+Doors begin a request here with its agent and token, `Tools.call` begins each call with its room,
+and a turn of a model begins one of who asked. A request ends when its agent is disabled, its key is
+removed, its token is revoked or expires, or its agent is removed from its room.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import Self
 
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, AgentDirectory
+from sshwarma.world.audit import origin_of_token
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, TokenRevoked
+from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, KeyRemoved, TokenRevoked
 from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 
 
@@ -25,16 +26,23 @@ class OpenRequest:
     Attributes:
         room_id: the room it acts in; None while that is not known.
         token: the token that authenticated it; None for an ssh key.
+        via: the key or token it came by, as the audit has it; "" if its door watches that itself.
         reason: why it must end; empty while it may continue.
         lost_access: whether the agent or the token lost access, rather than the room.
     """
 
     def __init__(
-        self, requests: OpenRequests, agent_id: str, room_id: str | None, token: Token | None
+        self,
+        requests: OpenRequests,
+        agent_id: str,
+        room_id: str | None,
+        token: Token | None,
+        via: str,
     ) -> None:
         self.agent_id = agent_id
         self.room_id = room_id
         self.token = token
+        self.via = via
         self.reason = ""
         self.lost_access = False
         self._requests = requests
@@ -96,12 +104,18 @@ class OpenRequests:
         bus.on_event(AgentEvicted, self._on_evicted)
         bus.on_event(AgentsChanged, self._on_agent_changed)
         bus.on_event(TokenRevoked, self._on_token_revoked)
+        bus.on_event(KeyRemoved, self._on_key_removed)
 
     def begin(
-        self, agent_id: str, *, room_id: str | None = None, token: Token | None = None
+        self,
+        agent_id: str,
+        *,
+        room_id: str | None = None,
+        token: Token | None = None,
+        via: str = "",
     ) -> OpenRequest:
         """Return a request of an agent, to be used in a `with` block around its work."""
-        return OpenRequest(self, agent_id, room_id, token)
+        return OpenRequest(self, agent_id, room_id, token, via)
 
     def add(self, request: OpenRequest) -> None:
         """Add a request; entering it does."""
@@ -141,6 +155,13 @@ class OpenRequests:
                 request.end_access(ACCOUNT_DISABLED_REASON)
 
     def _on_token_revoked(self, event: TokenRevoked) -> None:
+        via = origin_of_token("", event.token_id).fingerprint
         for request in tuple(self._requests.get(event.agent_id, ())):
-            if request.token is not None and request.token.id == event.token_id:
+            token_id = request.token.id if request.token is not None else ""
+            if event.token_id == token_id or request.via == via:
                 request.end_access(REVOKED_REASON)
+
+    def _on_key_removed(self, event: KeyRemoved) -> None:
+        for request in tuple(self._requests.get(event.agent_id, ())):
+            if request.via == event.fingerprint:
+                request.end_access(event.reason)
