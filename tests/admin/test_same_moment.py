@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import asyncssh
+from sqlalchemy import text
 
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.world.errors import NotFound
 from sshwarma.world.world import World
+from support.people import Someone
 
 
 def key(comment: str = "a@b") -> str:
@@ -43,3 +45,17 @@ async def test_commands_of_the_same_moment_see_each_other(world: World) -> None:
     )
     assert isinstance(refused, NotFound)
     assert await run_operation(world, "token_list", {}) == []
+
+
+async def test_change_of_nothing_is_not_audited(world: World, alice: Someone, bob: Someone) -> None:
+    for name, args in (
+        ("agents_role", {"name": "bob", "role": "member"}),
+        ("agents_enable", {"name": "bob"}),
+        ("agents_disable", {"name": "bob"}),
+        ("agents_disable", {"name": "bob"}),
+    ):
+        await run_operation(world, name, args)
+    audited = await world.store.read(
+        lambda conn: conn.execute(text("SELECT verb, what FROM audit WHERE door = 'cli'")).all()
+    )
+    assert audited == [("agents", "disable bob")]

@@ -86,6 +86,8 @@ async def test_invite_ends_with_the_right_of_its_maker(
         return invites.redeem_invite(tx, invite.code, "dave", "SHA256:x", "ssh-x")
 
     await world.change(take_right)
+    listed = await world.store.read(invites.read_invites)
+    assert [one.state for one in listed] == ([] if act == "remove" else ["void"])
     with pytest.raises(invites.InvalidInviteCode):
         await world.change(redeem)
     if act != "remove":

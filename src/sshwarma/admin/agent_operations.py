@@ -44,14 +44,16 @@ async def agents_list(world: World, /) -> Json:
 
 @register_operation
 async def agents_role(world: World, /, name: str, role: str) -> Json:
-    """Give an agent a server role."""
+    """Give an agent a server role; write no audit row if it has that role."""
     agent = require_agent(world, name)
+    if agent.kind == "person" and agent.role == role:
+        return {"name": agent.name, "role": role, "changed": False}
     await audited_change(
         world, f"agents role {name} {role}", lambda tx: owners.set_agent_role(tx, agent.id, role)
     )
     for room_id in movement.rooms_with(world, agent.id):
         await movement.evict_if_closed(world, agent.id, room_id)
-    return {"name": agent.name, "role": role}
+    return {"name": agent.name, "role": role, "changed": True}
 
 
 @register_operation
@@ -102,8 +104,10 @@ async def agents_enable(world: World, /, name: str) -> Json:
 
 async def _set_agent_disabled(world: World, name: str, disabled: bool) -> Json:
     agent = require_agent(world, name)
+    if agent.disabled == disabled:
+        return {"name": agent.name, "disabled": disabled, "changed": False}
     word = "disable" if disabled else "enable"
     await audited_change(
         world, f"agents {word} {name}", lambda tx: owners.set_agent_disabled(tx, agent.id, disabled)
     )
-    return {"name": agent.name, "disabled": disabled}
+    return {"name": agent.name, "disabled": disabled, "changed": True}

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_files import count_missing_blobs
+from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
@@ -253,8 +254,8 @@ def _restore_command(settings: Settings) -> str:
 
 def _check_new_world(settings: Settings) -> CheckResult:
     """Say that there is no world, and where backups may be of one that was lost."""
-    directory = settings.backup.directory
-    if directory is None or not any(directory.glob("world-*.tar.gz")):
+    directory = choose_directory(settings.data_dir, settings.backup)
+    if settings.backup.directory is None or not any(directory.glob("world-*.tar.gz")):
         return CheckResult("database", True, "none yet")
     return warn(
         "database",

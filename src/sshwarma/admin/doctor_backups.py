@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from sshwarma.admin import data_dir_owner
+from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.common.durations import parse_duration
 from sshwarma.settings import Settings
@@ -14,9 +15,9 @@ from sshwarma.settings import Settings
 
 def check_backups(settings: Settings) -> Iterator[CheckResult]:
     """Check that backups can be written where the settings say."""
-    directory = settings.backup.directory
-    if directory is None or parse_duration(settings.backup.every) is None:
+    if settings.backup.directory is None or parse_duration(settings.backup.every) is None:
         return
+    directory = choose_directory(settings.data_dir, settings.backup)
     place = next(
         folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder)
     )

@@ -53,7 +53,9 @@ def _draw_last_seen(agent: dict[str, Any]) -> str:
 def set_role(invocation: Invocation, name: str, role: str) -> int:
     """Give agent NAME a role."""
     agent = invocation.change("agents_role", name=name, role=role)
-    return invocation.show(agent, f"Changed the role of {agent['name']} to {agent['role']}.")
+    if agent.get("changed", True):
+        return invocation.show(agent, f"Changed the role of {agent['name']} to {agent['role']}.")
+    return invocation.show(agent, f"{agent['name']} has the role {agent['role']} already.")
 
 
 @agents.command()
@@ -97,7 +99,7 @@ def remove(invocation: Invocation, name: str) -> int:
 def disable(invocation: Invocation, name: str) -> int:
     """Disable agent NAME and end its connections at once."""
     agent = invocation.change("agents_disable", name=name)
-    return invocation.show(agent, f"{agent['name']} is disabled")
+    return invocation.show(agent, f"{agent['name']} is disabled{_already(agent)}")
 
 
 @agents.command()
@@ -106,4 +108,8 @@ def disable(invocation: Invocation, name: str) -> int:
 def enable(invocation: Invocation, name: str) -> int:
     """Enable agent NAME again."""
     agent = invocation.change("agents_enable", name=name)
-    return invocation.show(agent, f"{agent['name']} is enabled")
+    return invocation.show(agent, f"{agent['name']} is enabled{_already(agent)}")
+
+
+def _already(agent: dict[str, Any]) -> str:
+    return "" if agent.get("changed", True) else " already"

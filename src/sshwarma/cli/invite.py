@@ -92,6 +92,8 @@ def list_invites(invocation: Invocation) -> int:
 def _draw_state(record: dict[str, Any]) -> str:
     if record["state"] == "used":
         return f"used by {record['used_by']} {draw_time(record['used_at'])}"
+    if record["state"] == "void":
+        return "void: its maker may not invite any more"
     word = "until" if record["state"] == "open" else "expired"
     return f"{word} {draw_time(record['expires_at'])}"
 

@@ -242,7 +242,9 @@ class BackupSettings(SettingsSection):
         description="Number of these backups that are kept; older ones are deleted.",
     )
     directory: Path | None = Field(
-        None, description="Directory of these backups (default: `backups` in data_dir)."
+        None,
+        description="Directory of these backups; a relative path begins at data_dir (default:"
+        " `backups`).",
     )
 
 

@@ -111,6 +111,8 @@ def draw_invite_list(result: InviteList) -> Block:
 def _draw_state(item: InviteListItem) -> str:
     if item.used_by:
         return f"used by {item.used_by}"
+    if item.state == "void":
+        return "void: its maker may not invite any more"
     return f"{'expired' if item.state == 'expired' else 'until'} {format_clock(item.expires_at)}"
 
 

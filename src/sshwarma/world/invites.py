@@ -16,7 +16,7 @@ from sshwarma.world import agents, things
 from sshwarma.world.access import Right, compute_rights
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.expiry import is_expired
-from sshwarma.world.ids import new_id
+from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.reader import Hint
 from sshwarma.world.schema import invites
 from sshwarma.world.short_ids import choose_match
@@ -48,14 +48,15 @@ class NewInvite:
     expires_at: int
 
 
-InviteState = Literal["open", "used", "expired"]
+InviteState = Literal["open", "used", "expired", "void"]
 
 
 @dataclass(frozen=True, slots=True)
 class Invite:
     """An invite without its code, which is not stored. Times are Unix milliseconds.
 
-    `created_by` is None for one that the command line made.
+    `created_by` is None for one that the command line made. One is void whose maker may not invite
+    to its role any more.
     """
 
     id: str
@@ -65,13 +66,16 @@ class Invite:
     expires_at: int
     used_by: str | None
     used_at: int | None
+    maker_may_invite: bool
 
     @property
     def state(self) -> InviteState:
         """Whether its code can be used, or why not."""
         if self.used_at is not None:
             return "used"
-        return "expired" if is_expired(self.expires_at) else "open"
+        if is_expired(self.expires_at):
+            return "expired"
+        return "open" if self.maker_may_invite else "void"
 
 
 def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> NewInvite:
@@ -114,7 +118,7 @@ def read_invites(conn: Connection, created_by: str | None = None) -> list[Invite
     if created_by is not None:
         query = query.where(invites.c.created_by == created_by)
     newest = conn.execute(query.order_by(invites.c.id.desc()).limit(MAX_LISTED_INVITES))
-    return [_invite_from_row(row) for row in newest][::-1]
+    return [_invite_from_row(conn, row) for row in newest][::-1]
 
 
 def find_invite(conn: Connection, invite_id: str, lists: Hint = LISTS_INVITES) -> Invite:
@@ -129,7 +133,7 @@ def find_invite(conn: Connection, invite_id: str, lists: Hint = LISTS_INVITES) -
     query = select(invites).where(
         invites.c.deleted_at.is_(None), invites.c.id.startswith(invite_id, autoescape=True)
     )
-    matches = [_invite_from_row(row) for row in conn.execute(query.limit(2))]
+    matches = [_invite_from_row(conn, row) for row in conn.execute(query.limit(2))]
     return choose_match("invite", invite_id, matches, hint=lists)
 
 
@@ -152,7 +156,7 @@ def revoke_invite(tx: Change, invite_id: str) -> Invite:
     return invite
 
 
-def _invite_from_row(row: Any) -> Invite:
+def _invite_from_row(conn: Connection, row: Any) -> Invite:
     return Invite(
         row.id,
         row.role,
@@ -161,6 +165,7 @@ def _invite_from_row(row: Any) -> Invite:
         row.expires_at,
         row.used_by,
         row.used_at,
+        _may_invite(conn, row.created_by, row.role),
     )
 
 
@@ -199,7 +204,7 @@ def redeem_invite(
     invite = tx.conn.execute(query).first()
     if invite is None:
         raise InvalidInviteCode("Invalid invite code: unknown, used or expired.")
-    if invite.created_by is not None and not _may_invite(tx, invite.created_by, invite.role):
+    if not _may_invite(tx.conn, invite.created_by, invite.role):
         raise InvalidInviteCode(
             "Invalid invite code: its maker may not invite you any more. Ask for another."
         )
@@ -210,14 +215,19 @@ def redeem_invite(
     return agent, invite.id
 
 
-def _may_invite(tx: Change, agent_id: str, role: str) -> bool:
-    """Return whether somebody may still invite to a role, as for `/invite`."""
-    thing = things.get_thing(tx.conn, agent_id)
+def _may_invite(conn: Connection, agent_id: str | None, role: str) -> bool:
+    """Return whether somebody may still invite to a role, as for `/invite`.
+
+    `agent_id` is None for the command line, which may.
+    """
+    if agent_id is None:
+        return True
+    thing = things.get_thing(conn, agent_id)
     if thing is None or thing.deleted_at is not None:
         return False
     maker = agents.Agent.from_thing(thing)
     needed = Right.OWN if role == "admin" else Right.ADMIN
-    return not maker.disabled and needed in compute_rights(maker, "private", None, tx.now)
+    return not maker.disabled and needed in compute_rights(maker, "private", None, now_ms())
 
 
 def check_codes_are_used(registration: RegistrationMode) -> None:
