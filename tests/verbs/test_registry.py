@@ -60,6 +60,8 @@ def check_schema(schema: dict[str, Any]) -> None:
                 pass
             case "pattern":
                 assert re.compile(value)
+            case "additionalProperties":
+                assert isinstance(value, bool)
             case _:
                 raise AssertionError(f"a word that was not expected: {key}")
     assert "type" in schema or "anyOf" in schema

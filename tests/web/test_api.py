@@ -283,6 +283,16 @@ async def test_token_secret_is_not_stored(web: Client, tmp_path: Path) -> None:
     assert token.encode() not in stored
 
 
+@pytest.mark.parametrize("arguments", [{"text": "so be it"}, 'text="so be it"'])
+async def test_run_takes_arguments_as_an_object_or_as_text(web: Client, arguments: object) -> None:
+    token = await web.token("alice")
+    await web.do("equip", token, where="room", names=["sshwarma:decide"])
+    status, answer = await web.do("run", token, name="sshwarma:decide", arguments=arguments)
+    assert (status, answer["result"]["ok"]) == (200, True), answer
+    status, answer = await web.do("journal", token)
+    assert [entry["text"] for entry in answer["result"]["entries"]] == ["so be it"]
+
+
 async def test_line_endpoint_runs_a_typed_line(web: Client) -> None:
     token = await web.token("alice")
 

@@ -8,13 +8,12 @@ from typing import Any
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.tools.arguments import parse_arguments
 from sshwarma.verbs.arguments import ToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.rendered_file import load_content, read_content
 from sshwarma.verbs.shell import CommandResult
-from sshwarma.verbs.thing_completion import ToolArguments
+from sshwarma.verbs.thing_completion import ToolArguments, read_tool_arguments
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world.access import Right
@@ -93,7 +92,7 @@ async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = 
     """
     tools = services_of(caller).tools
     tool = (await tools.find(caller, name)).thing
-    outcome = await tools.call(caller, name, parse_arguments(tool, arguments or ""))
+    outcome = await tools.call(caller, name, read_tool_arguments(tool, arguments))
     return RunResult(
         tool=outcome.tool,
         ok=outcome.ending == "result",

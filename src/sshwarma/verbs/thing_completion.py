@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
-from sshwarma.tools.arguments import describe_parameters
+from sshwarma.tools.arguments import describe_parameters, parse_arguments
 from sshwarma.tools.names import NameTable
 from sshwarma.verbs.arguments import (
     Arg,
@@ -168,5 +168,19 @@ BannedName: TypeAlias = Annotated[
     str,
     Arg(complete=_complete_members(lambda member, now: (member.banned_until or 0) > now, "banned")),
 ]
-ToolArguments: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_tool_arguments)]
-"""Arguments of the tool that the word before names: NAME=VALUE words, or a JSON object."""
+ToolArguments: TypeAlias = Annotated[
+    str | dict[str, Any], Arg("text", rest=True, complete=complete_tool_arguments)
+]
+"""Arguments of the tool that the word before names: NAME=VALUE words, or a JSON object.
+
+A program may give the object itself.
+"""
+
+
+def read_tool_arguments(tool: Thing, given: str | dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of a tool that were given as text or as an object.
+
+    Raises:
+        Invalid: if a text cannot be parsed.
+    """
+    return parse_arguments(tool, given) if isinstance(given, str) else given or {}

@@ -12,7 +12,6 @@ from sshwarma.common.limits import (
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
-from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import check_tool_name
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
 from sshwarma.verbs.bags import EditDraft, make_edit_draft
@@ -25,7 +24,7 @@ from sshwarma.verbs.rights import (
     TOOL_RIGHT,
     ArgumentRight,
 )
-from sshwarma.verbs.thing_completion import ToolArguments
+from sshwarma.verbs.thing_completion import ToolArguments, read_tool_arguments
 from sshwarma.verbs.tool_access import (
     check_may_decide,
     find_tool,
@@ -239,7 +238,7 @@ async def try_tool(
         )
     await check_may_decide(caller, thing)
     outcome, result, seconds = await services_of(caller).tools.test(
-        caller, thing, parse_arguments(thing, text or "")
+        caller, thing, read_tool_arguments(thing, text)
     )
     return ToolTestResult(
         tool=thing.label,
