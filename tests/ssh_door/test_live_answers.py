@@ -19,7 +19,7 @@ from sshwarma.ssh.door.live_answers import (
 )
 from sshwarma.terminal.highlight import highlight_code
 from sshwarma.world.agents import Agent, AgentDirectory
-from sshwarma.world.events import EventBus, StreamEnded, StreamUpdated
+from sshwarma.world.events import ActiveTool, EventBus, StreamEnded, StreamUpdated
 
 
 class Watcher:
@@ -83,10 +83,19 @@ async def room() -> Room:
         (3.21, {"tokens": 140}, "qwen 3.2s · 140 tokens"),
         (
             12.9,
-            {"tokens": 1234, "active_tools": ("sshwarma__look",)},
+            {"tokens": 1234, "active_tools": (ActiveTool("sshwarma__look"),)},
             "qwen 12s · 1.2k tokens · look",
         ),
-        (125, {"active_tools": ("a__b__who", "x__who", "look")}, "qwen 2m05s · who ×2, look"),
+        (
+            125,
+            {"active_tools": (ActiveTool("a__b__who"), ActiveTool("x__who"), ActiveTool("look"))},
+            "qwen 2m05s · who ×2, look",
+        ),
+        (
+            1.0,
+            {"active_tools": (ActiveTool("a__b", "50 %: x__y"),)},
+            "qwen 1.0s · b: 50 %: x__y",
+        ),
     ],
 )
 async def test_progress_line_shows_state_and_seconds(

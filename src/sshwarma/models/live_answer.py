@@ -11,7 +11,7 @@ from sshwarma.models import notes_block
 from sshwarma.models.draft import AnswerDraft
 from sshwarma.models.surrogates import SurrogateJoiner
 from sshwarma.world.end_reason import EndReason
-from sshwarma.world.events import StreamUpdated
+from sshwarma.world.events import ActiveTool, StreamUpdated
 from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap.tokens import estimate_tokens
@@ -34,7 +34,7 @@ class LiveAnswer:
         self._draft = AnswerDraft(world, turn.id)
         self._text_joiner, self._reasoning_joiner = SurrogateJoiner(), SurrogateJoiner()
         self._written = 0  # estimated tokens in total, reasoning included
-        self._running_tools: tuple[str, ...] = ()
+        self._running_tools: tuple[ActiveTool, ...] = ()
         self._wait_reason = ""  # reason of a wait other than for tools
         self._started_at = time.monotonic()
         self._published_at = 0.0
@@ -70,16 +70,17 @@ class LiveAnswer:
             self._schedule_publish()
 
     def set_running_tools(self, *tools: str) -> None:
-        """Show running tools; no arguments clear them."""
-        self._running_tools = tools
+        """Show running tools, by their names; no arguments clear them."""
+        self._running_tools = tuple(map(ActiveTool, tools))
         self._schedule_publish()
 
     def report_progress(self, number: int, text: str) -> None:
-        """Replace the text of one running tool with its progress."""
+        """Show the progress of one running tool."""
         if number < len(self._running_tools):
             running_tools = list(self._running_tools)
-            running_tools[number] = text
-            self.set_running_tools(*running_tools)
+            running_tools[number] = ActiveTool(running_tools[number].name, text)
+            self._running_tools = tuple(running_tools)
+            self._schedule_publish()
 
     def take_text(self) -> str:
         """Return and clear the text, which becomes a row."""

@@ -94,7 +94,7 @@ class StepCalls:
         self, caller: Caller, number: int, call: ToolCall, refusal: str, place: CallPosition
     ) -> CompletedCall:
         def report(text: str) -> None:
-            self._live_answer.report_progress(number, f"{call.name}: {text}")
+            self._live_answer.report_progress(number, text)
 
         outcome = await self._deps.tools.call(
             replace(caller, on_progress=report),

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sshwarma.world.caller import Caller
-from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.events import ActiveTool, StreamEnded, StreamUpdated
 from sshwarma.world.row import Row
 
 PROGRESS_INTERVAL_SECONDS: Final = 0.1
@@ -83,6 +83,6 @@ class CallProgress:
                 self._call.author_id or "",
                 "",
                 self._since,
-                active_tools=(f"{self._tool}: {self._latest}",),
+                active_tools=(ActiveTool(self._tool, self._latest),),
             )
         )

@@ -22,7 +22,7 @@ from sshwarma.web.endpoints import EVENT_STREAM_TYPE
 from sshwarma.web.errors import describe_refusal, make_error_body
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
-from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
+from sshwarma.world.events import ActiveTool, RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.row import Row
 
@@ -197,8 +197,7 @@ def _describe_error(error: BaseException) -> dict[str, Any]:
     return make_error_body("internal", INTERNAL_ERROR)
 
 
-def _describe_waits(tools: Sequence[str], reason: str) -> dict[str, Any]:
+def _describe_waits(tools: Sequence[ActiveTool], reason: str) -> dict[str, Any]:
     """Return the names of tools that run, and what an answer waits for."""
-    named = [tool.partition(": ") for tool in tools]
-    reports = [report for _, _, report in named if report]
-    return {"tools": [name for name, _, _ in named], "waits": " ".join([*reports, reason]).strip()}
+    reports = [tool.report for tool in tools if tool.report]
+    return {"tools": [tool.name for tool in tools], "waits": " ".join([*reports, reason]).strip()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import structlog
 
@@ -34,6 +34,13 @@ class RowAppended:
     view_cache: dict[object, object] = field(default_factory=dict)  # cache for the listeners' views
 
 
+class ActiveTool(NamedTuple):
+    """A tool that an answer waits for, and the latest report of its progress."""
+
+    name: str
+    report: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamUpdated:
     """An unfinished answer: its whole text so far. Not stored; its row will be.
@@ -43,7 +50,7 @@ class StreamUpdated:
     Attributes:
         since: start of the turn, in seconds of the monotonic clock.
         tokens: an estimate of the tokens the model has written in it.
-        active_tools: names of the tools it waits for now.
+        active_tools: the tools it waits for now.
         wait_reason: another reason to wait, such as "waiting 3 s (rate limited)".
     """
 
@@ -53,7 +60,7 @@ class StreamUpdated:
     text: str
     since: float = 0.0
     tokens: int = 0
-    active_tools: tuple[str, ...] = ()
+    active_tools: tuple[ActiveTool, ...] = ()
     wait_reason: str = ""
     view_cache: dict[object, object] = field(default_factory=dict)
 

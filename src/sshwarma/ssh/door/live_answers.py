@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from sshwarma.common.limits import MAX_LIVE_CHARACTERS, MAX_LIVE_LINES, MAX_SHOWN_ANSWER_CHARACTERS
 from sshwarma.terminal.markdown import highlight_newest_code
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.world.events import StreamEnded, StreamUpdated
+from sshwarma.world.events import ActiveTool, StreamEnded, StreamUpdated
 from sshwarma.world.world import World
 
 ELAPSED_REDRAW_SECONDS: Final = 0.25
@@ -202,7 +202,7 @@ def _draw_progress(name: str, event: StreamUpdated, now: float) -> Line:
     if event.tokens:
         details.append(f"{_format_token_count(event.tokens)} tokens")
     if event.active_tools:
-        details.append(_format_tool_names(event.active_tools))
+        details.append(_format_tools(event.active_tools))
     if event.wait_reason:
         details.append(event.wait_reason)
     return line(("mark", f"{turn} "), ("model", name), ("dim", f" {' · '.join(details)}"))
@@ -219,7 +219,10 @@ def _format_token_count(count: int) -> str:
     return f"{count}" if count < 1000 else f"{count / 1000:.1f}k"
 
 
-def _format_tool_names(names: tuple[str, ...]) -> str:
-    """Format tool names without their namespaces, counting repeats: `look, who ×2`."""
-    counts = Counter(name.rpartition("__")[2] or name for name in names)
+def _format_tools(tools: tuple[ActiveTool, ...]) -> str:
+    """Format tools without namespaces, counting repeats: `look: 3 of 5, who ×2`."""
+    counts = Counter(
+        (tool.name.rpartition("__")[2] or tool.name) + (f": {tool.report}" if tool.report else "")
+        for tool in tools
+    )
     return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())
