@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import insert, select, update
 
-from sshwarma.world import equipment, things
+from sshwarma.world import calls, equipment, things, turns
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import (
     BUILTIN_NAMESPACES,
@@ -143,6 +143,13 @@ def is_private_call(tool: Thing, arguments: Mapping[str, Any], *, is_refused: bo
 def is_of_use(tool: Thing, rights: frozenset[Right]) -> bool:
     """Return whether these rights allow a model at least one call of a tool."""
     return rights.issuperset(tool.metadata.get(NEEDED_RIGHTS_KEY) or ())
+
+
+def start_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> None:
+    """End what a server that was killed left open, and create what is missing."""
+    turns.cancel_open_turns(tx)
+    calls.end_open_calls(tx)
+    bootstrap_world(tx, tools)
 
 
 def bootstrap_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> bool:

@@ -17,7 +17,6 @@ from sshwarma.common.times import format_iso
 from sshwarma.world import (
     agents,
     audit,
-    calls,
     invites,
     last_use,
     overrides,
@@ -26,10 +25,9 @@ from sshwarma.world import (
     rows,
     skills,
     tokens,
-    turns,
 )
 from sshwarma.world.access import ROOM_ROLES, read_members
-from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
+from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.migrate import run_migrations
@@ -85,10 +83,7 @@ def find_failing_start(
     def start() -> None:
         if not is_newest:
             run_migrations(conn)
-        tx = Change(conn, {})
-        turns.cancel_open_turns(tx)
-        calls.end_open_calls(tx)
-        bootstrap_world(tx, tools)
+        start_world(Change(conn, {}), tools)
 
     return _try_reading(start, "what a server needs at its start")
 

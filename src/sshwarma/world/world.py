@@ -19,10 +19,10 @@ from cachetools import LRUCache
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.world import agents, calls, loadout, rooms, rows, search, turns
+from sshwarma.world import agents, loadout, rooms, rows, search
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.bootstrap import BuiltinToolSpec, bootstrap_world
+from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
     AgentsChanged,
@@ -109,9 +109,7 @@ class World:
         world.last_use = LastUse(world.store, world.agents)
         world.failed_logins = FailedLogins(world.store)
         try:
-            await world.store.write(turns.cancel_open_turns)
-            await world.store.write(calls.end_open_calls)
-            await world.store.write(lambda tx: bootstrap_world(tx, tools))
+            await world.store.write(lambda tx: start_world(tx, tools))
             agent_list, keys = await world.store.read(agents.read_agents)
             removed_names = await world.store.read(agents.read_removed_names)
         except BaseException:
