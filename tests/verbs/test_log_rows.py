@@ -48,6 +48,18 @@ def test_only_messages_of_models_are_markdown() -> None:
     assert seen(row("journal.note", "*x*")) == "[note] qwen: *x*"
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"path": "a b.py", "lines": 3}', ' path="a b.py" lines=3 /expand 42'),
+        ("hello", " hello /expand 42"),
+    ],
+)
+def test_result_with_a_renderer_is_shown_by_its_values(content: str, expected: str) -> None:
+    made = row("tool.result", content, tool="kit:read", renderer="code")
+    assert seen(made) == f"  ✓ kit:read · code ·{expected}"
+
+
 def test_mention_by_a_model_is_highlighted() -> None:
     made = draw_row(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
     assert ("mention", "qwen") in made.lines[0].spans

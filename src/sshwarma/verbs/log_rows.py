@@ -256,22 +256,33 @@ def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView, reader
     budget, most = MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS
     if tools == "full":
         budget = most = MAX_SHOWN_RESULT_CHARACTERS
-    spans: list[Span] = [*stamp, ("tool", f"⚙ {author} → {_tool_name(row, reader)}")]
+    head: Span = ("tool", f"⚙ {author} → {_tool_name(row, reader)}")
+    spans, is_whole = _draw_values(_parse_object(row.content), budget, most)
+    more = [] if is_whole else _draw_more_hint(row, reader)
+    return block(line(*stamp, head, *spans, *more, hang=4))
+
+
+def _draw_values(values: list[tuple[str, Any]], budget: int, most: int) -> tuple[list[Span], bool]:
+    """Draw values by name, each of `most` and all of `budget` characters.
+
+    Returns:
+        The spans, and whether all is in them.
+    """
+    spans: list[Span] = []
     is_whole = True
-    for name, value in _parse_arguments(row.content):
+    for name, value in values:
         if budget <= 0:
-            is_whole = False
-            break
+            return spans, False
         label = f" {_flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
         text, complete = _format_value(value, min(most, budget))
         spans += [("dim", label), ("text", text)]
         budget -= len(label) + len(text)
         is_whole = is_whole and complete
-    return block(line(*spans, *([] if is_whole else _draw_more_hint(row, reader)), hang=4))
+    return spans, is_whole
 
 
-def _parse_arguments(content: str) -> list[tuple[str, Any]]:
-    """Parse the arguments of a call; one value without a name if not a JSON object."""
+def _parse_object(content: str) -> list[tuple[str, Any]]:
+    """Parse a JSON object; anything else is one value without a name."""
     try:
         arguments = json.loads(content) if len(content) <= MAX_PARSED_CHARACTERS else None
     except (ValueError, RecursionError):
@@ -304,6 +315,11 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
         head += [("dim", " · "), ("verb", call)]
     if row.meta.get("renderer"):
         head.append(("dim", f" · {row.meta['renderer']}"))
+        values = _parse_object(text)
+        if tools == "folded" and any(name for name, _ in values):
+            spans, _ = _draw_values(values, MAX_FOLDED_CHARACTERS, MAX_VALUE_CHARACTERS)
+            more = _draw_more_hint(row, reader)  # also if all is here: a renderer shows it better
+            return block(line(*head, ("dim", " ·"), *spans, *more, hang=4))
     if len(text) <= MAX_FOLDED_CHARACTERS and "\n" not in text:
         more = _draw_more_hint(row, reader) if row.meta.get("renderer") else []
         return block(line(*head, ("dim", f" · {text or 'nothing'}"), *more, hang=4))
