@@ -53,7 +53,8 @@ def test_undone_version_does_not_return_by_a_push(
     let_write(model, ann, "w.txt")
     git.tries("pull", "-q", cwd=clone)
     undone = git.head(clone)
-    ann.does("undo")
+    said = ann.json("undo")
+    assert (said["changed_files"], said["kept_files"]) == (["w.txt"], []), said
     (clone / "z.txt").write_text("z\n")
     git.commit(clone, "mine")
     refused = git.push(clone)

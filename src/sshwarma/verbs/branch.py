@@ -18,9 +18,8 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ASKER_RIGHT
-from sshwarma.verbs.turn_views import TurnSummary
+from sshwarma.verbs.turn_views import ChangedConversation, TurnSummary
 from sshwarma.verbs.views import (
-    Confirmation,
     draw_columns,
     draw_hint,
     format_clock,
@@ -100,7 +99,7 @@ async def list_branches(caller: Caller) -> BranchList:
     tool=False,
     examples=("/branch switch 1f03ac",),
 )
-async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
+async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
     """Continue the conversation from another answer.
 
     Args:
@@ -143,7 +142,7 @@ async def switch_branch(caller: Caller, turn: TurnId) -> Confirmation:
 
     files = await caller.change(work)
     text = f"The conversation continues from {target.short_id}: {agent}'s answer to {asker}."
-    return Confirmation(text + files.text)
+    return ChangedConversation(text + files.text, target.id, 0, files.changed, files.kept)
 
 
 def _list_forks(conn: Connection, caller: Caller) -> list[tuple[TurnSummary, ...]]:

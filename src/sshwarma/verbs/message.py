@@ -13,8 +13,14 @@ from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ASKER_RIGHT
-from sshwarma.verbs.turn_views import TurnDetails, TurnList, TurnRow, TurnSummary
-from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.verbs.turn_views import (
+    ChangedConversation,
+    TurnDetails,
+    TurnList,
+    TurnRow,
+    TurnSummary,
+)
+from sshwarma.verbs.views import format_count
 from sshwarma.workspaces.turn_files import FilesMoved, move_files
 from sshwarma.world import drop_turns, notes, turns
 from sshwarma.world.access import Right, TokenScope
@@ -94,7 +100,7 @@ async def show_turn(caller: Caller, turn: TurnId) -> TurnDetails:
     tool=False,
     examples=("/message drop 1f03ac",),
 )
-async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
+async def drop_turn(caller: Caller, turn: TurnId) -> ChangedConversation:
     """Drop a turn: it is no longer sent to models.
 
     The model's notes become those from before it, if it was the model's newest answer.
@@ -113,7 +119,7 @@ async def drop_turn(caller: Caller, turn: TurnId) -> Confirmation:
     tool=False,
     examples=("/message restore 1f03ac",),
 )
-async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
+async def restore_turn(caller: Caller, turn: TurnId) -> ChangedConversation:
     """Restore a turn that was dropped.
 
     Args:
@@ -122,7 +128,7 @@ async def restore_turn(caller: Caller, turn: TurnId) -> Confirmation:
     return await _set_dropped(caller, turn, dropped=False)
 
 
-async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> Confirmation:
+async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedConversation:
     """Drop or restore a turn, with the notes that the model then has."""
     turn = await _find(caller, name)
     await check_may_change(caller, turn)
@@ -145,7 +151,8 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> Confirmat
         work, f"{done} {agent}'s answer to {asker} ({turn.short_id})"
     )
     text = f"{done.capitalize()} turn {turn.short_id}: {format_count(count, 'row')}."
-    return Confirmation(text + (describe_notes(agent) if has_new_notes else "") + files.text)
+    text += (describe_notes(agent) if has_new_notes else "") + files.text
+    return ChangedConversation(text, turn.id, count, files.changed, files.kept)
 
 
 def _read_path(conn: Connection, caller: Caller) -> list[Turn]:

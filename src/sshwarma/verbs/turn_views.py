@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.views import draw_columns, format_clock, format_count, view
+from sshwarma.verbs.views import (
+    Confirmation,
+    draw_columns,
+    draw_confirmation,
+    format_clock,
+    format_count,
+    view,
+    view_for_reader,
+)
+from sshwarma.world.reader import NextCall, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,31 @@ class TurnSummary:
     tokens: int
     status: str
     on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedConversation:
+    """A turn that left the conversation or joined it, with files that changed.
+
+    Attributes:
+        turn: its id.
+        rows: number of rows that were dropped or restored.
+        changed_files: paths of files that changed with the conversation.
+        kept_files: paths of files that did not, because they were changed since.
+    """
+
+    text: str
+    turn: str
+    rows: int
+    changed_files: tuple[str, ...]
+    kept_files: tuple[str, ...]
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
+
+
+@view_for_reader(ChangedConversation)
+def draw_changed_conversation(changed: ChangedConversation, reader: Reader) -> Block:
+    """Draw what was done, and what the reader can do next."""
+    return draw_confirmation(Confirmation(changed.text, changed.next), reader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ASKER_RIGHT
-from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.verbs.turn_views import ChangedConversation
+from sshwarma.verbs.views import format_count
 from sshwarma.workspaces.turn_files import FilesMoved
 from sshwarma.world import drop_turns, turns
 from sshwarma.world.access import Right
@@ -33,7 +34,7 @@ from sshwarma.world.turns import Turn
     tool=False,
     examples=("/undo",),
 )
-async def undo(caller: Caller) -> Confirmation:
+async def undo(caller: Caller) -> ChangedConversation:
     """Drop your last question and its answer.
 
     Neither is sent to models any more. The notes that the model had before are restored, and the
@@ -80,7 +81,9 @@ async def undo(caller: Caller) -> Confirmation:
     if files.text:
         sentences.append(files.text.strip())
     next_step = next_call("{} restores it.", "message restore", turn=turn.short_id)
-    return Confirmation(" ".join(sentences), next_step)
+    return ChangedConversation(
+        " ".join(sentences), turn.id, count, files.changed, files.kept, next_step
+    )
 
 
 async def find_newest_to_undo(caller: Caller) -> Turn:
