@@ -111,6 +111,10 @@ SOURCES_OF_SETTINGS = (
     "",
     "`sshwarma config show` prints the settings in force, and `sshwarma doctor` the file. An",
     "unknown name or a value of the wrong type is refused, with its place.",
+    "",
+    "Relative paths in a settings file begin at the directory of the file, and those of flags and",
+    "variables at the current directory. `~` is the home directory; variables such as `$HOME` are",
+    "not replaced.",
 )
 
 

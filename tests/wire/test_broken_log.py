@@ -71,6 +71,32 @@ def test_login_and_stop_do_not_wait_for_the_log(home: Path, log: str) -> None:
             process.kill()
 
 
+def test_server_goes_on_without_standard_output(home: Path) -> None:
+    """As with `>> log 2>&1` on a full disk."""
+    words = ["serve", "--data-dir", str(home / "data"), "--listen", "127.0.0.1:0", "--http", "off"]
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(
+            [str(forked_program()), *words],
+            env=CLEAN | {"HOME": str(home), "USER": "operator"}, cwd=home, text=True,
+            stdout=full, stderr=subprocess.PIPE,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            assert process.stderr is not None
+            log = [process.stderr.readline()]
+            while "the ready line was not written" not in log[-1]:
+                assert log[-1], log
+                log.append(process.stderr.readline())
+            assert "No space left on device" in log[-1]
+            (at,) = [word for line in log for word in line.split() if word.startswith("ssh=")]
+            assert ssh(home, f"ready {at}", "look").stdout.startswith("lobby")
+            process.terminate()
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+
+
 def test_second_world_in_the_home_of_a_service_is_refused(home: Path) -> None:
     """A service that is started by hand, without the environment of its unit."""
     serving = [str(PROGRAM), "init", "--data-dir", str(home)]

@@ -22,7 +22,7 @@ _TIME_FORMAT: Final = "%Y-%m-%d-%H%M%S"
 
 def choose_directory(data_dir: Path, settings: BackupSettings) -> Path:
     """Return the directory of the backups that the server makes."""
-    return data_dir / (settings.directory or BACKUPS_DIRECTORY)
+    return settings.directory or data_dir / BACKUPS_DIRECTORY
 
 
 def make_backup_name(world_id: str, now: float) -> str:

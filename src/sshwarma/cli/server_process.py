@@ -20,6 +20,7 @@ from sshwarma.app import App
 from sshwarma.cli.failures import describe_failure, is_reported
 from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.signals import ServerSignals
+from sshwarma.cli.streams import STANDARD_OUTPUT
 from sshwarma.cli.welcome import say_welcome
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from sshwarma.models.discover import discover_models
@@ -115,7 +116,7 @@ async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_
     reloading = asyncio.get_running_loop().create_task(_reload_when_asked(app, signals.reload))
     try:
         say_welcome(app, [] if settings.models else await discover_models(os.environ))
-        print(_ready_line(app, as_json=as_json), flush=True)
+        _write_ready_line(app, as_json=as_json)
         await signals.stop.wait()
     finally:
         began = time.monotonic()
@@ -137,6 +138,16 @@ async def _reload_when_asked(app: App, asked: asyncio.Event) -> None:
             pass  # the app has logged why
         except Exception:
             log.exception("the reload failed")
+
+
+def _write_ready_line(app: App, *, as_json: bool) -> None:
+    """Write the line; a server whose standard output cannot be written goes on."""
+    try:
+        print(_ready_line(app, as_json=as_json), flush=True)
+    except OSError as error:
+        log.warning("the ready line was not written", reason=error.strerror)
+        # What is buffered would fail the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
 
 
 def _ready_line(app: App, *, as_json: bool) -> str:

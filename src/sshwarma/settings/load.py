@@ -12,9 +12,9 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -30,6 +30,7 @@ from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_set
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
 from sshwarma.settings.origin import ENVIRONMENT_PREFIX, find_origin, read_tables
+from sshwarma.settings.paths import SettingsPath, place_paths
 from sshwarma.settings.section import SettingsSection, check_table_name
 from sshwarma.settings.server import (
     BackupSettings,
@@ -104,7 +105,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    data_dir: Path = Field(
+    data_dir: SettingsPath = Field(
         default_factory=_default_data_dir,
         description="Directory of the world: database, host key, lock, backups and downloaded"
         " models; for its user alone (mode 0700). Default: `$XDG_DATA_HOME/sshwarma`, which is"
@@ -126,14 +127,6 @@ class Settings(BaseSettings):
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
 
-    @field_validator("data_dir", mode="before")
-    @classmethod
-    def _no_empty_path(cls, path: object) -> object:
-        """Refuse "", which pathlib takes for the current directory."""
-        if path == "":
-            raise ValueError("must not be empty")
-        return path
-
     @field_validator("models")
     @classmethod
     def _one_model_a_name(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:
@@ -147,6 +140,12 @@ class Settings(BaseSettings):
         if twice := _find_repeated([server.name for server in servers]):
             raise ValueError(f"two MCP servers have the name {twice}")
         return servers
+
+    @model_validator(mode="after")
+    def _two_addresses(self) -> Self:
+        if self.ssh.listen == self.http.listen and not self.ssh.listen.endswith(":0"):
+            raise ValueError(f"ssh.listen and http.listen are the same address, {self.ssh.listen}")
+        return self
 
     @classmethod
     @override
@@ -186,6 +185,13 @@ class _TomlFile(TomlConfigSettingsSource):
 
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls, toml_file=type(self).path)
+
+    @override
+    def __call__(self) -> dict[str, Any]:
+        """Return the values of the file, whose relative paths begin at its directory."""
+        path = type(self).path
+        values = super().__call__()
+        return values if path is None else place_paths(values, path.parent.resolve())
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:

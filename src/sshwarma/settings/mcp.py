@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -27,6 +26,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
+from sshwarma.settings.paths import SettingsPath
 from sshwarma.settings.section import SettingsSection, TableName
 
 _SECRET_NAME: Final = re.compile(
@@ -118,7 +118,7 @@ class McpSettings(SettingsSection):
     env: Annotated[dict[str, str], AfterValidator(_check_secret_values)] = Field(
         {}, description="The program's environment besides PATH, HOME, LANG; secrets as ${NAME}."
     )
-    cwd: Path | None = Field(
+    cwd: SettingsPath | None = Field(
         None,
         description="Working directory of the program (default: a separate directory in data_dir).",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -38,6 +37,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
 from sshwarma.settings.addresses import check_web_url
+from sshwarma.settings.paths import SettingsPath
 from sshwarma.settings.section import SettingsSection, TableName
 
 ModelKind = Literal[
@@ -68,8 +68,8 @@ def _check_variable_name(value: str) -> str:
     return value
 
 
-def _check_key_path(value: Path) -> Path:
-    if has_key_prefix(str(value)) or (value.name == str(value) and looks_like_key(str(value))):
+def _check_key_path(value: object) -> object:
+    if has_key_prefix(str(value)) or ("/" not in str(value) and looks_like_key(str(value))):
         raise ValueError("this looks like the key itself: give the path of a file with it")
     return value
 
@@ -106,7 +106,7 @@ class ModelSettings(SettingsSection):
         "",
         description="Environment variable with the API key (default: the provider's usual one).",
     )
-    key_file: Annotated[Path, AfterValidator(_check_key_path)] | None = Field(
+    key_file: Annotated[SettingsPath, BeforeValidator(_check_key_path)] | None = Field(
         None, description="File with the API key; only its owner may read it (0600)."
     )
     context_tokens: int | None = Field(

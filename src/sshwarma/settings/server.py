@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -49,6 +48,7 @@ from sshwarma.settings.addresses import (
     check_base_url,
     check_host_name,
 )
+from sshwarma.settings.paths import SettingsPath
 from sshwarma.settings.section import SettingsSection
 
 RegistrationMode = Literal["closed", "invite", "open"]
@@ -241,10 +241,8 @@ class BackupSettings(SettingsSection):
         le=MAX_BACKUPS,
         description="Number of these backups that are kept; older ones are deleted.",
     )
-    directory: Path | None = Field(
-        None,
-        description="Directory of these backups; a relative path begins at data_dir (default:"
-        " `backups`).",
+    directory: SettingsPath | None = Field(
+        None, description="Directory of these backups (default: `backups` in data_dir)."
     )
 
 
