@@ -122,6 +122,11 @@ async def apply_settings(
     """
     configure_logging(new.log)
     services.settings.adopt(new)
+    models_before = {
+        entry.agent_id: entry.settings.name
+        for entry in services.roster.entries()
+        if entry.settings is not None
+    }
     skipped = {
         "models": await services.roster.adopt(new.models),
         "mcp": await services.hub.adopt(new.mcp),
@@ -133,6 +138,11 @@ async def apply_settings(
     }
     report.problems += [f"{name}: {reason}" for name, reason in reasons.items()]
     report.changed = [text for text in report.changed if text.partition(": ")[0] not in reasons]
+    for agent_id, name in models_before.items():
+        if agent_id not in services.roster:  # its answers would go on to cost money
+            count = len(services.turns.stop(None, agent_id=agent_id))
+            done = "1 answer was stopped" if count == 1 else f"{count} answers were stopped"
+            report.changed += [f"models.{name}: {done}"] if count else []
     return leave_out(new, skipped, old)
 
 

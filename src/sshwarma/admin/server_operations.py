@@ -78,6 +78,8 @@ async def broadcast(
 ) -> Json:
     """Send a message to everyone who is connected.
 
+    It is sent on a full disk, too: `unrecorded` says then why the audit has no row of it.
+
     Raises:
         Invalid: if it is empty, longer than a line may be, or seems to contain a key.
     """
@@ -88,8 +90,16 @@ async def broadcast(
     if len(text.encode()) > limit:
         raise Invalid(f"The message has over {limit} bytes.")
     announcement = make_announcement(OPERATOR, text.strip())
-    await audited_change(world, f"broadcast {text}", lambda tx: tx.publish_on_commit(announcement))
-    return {"agents": world.presence.count_agents()}
+    unrecorded = ""
+    try:
+        await audited_change(
+            world, f"broadcast {text}", lambda tx: tx.publish_on_commit(announcement)
+        )
+    except Unavailable as error:
+        unrecorded = str(error)
+        log.error("the audit has no row of a broadcast", reason=unrecorded)
+        world.publish(announcement)
+    return {"agents": world.presence.count_agents(), "unrecorded": unrecorded}
 
 
 @register_operation

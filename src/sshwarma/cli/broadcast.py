@@ -21,4 +21,7 @@ def broadcast(invocation: Invocation, text: tuple[str, ...]) -> int:
     message = sys.stdin.read() if text == ("-",) else " ".join(text)
     sent = invocation.ask_server("broadcast", is_change=True, text=message)
     count = sent["agents"]
-    return invocation.show(sent, f"Sent to {count} {'agent' if count == 1 else 'agents'}.")
+    lines = [f"Sent to {count} {'agent' if count == 1 else 'agents'}."]
+    if sent.get("unrecorded"):
+        lines.append(f"The audit has no row of it: {sent['unrecorded']}")
+    return invocation.show(sent, *lines)
