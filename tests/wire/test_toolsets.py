@@ -118,6 +118,25 @@ def test_failure_of_a_tool_is_an_error_of_its_call(
 
 
 @needs_bubblewrap
+def test_result_that_cannot_be_stored_ends_its_call(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("deep")
+    files = kit(kit_id, functions=("deep",))
+    files["tools/kit.py"] = """
+def deep():
+    value = 1
+    for _ in range(101):
+        value = [value]
+    return value
+"""
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {kit_id}:deep")
+    ran = ann.run(f"run {kit_id}:deep")
+    assert ran.status != 0 and "its value has over 100 levels" in ran.out, ran
+
+
+@needs_bubblewrap
 def test_tool_sees_nothing_of_the_machine(house: Server, ann: Person, painted: str) -> None:
     for path in (house.data_dir / "world.db", Path("/root/.bashrc"), Path("/etc/shadow")):
         done = call(ann, f"{painted}:peek", path=str(path))

@@ -764,6 +764,14 @@ MAX_KEY_FILE_BYTES: Final = 4096
 """Bytes that are read of a file with a provider's key: a key is one word, and another file may be
 large."""
 
+MAX_RESULT_BYTES: Final = 8 * MIB
+"""Bytes of the result of a tool, as text or as a value with its indentation: it is stored, and
+everyone who reads the log is sent it."""
+
+MAX_RESULT_LEVELS: Final = 100
+"""Levels of the value of a result: each is indented where people read it, and programs that read it
+have limits of their own."""
+
 MAX_RESULT_CHARACTERS: Final = 60_000
 """Characters of one tool result that a model is sent, if its context has room for them. They are
 paid for in every later step of the turn."""

@@ -34,6 +34,7 @@ from sshwarma.common.refusals import count_refusal
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider, ToolResult
+from sshwarma.tools.result_check import format_value
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.reader import Hint
@@ -169,7 +170,7 @@ def render_value(value: Any) -> str:
         case [*items] if items and all(map(_is_single_line, items)):
             return "\n".join(map(_format_scalar, items))
         case dict() | list():
-            return json.dumps(value, ensure_ascii=False, indent=2)
+            return format_value(value)
         case _:
             return _format_scalar(value)
 

@@ -30,6 +30,7 @@ from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
 from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
+from sshwarma.tools.result_check import check_result
 from sshwarma.world import calls
 from sshwarma.world.bootstrap import is_private_call
 from sshwarma.world.caller import Caller
@@ -331,7 +332,7 @@ class Tools:
             if tool.metadata.get(CONFIRM_KEY):
                 await self.approvals.require(caller, tool, arguments)
             async with asyncio.timeout(seconds):
-                result = await provider.run(caller, tool, arguments)
+                result = await check_result(await provider.run(caller, tool, arguments))
         except TimeoutError as error:
             limit = "timed out" if seconds is None else f"timed out after {seconds:.0f} s"
             message = str(error) or f"The call {limit}."

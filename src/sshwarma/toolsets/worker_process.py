@@ -244,6 +244,8 @@ def _read_answer(line: bytes) -> dict[str, Any]:
     """
     try:
         message = json.loads(line)
+        if b"\\u" in line:  # perhaps half of a character, which is no text
+            json.dumps(message, ensure_ascii=False).encode()
         result = message.get("result")
         error = str(message["error"]["message"]) if result is None else ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from sshwarma.common.limits import MAX_DESCRIPTION_CHARACTERS, MAX_TOOLSET_PRINTED_LINES
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.provider import ToolResult
+from sshwarma.tools.result_check import format_value
 from sshwarma.toolsets.bundle import Bundle
 from sshwarma.toolsets.input_schema import find_schema_problem
 from sshwarma.toolsets.records import ToolInfo
@@ -85,7 +85,7 @@ def read_result(answer: WorkerAnswer, files: RunFiles) -> ToolResult:
     is_error = bool(result.get("isError"))
     text = "\n".join(texts)
     if not is_error and isinstance(value, (dict, list)):
-        text = json.dumps(value, ensure_ascii=False, indent=1)
+        text = format_value(value, indent=1)
     printed = answer.printed[:MAX_TOOLSET_PRINTED_LINES]
     return make_result(text, value, printed, files, is_error=is_error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ import mcp_types as types
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.tools.provider import ToolResult
+from sshwarma.tools.result_check import format_value
 from sshwarma.world.attachments import Attachment, parse_media_type
 
 
@@ -22,7 +22,7 @@ def convert_result(answer: types.CallToolResult) -> ToolResult:
     text = "\n".join(_block_texts(answer, attachments))
     structured = answer.structured_content
     if not text and structured is not None:
-        text = json.dumps(structured, ensure_ascii=False, indent=2)
+        text = format_value(structured)
     return ToolResult(
         text, structured, is_error=bool(answer.is_error), attachments=tuple(attachments)
     )
