@@ -8,7 +8,7 @@ from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.tools.call import Tools
-from sshwarma.verbs.bags import EditDraft
+from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.examine import ThingDetails
 from sshwarma.world import overrides, things
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable

@@ -81,6 +81,30 @@ def test_versions_are_listed_compared_and_brought_back(alice: Person, room: str)
     assert alice.run(f"file get src/main.py {at}").raw == b"print('hi')\n"
 
 
+@pytest.mark.parametrize(
+    ("content", "lost"),
+    [(b"all:\n\techo hi\n\nclean:\n\trm -f x\n", ""), (b"a\r\nb\r\n", "line ends of Windows"),
+     (b"a\x0cb\n", "control characters"), ("\u2409\n\tx\n".encode(), "tabs")],
+)  # fmt: skip
+def test_edit_keeps_what_nobody_has_changed(
+    alice: Person, room: str, content: bytes, lost: str
+) -> None:
+    alice.run(f"file put Makefile --room {room}", content, "-T")
+    screen = alice.sit(room=room)
+    screen.enter("/file edit Makefile")
+    if lost:
+        screen.wait_for(f"has {lost}, which the line editor cannot keep")
+    else:
+        screen.wait_for("Enter stores it")
+        screen.press("end")
+        screen.type(" y")
+        screen.press("enter")
+        screen.wait_for("Changed Makefile")
+        content = content.removesuffix(b"\n") + b" y\n"
+    screen.close()
+    assert alice.run(f"file get Makefile --room {room}", b"", "-T").raw == content
+
+
 @covers("file edit")
 def test_file_is_edited_at_the_prompt_and_seen_by_another(
     alice: Person, bob: Person, room: str

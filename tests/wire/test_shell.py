@@ -227,7 +227,8 @@ def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> No
     assert ann.run(f"allow {waiting['number']}").status == 1
     screen.enter("@qwen run echo hi > made; ls")
     wait_until(lambda: ann.json("approvals")["waiting"])
-    assert ann.run("allow").out == "Allowed workspace:run_command.\n"
+    (waiting,) = ann.json("approvals")["waiting"]
+    assert ann.run(f"allow {waiting['number']}").out == "Allowed workspace:run_command.\n"
     screen.wait_for("exit status 0")
     assert [item["path"] for item in ann.json("files")["files"]] == ["made"]
     audit = house.owner.json(f"audit --agent {ann.name}")["rows"]

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import structlog
+from cachetools import TTLCache
 from sqlalchemy import Connection, Integer, cast, func, select
 
 from sshwarma.common.finish import finish
@@ -28,7 +30,7 @@ from sshwarma.world import calls, rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, NotFound, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
@@ -42,6 +44,14 @@ APPROVAL_KEY: Final = "approval"
 
 ASKING_TURN_KEY: Final = "asking_turn"
 """Key of the metadata of the rows of a question and of its answer: the turn that waits, if any."""
+
+
+READING_SECONDS: Final = 1.5
+"""Seconds in which nobody can have read a question that took the place of another."""
+
+MAX_REMEMBERED_ROOMS: Final = 1_000
+
+log = structlog.get_logger(__name__)
 
 
 class ApprovalDenied(Conflict):
@@ -68,6 +78,7 @@ class WaitingApproval:
         asked_at: in milliseconds since 1970.
         turn_id: the turn that waits for it, if a model calls the tool.
         call_id: its record; None for one that is not recorded.
+        read_by: agents that were shown all of the arguments of a long question.
         deciding: held while an answer is recorded, so that only one is.
     """
 
@@ -80,6 +91,7 @@ class WaitingApproval:
     asked_at: int
     answer: asyncio.Future[Answer] = field(compare=False)
     deciding: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
+    read_by: set[str] = field(default_factory=set, compare=False)
     turn_id: str | None = None
     call_id: str | None = None
 
@@ -97,6 +109,8 @@ class Approvals:
         self._world = world
         self._waiting: dict[int, WaitingApproval] = {}
         self._newest = -1  # the number that was given last; -1 before it was read
+        # Rooms where a question has ended just now.
+        self._ended: TTLCache[str, bool] = TTLCache(MAX_REMEMBERED_ROOMS, READING_SECONDS)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -118,6 +132,14 @@ class Approvals:
                 hint=next_call("{} lists those that do.", "approvals"),
             )
         return waiting
+
+    def has_taken_a_place(self, waiting: WaitingApproval) -> bool:
+        """Return whether a question came a moment ago, just after another had ended.
+
+        An answer without a number may be meant for the other.
+        """
+        is_new = now_ms() - waiting.asked_at < READING_SECONDS * 1000
+        return is_new and waiting.room_id in self._ended
 
     async def require(self, caller: Caller, tool: Thing, arguments: Mapping[str, Any]) -> None:
         """Wait until a person allows a call; who may allow it need not be asked.
@@ -185,8 +207,12 @@ class Approvals:
             if caller.on_progress is not None:
                 caller.on_progress(f"It waits for an approval: number {waiting.number}.")
             answer = await self._wait(waiting)
+        except asyncio.CancelledError:
+            await finish(self._withdraw(waiting))
+            raise
         finally:
             del self._waiting[waiting.number]
+            self._ended[waiting.room_id] = True
             waited = asyncio.get_running_loop().time() - start
             _extend_time(caller, waited - APPROVAL_TIMEOUT_SECONDS)
         if not answer.is_allowed:
@@ -242,6 +268,18 @@ class Approvals:
 
         await self._world.change(work)
 
+    async def _withdraw(self, waiting: WaitingApproval) -> None:
+        """Tell the room that a question needs no answer any more."""
+        text = f"{waiting.tool} (approval {waiting.number}) is not asked for any more"
+        try:
+            await self._world.change(
+                lambda tx: rows.append_row(
+                    tx, waiting.room_id, "notice", text, author_id=None, meta=waiting.row_meta
+                )
+            )
+        except WorldError as error:  # the room was deleted, or nothing can be stored
+            log.warning("a withdrawn question was not told", reason=str(error))
+
     async def _wait(self, waiting: WaitingApproval) -> Answer:
         await asyncio.wait((waiting.answer,), timeout=APPROVAL_TIMEOUT_SECONDS)
         async with waiting.deciding:
@@ -259,9 +297,17 @@ class Approvals:
 
     def _find_people(self, room: Room) -> list[Agent]:
         """Return the people in a room who may answer and see the question."""
-        present = self._world.presence.in_room(room.id)
-        agents = [self._world.agents.get(one.agent_id) for one in present if one.door != "mcp"]
-        return [agent for agent in agents if agent and may_approve(agent, room)]
+        presence, agents = self._world.presence, self._world.agents
+        return [
+            agent
+            for agent in (agents.get(one.agent_id) for one in presence.in_room(room.id))
+            if agent
+            and may_approve(agent, room)
+            and any(
+                link.room_id == room.id and link.door != "mcp"
+                for link in presence.connections_of(agent.id)
+            )
+        ]
 
     def _describe_denial(self, tool: str, answer: Answer) -> str:
         if answer.agent_id is None:

@@ -10,7 +10,7 @@ from pydantic import Field
 from sshwarma.common.limits import MAX_EXACT_INTEGER
 from sshwarma.common.times import format_iso
 from sshwarma.services import services_of
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.approvals import (
     Answer,
     WaitingApproval,
@@ -19,11 +19,13 @@ from sshwarma.tools.approvals import (
     write_arguments,
 )
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
+from sshwarma.verbs.log_rows import WRAPPED_COLUMNS, cut_long_text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, NotFound
+from sshwarma.world.errors import Conflict, Forbidden, NotFound
+from sshwarma.world.reader import next_call
 from sshwarma.world.world import World
 
 
@@ -68,7 +70,10 @@ def draw_approval_list(result: ApprovalList) -> Block:
         lines.append(
             line(("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}")
         )
-        lines += text_lines(item.arguments, indent=3)
+        lines += [
+            line("   ", ("text", argument), hang=WRAPPED_COLUMNS)
+            for argument in item.arguments.split("\n")
+        ]
     return block(*lines)
 
 
@@ -95,6 +100,8 @@ async def approvals(caller: Caller) -> ApprovalList:
     right allows it. Nobody needs an approval for their own call who may give one.
     """
     world, room = caller.world, await caller.room()
+    for one in services_of(caller).tools.approvals.list_in(room.id):
+        one.read_by.add(caller.agent.id)
     return ApprovalList(
         room.name,
         tuple(
@@ -123,13 +130,26 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     """Allow a call that waits for an approval.
 
     Needs the build right in the room where it waits. Everybody there sees who has allowed it. The
-    first answer counts.
+    first answer counts. A question that is too long for the screen is allowed after `approvals` has
+    shown you all of it.
 
     Args:
         number: its number, as the question says it (default: the only one that waits here).
     """
     waiting = await _find_waiting(caller, number)
-    await services_of(caller).tools.approvals.answer(caller, waiting, Answer(caller.agent.id, True))
+    approvals = services_of(caller).tools.approvals
+    if number is None and approvals.has_taken_a_place(waiting):
+        raise Conflict(
+            f"This question took the place of another just now: {waiting.tool}.",
+            hint=next_call("If you have read it: {}", "allow", number=waiting.number),
+        )
+    text = write_arguments(waiting.arguments)
+    if text != cut_long_text(text) and caller.agent.id not in waiting.read_by:
+        raise Conflict(
+            f"The arguments of {waiting.tool} are longer than what the question shows.",
+            hint=next_call("{} shows all of them; allow it after that.", "approvals"),
+        )
+    await approvals.answer(caller, waiting, Answer(caller.agent.id, True))
     return Confirmation(f"Allowed {waiting.tool}.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, func, select
@@ -14,6 +14,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, Word
+from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
@@ -136,46 +137,6 @@ async def _find_bag_of_name(caller: Caller, name: str) -> tuple[str, str, str]:
         return caller.agent.id, "your bag", plain
     room = await (caller.world.room(HOME_ID) if bag == "home" else caller.room())
     return room.id, room.name, plain
-
-
-@dataclass(frozen=True, slots=True)
-class EditDraft:
-    """The text of a thing to edit. A terminal opens `line` in its line editor."""
-
-    terminal_only: ClassVar[bool] = True
-
-    name: str
-    text: str
-    line: str
-
-
-def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDraft:
-    """Return a draft of a text; `start` is what its line has before the text.
-
-    Raises:
-        Invalid: if the line would be too long to submit.
-    """
-    line_text = f"{start}{text}"
-    size, limit = len(line_text.encode()), caller.limits.line_bytes
-    if size > limit and caller.door == "ssh":
-        raise Invalid(
-            f"{name} is too long for the line editor: its line has {size} bytes, at most {limit}"
-            " can be sent.",
-            hint=f"From a shell: ssh HOST {start.removeprefix('/').removesuffix(' = ')} < FILE",
-        )
-    return EditDraft(name, text, line_text)
-
-
-@view(EditDraft)
-def draw_edit_draft(result: EditDraft) -> Block:
-    """Draw the keys that store or cancel an edit."""
-    return block(
-        line(
-            "Editing ",
-            ("thing", result.name),
-            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C cancels.",
-        )
-    )
 
 
 @verb(

@@ -8,6 +8,7 @@ import binascii
 from sshwarma.common.limits import MAX_LISTED_FILES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, TextAfterEquals, Word
+from sshwarma.verbs.edit_draft import TAB_SIGN
 from sshwarma.verbs.file import file, store_content, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath, FileVersion
 from sshwarma.verbs.file_views import FileChange, format_size
@@ -34,7 +35,7 @@ from sshwarma.world.errors import Invalid, empty_error
     tool="write_file",
     namespace="workspace",
     takes_bytes=True,
-    rarely_used=("encoded", "base"),
+    rarely_used=("encoded", "base", "tabs"),
     examples=("/file put plan.md = First the walls, then the roof.",),
 )
 async def put_file(
@@ -44,6 +45,7 @@ async def put_file(
     *,
     encoded: Flag = False,
     base: FileVersion | None = None,
+    tabs: Flag = False,
 ) -> FileChange:
     """Write a whole file, new or in place of one that is there.
 
@@ -59,6 +61,7 @@ async def put_file(
         encoded: whether the content is given in base64.
         base: the version that the content was made from: what others have changed since is merged
             by lines, or stays, with this content beside it.
+        tabs: whether ␉ stands for a tab in the content, as an edit writes it.
     """
     name = parse_path(path)
     workspaces = workspaces_of(caller)
@@ -71,7 +74,8 @@ async def put_file(
     elif content is None:
         raise empty_error("content", hint="From a shell: ssh HOST file put PATH < FILE")
     else:
-        entry = await store_content(caller, _content_of(caller, content, encoded=encoded))
+        text = content.replace(TAB_SIGN, "\t") if tabs else content
+        entry = await store_content(caller, _content_of(caller, text, encoded=encoded))
     version, tree = await workspaces.read_tree(caller.room_id)
     if version is not None and _is_same(tree.get(name), entry):
         return FileChange(f"{name} has this content already.", version, (), 0)

@@ -7,7 +7,7 @@ import asyncio
 from sshwarma.common.limits import MAX_EDITED_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, Word
-from sshwarma.verbs.bags import EditDraft, make_edit_draft
+from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
 from sshwarma.verbs.file import file, read_files, require_unchanged, store_content, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileEdit
@@ -79,14 +79,19 @@ async def replace_in_file(
 async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     """Change a text file in the line editor.
 
+    A tab is ␉ there. A file with other control characters, such as line ends of Windows,
+    is not edited so.
+
     Args:
         path: the file; a new one starts empty.
     """
     name = parse_path(path)
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
-    base = f" --base {version[-8:]}" if version is not None else ""
-    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{base} = ")
+    flags = f" --base {version[-8:]}" if version is not None else ""
+    if "\t" in draft and TAB_SIGN not in draft:
+        draft, flags = draft.replace("\t", TAB_SIGN), f"{flags} --tabs"
+    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags} = ")
 
 
 def _describe_edit(path: str, version: str, made: Replacement) -> FileEdit:

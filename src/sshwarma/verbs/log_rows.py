@@ -25,6 +25,9 @@ from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import PERSON, Reader, next_call
 from sshwarma.world.row import Row
 
+WRAPPED_COLUMNS: Final = 10
+"""Columns before wrapped rows of arguments that are asked about."""
+
 MAX_FOLDED_CHARACTERS: Final = 100
 """Characters of a folded tool call, result or thought."""
 
@@ -161,9 +164,12 @@ def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Bl
     if (number := row.meta.get(APPROVAL_KEY)) is not None and reader.is_person:
         head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
         hint = line(("dim", f"  /allow {number} (F8), or /deny {number} (F9) and why"))
-        return block(
-            *_draw_speech(head, row, cut_long_text(row.content), "text", reader).lines, hint
-        )
+        text = cut_long_text(row.content)
+        first, *arguments = text.split("\n")
+        # Wrapped rows stand deeper than any argument: they would look like one.
+        lines = [line("  ", ("text", argument), hang=WRAPPED_COLUMNS) for argument in arguments]
+        rest = _draw_remainder(row, text, reader)
+        return block(line(*head, ("text", first), hang=4), *lines, *rest, hint)
     return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
 
 

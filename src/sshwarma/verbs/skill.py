@@ -16,7 +16,7 @@ from sshwarma.verbs.arguments import (
     TextAfterEquals,
     Word,
 )
-from sshwarma.verbs.bags import EditDraft, make_edit_draft
+from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import (
     describe_context,

@@ -14,7 +14,7 @@ from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.names import check_tool_name
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
-from sshwarma.verbs.bags import EditDraft, make_edit_draft
+from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import list_equippable_tools
 from sshwarma.verbs.registry import group

@@ -46,8 +46,8 @@ from sshwarma.terminal.text import block
 from sshwarma.terminal.theme import MONO
 from sshwarma.verbs import commands
 from sshwarma.verbs.attachment import AttachmentData
-from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.line_rate import is_read_line

@@ -31,9 +31,9 @@ from sshwarma.terminal.render import render_block
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.attachment import AttachmentData
-from sshwarma.verbs.bags import EditDraft
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.grammar import is_talk
 from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.look import read_room_details

@@ -1,0 +1,65 @@
+"""Drafts: texts that are changed in the line editor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.views import view
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid
+
+TAB_SIGN: Final = "␉"
+"""Stands for a tab in the line editor, where the key completes words."""
+
+_LOST_CHARACTERS: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_LOST_NAMES: Final = {"\t": "tabs", "\r": "line ends of Windows"}
+
+
+@dataclass(frozen=True, slots=True)
+class EditDraft:
+    """The text of a thing to edit. A terminal opens `line` in its line editor."""
+
+    terminal_only: ClassVar[bool] = True
+
+    name: str
+    text: str
+    line: str
+
+
+def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDraft:
+    """Return a draft of a text; `start` is what its line has before the text.
+
+    Raises:
+        Invalid: if the line would be too long to submit, or the editor would lose characters.
+    """
+    command = start.removeprefix("/").removesuffix(" = ")
+    if lost := _LOST_CHARACTERS.search(text):
+        raise Invalid(
+            f"{name} has {_LOST_NAMES.get(lost[0], 'control characters')}, which the line editor"
+            " cannot keep.",
+            hint=f"From a shell: ssh HOST {command} < FILE",
+        )
+    line_text = f"{start}{text}"
+    size, limit = len(line_text.encode()), caller.limits.line_bytes
+    if size > limit and caller.door == "ssh":
+        raise Invalid(
+            f"{name} is too long for the line editor: its line has {size} bytes, at most {limit}"
+            " can be sent.",
+            hint=f"From a shell: ssh HOST {command} < FILE",
+        )
+    return EditDraft(name, text, line_text)
+
+
+@view(EditDraft)
+def draw_edit_draft(result: EditDraft) -> Block:
+    """Draw the keys that store or cancel an edit."""
+    return block(
+        line(
+            "Editing ",
+            ("thing", result.name),
+            ": Enter stores it, Alt-Enter starts a new line, Ctrl-C cancels.",
+        )
+    )

@@ -1,0 +1,113 @@
+"""Questions for an approval: all that they ask for, and no more, is seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.driver import Person, Screen, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.waiting import SECONDS, wait_until
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    one.does(f"create {name('bench')}", "equip room workspace:*")
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def bob(house: Server, ann: Person, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("bob"))
+    one.does(f"join {ann.json('files')['room']}")
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def screen(ann: Person) -> Iterator[Screen]:
+    shown = ann.sit(room=ann.json("files")["room"])
+    yield shown
+    shown.close()
+
+
+def ask(person: Person, command: str) -> subprocess.Popen[str]:
+    """Ask to run a command, and wait for the answer in a process of its own."""
+    call = f"run workspace:run_command {json.dumps({'command': command})}"
+    return subprocess.Popen(
+        [*person.ssh("-T"), call], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def test_question_that_is_cut_is_allowed_when_all_of_it_was_read(
+    ann: Person, bob: Person, screen: Screen
+) -> None:
+    asking = ask(bob, "ls\n" + "\n" * 400 + "echo hidden > made")
+    screen.wait_for("more characters")
+    screen.press("f8")
+    screen.wait_for("longer than what the question shows")
+    (number,) = [one["number"] for one in ann.json("approvals")["waiting"]]
+    assert ann.run(f"allow {number}").status == 0, "it was listed, with all of its arguments"
+    assert "exit status 0" in asking.communicate()[0]
+    assert [one["path"] for one in ann.json("files")["files"]] == ["made"]
+
+
+def test_wrapped_arguments_look_like_no_other(ann: Person, bob: Person, screen: Screen) -> None:
+    asking = ask(bob, "echo hi" + " " * 70 + "cwd: x" + " " * 70 + "timeout: 7")
+    screen.wait_for("(F8), or /deny")
+    rows = [row for row in screen.lines if "timeout: 7" in row and "⚙" not in row]
+    assert rows == [" " * 10 + "timeout: 7"]
+    ann.does("deny")
+    asking.communicate()
+
+
+def test_answer_is_for_the_question_that_was_read(ann: Person, bob: Person, screen: Screen) -> None:
+    first = ask(bob, "ls")
+    screen.wait_for("command: ls")
+    first.kill()
+    first.communicate()
+    screen.wait_for("is not asked for any more")
+    second = ask(bob, "echo other > made")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    screen.press("f8")
+    screen.wait_for("took the place of another just now")
+    (number,) = [one["number"] for one in ann.json("approvals")["waiting"]]
+    ann.does(f"allow {number}")
+    assert "exit status 0" in second.communicate()[0]
+
+
+def test_person_is_asked_whose_program_was_used_last(
+    house: Server, ann: Person, bob: Person, screen: Screen
+) -> None:
+    """An MCP client of a person answers no questions, but the person's terminal does."""
+    token = house.operate("token_new", name=ann.name, scope="act")["token"]
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}}  # fmt: skip
+    request = urllib.request.Request(
+        f"http://{house.http}/mcp", json.dumps(hello).encode(),
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json",
+         "Accept": "application/json, text/event-stream"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        assert answer.status == 200
+    asking = ask(bob, "ls")
+    screen.wait_for("asks to run workspace:run_command")
+    ann.does("allow")
+    assert "exit status 0" in asking.communicate()[0]
