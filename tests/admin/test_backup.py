@@ -56,6 +56,8 @@ async def test_backup_during_writes_is_consistent(
         assert restored == {
             **one,
             "missing_blobs": 0,
+            "missing_uses": 0,
+            "missing_files": [],
             "owners": 0,
             "replaced": None,
             "replaced_logs": [],

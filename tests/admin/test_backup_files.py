@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import sqlite3
 import tarfile
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from typing import Any
 
 import pytest
 
-from sshwarma.admin.backup import write_backup
+from sshwarma.admin.backup import write_backup, write_partial_backup
 from sshwarma.admin.backup_archive import InvalidBackupError
+from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.damaged_contents import DamagedContentsError
 from sshwarma.admin.doctor import run_checks
 from sshwarma.admin.restore import restore_backup
 from sshwarma.settings import Settings
@@ -76,10 +79,49 @@ async def test_no_backup_without_every_file(
     else:
         file.write_bytes(change)
     with pytest.raises(
-        DamagedDatabaseError, match=r"of a file, is missing or damaged\. .* not damaged\.$"
+        DamagedContentsError,
+        match=r"^1 of 3 contents of files is missing or damaged: file1 in lobby, version \w{6}\."
+        r" The database is not damaged, .* --without-damaged$",
     ):
         write_backup(world.store.path, tmp_path / "b.tar.gz")
     assert not (tmp_path / "b.tar.gz").exists()
+
+
+@pytest.mark.parametrize("change", [None, b"two", b"longer"])
+async def test_backup_without_damaged_contents_says_which_it_lacks(
+    world: World, blobs: BlobStore, tmp_path: Path, change: bytes | None
+) -> None:
+    file = blobs.path_of(hashlib.sha256(b"one").hexdigest())
+    file.unlink()
+    if change is not None:
+        file.write_bytes(change)
+    made = write_partial_backup(world.store.path, tmp_path / "b.tar.gz")
+    assert (made["blobs"], made["left_out"]["contents"], made["left_out"]["bytes"]) == (2, 1, 3)
+    (use,) = made["left_out"]["files"]
+    assert (use["room"], use["path"], use["sha256"]) == ("lobby", "file1", file.name)
+    restored = restore_backup(tmp_path / "b.tar.gz", tmp_path / "new")
+    assert (restored["missing_blobs"], restored["missing_files"]) == (1, [use])
+    assert stored(tmp_path / "new") == {*CONTENTS} - {b"one"}
+    blobs.store(b"one")  # as somebody does who puts the same file again
+    whole = write_partial_backup(world.store.path, tmp_path / "whole.tar.gz")
+    assert (whole["blobs"], "left_out" in whole) == (3, False)
+
+
+async def test_manifest_of_a_backup_without_all_contents_stays_small(
+    world: World, tmp_path: Path
+) -> None:
+    """A restore reads 64 KiB of it: more would make the backup useless."""
+    store = BlobStore(world.store.path.parent / "blobs")
+    changes = {f"{number}{'ü' * 200}": Entry(f"{number:064x}", size=3) for number in range(2_000)}
+    await settle(
+        world,
+        lambda tx: manifests.append_manifest(tx, "lobby", {}, changes, source="user_upload"),
+    )
+    assert not store.directory.exists()
+    made = write_partial_backup(world.store.path, tmp_path / "b.tar.gz")
+    assert made["left_out"]["uses"] == 2_000
+    restored = restore_backup(tmp_path / "b.tar.gz", tmp_path / "new")
+    assert (restored["missing_uses"], len(restored["missing_files"])) == (2_000, 1_000)
 
 
 @pytest.mark.process  # doctor runs the programs of the settings
@@ -197,16 +239,22 @@ async def test_doctor_counts_missing_files(world: World, blobs: BlobStore) -> No
     settings = Settings(data_dir=world.store.path.parent)
     await world.store.read(lambda conn: None)
 
-    def found() -> str:
-        return next(one.detail for one in run_checks(settings, None) if one.name == "files")
+    def find() -> CheckResult:
+        return next(one for one in run_checks(settings, None) if one.name == "files")
 
-    assert found().startswith("3 contents")
+    assert find().detail.startswith("3 contents")
     damaged = blobs.path_of(hashlib.sha256(CONTENTS[2]).hexdigest())
     damaged.chmod(0o600)
     damaged.write_bytes(b"")
-    assert found() == "1 of 3 contents missing or damaged"
+    found = find()
+    assert re.fullmatch(
+        r"1 of 3 contents of files is missing or damaged: file2 in lobby, version \w{6}",
+        found.detail,
+    )
+    (item,) = found.items
+    assert (item["room"], item["path"], item["sha256"]) == ("lobby", "file2", damaged.name)
     blobs.path_of(hashlib.sha256(b"one").hexdigest()).unlink()
-    assert found() == "2 of 3 contents missing or damaged"
+    assert find().detail.startswith("2 of 3 contents of files are missing or damaged: file1 in ")
 
 
 async def test_garbage_is_what_neither_the_world_nor_a_copy_names(

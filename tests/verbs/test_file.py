@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.services import services_of
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.file_views import FileChange, FileData, FileEdit, FileText
@@ -364,3 +365,15 @@ async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
         assert [candidate.space for candidate in offered] == [
             not word.endswith("/") for word in words
         ]
+
+
+async def test_file_whose_content_is_missing_is_named_and_put_again(bob: Someone) -> None:
+    await put(bob, a="x")
+    (entry,) = (await do(bob, "/files")).files
+    blob = services_of(bob.caller).workspaces.blobs.path_of(entry.sha256)
+    for line in ("/file show a", "/file get a", "/file search x", "/file replace a x y"):
+        blob.unlink()
+        error = await refused(bob, line)
+        assert error.message == "The content of a is missing or damaged in the data directory."
+        await put(bob, a="x")
+        assert (await do(bob, "/file show a")).text == "x"

@@ -13,12 +13,13 @@ import os
 import sqlite3
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import sshwarma
 from sshwarma.admin.backup_files import add_blobs
+from sshwarma.admin.damaged_contents import DamagedContentsError, describe_left_out
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import copy_database, hash_file, no_check
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
@@ -48,7 +49,12 @@ class _CheckedReader:
         return self._file.read(size)
 
 
-def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check) -> dict[str, Any]:
+def write_backup(
+    database: Path,
+    to: Path,
+    check: Callable[[], None] = no_check,
+    leave_out: Collection[str] = (),
+) -> dict[str, Any]:
     """Write a backup, 0600. The server may be running.
 
     The file gets its name when it is complete.
@@ -57,14 +63,16 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
         database: of the world.
         to: the new file.
         check: called again and again; what it raises ends the backup, of which nothing is left.
+        leave_out: hashes of contents of files that are not put into it; its manifest says which.
 
     Raises:
         ForeignDataDirError: if another user owns the world.
         FileNotFoundError: if there is no world, or the directory of `to` does not exist.
         FileExistsError: if `to` already exists.
         PermissionError: with the directory of `to`, if this user may not write there.
-        DamagedDatabaseError: if no restore would accept it, or a file of a room is missing: it
-            would be the backup that is kept.
+        DamagedDatabaseError: if no restore would accept it.
+        DamagedContentsError: if a file of a room is missing or damaged: it would be the backup
+            that is kept.
     """
     if not database.exists():
         raise FileNotFoundError(f"The directory {database.parent} does not contain a world.")
@@ -77,7 +85,7 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)
-        manifest, blobs = _describe_copy(database, copy, work, check)
+        manifest, blobs = _describe_copy(database, copy, work, check, leave_out)
         archive = work / "backup"
         handle = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -96,8 +104,32 @@ def write_backup(database: Path, to: Path, check: Callable[[], None] = no_check)
     return manifest
 
 
+def write_partial_backup(
+    database: Path,
+    to: Path,
+    check: Callable[[], None] = no_check,
+    leave_out: Collection[str] = (),
+) -> dict[str, Any]:
+    """Write a backup without the contents of files that are missing or damaged.
+
+    Arguments and errors are those of `write_backup`; `leave_out` has those that are known.
+    """
+    damaged = frozenset(leave_out)
+    while True:  # each round finds more of a limited number
+        try:
+            return write_backup(database, to, check, damaged)
+        except DamagedContentsError as error:
+            if error.hashes <= damaged:
+                raise
+            damaged |= error.hashes
+
+
 def _describe_copy(
-    database: Path, copy: Path, work: Path, check: Callable[[], None]
+    database: Path,
+    copy: Path,
+    work: Path,
+    check: Callable[[], None],
+    leave_out: Collection[str],
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Check the copy of a database as a restore does.
 
@@ -109,6 +141,8 @@ def _describe_copy(
     try:
         schema = check_copy(copy, work, check)
         blobs = read_sizes_in_file(copy)
+        left_out = {sha256: blobs.pop(sha256) for sha256 in leave_out if sha256 in blobs}
+        note = {"left_out": describe_left_out(copy, left_out)} if left_out else {}
         with contextlib.closing(sqlite3.connect(copy)) as opened:
             things = opened.execute("SELECT count(*) FROM things").fetchone()[0]
             rows = opened.execute("SELECT count(*) FROM rows").fetchone()[0]
@@ -124,4 +158,5 @@ def _describe_copy(
         "sha256": hash_file(copy),
         "blobs": len(blobs),
         "blob_bytes": sum(blobs.values()),
+        **note,
     }, blobs

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+from sshwarma.admin.damaged_contents import DAMAGE_ERRORS, DamagedContentsError, find_damaged
 from sshwarma.settings import BLOBS_DIRECTORY
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.world.migrate import DamagedDatabaseError
 
 BLOB_PREFIX: Final = f"{BLOBS_DIRECTORY}/"
 """Beginning of the name of a content in a backup; the rest is its hash."""
@@ -49,27 +49,37 @@ def add_blobs(
         check: called again and again; what it raises ends the backup.
 
     Raises:
-        DamagedDatabaseError: if one is missing, or is not what its hash says: the backup would take
-            the place of one that has it.
+        DamagedContentsError: if some are missing, or are not what their hash says: the backup would
+            take the place of one that has them.
     """
     blobs = BlobStore(database.parent / BLOBS_DIRECTORY)
     for sha256, size in sorted(hashes.items()):
         try:
-            with blobs.path_of(sha256).open("rb") as file:
-                entry = tar.gettarinfo(arcname=f"{BLOB_PREFIX}{sha256}", fileobj=file)
-                reader: Any = _HashedReader(file, check)
-                if entry.size != size:
-                    raise ValueError("its size is wrong")
-                tar.addfile(entry, reader)
-            if reader.digest.hexdigest() != sha256:
-                raise ValueError("its hash is wrong")
+            _add_blob(tar, blobs.path_of(sha256), size, check)
         except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            if isinstance(error, OSError) and error.errno not in DAMAGE_ERRORS:
                 raise
-            raise DamagedDatabaseError(
-                f"{blobs.path_of(sha256)}, the content of a file, is missing or damaged. Copy it"
-                " from a backup, or from the disk where it was. The database is not damaged."
-            ) from error
+            damaged = find_damaged(blobs, hashes, check)
+            if not damaged and isinstance(error, OSError):  # the disk of the backup has failed
+                raise
+            raise DamagedContentsError(database, damaged or [sha256], len(hashes)) from error
+
+
+def _add_blob(tar: tarfile.TarFile, path: Path, size: int, check: Callable[[], None]) -> None:
+    """Add a content.
+
+    Raises:
+        ValueError: if it is damaged.
+        OSError: if it is missing, or cannot be read or written.
+    """
+    with path.open("rb") as file:
+        entry = tar.gettarinfo(arcname=f"{BLOB_PREFIX}{path.name}", fileobj=file)
+        reader: Any = _HashedReader(file, check)
+        if entry.size != size:
+            raise ValueError("its size is wrong")
+        tar.addfile(entry, reader)
+    if reader.digest.hexdigest() != path.name:
+        raise ValueError("its hash is wrong")
 
 
 def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
@@ -86,15 +96,17 @@ def adopt_blobs(unpacked: Path, data_dir: Path) -> None:
     blobs.sync()
 
 
-def count_missing_blobs(sizes: Mapping[str, int], *directories: Path) -> int:
-    """Return how many contents are in none of some directories, or have another size.
+def find_missing_blobs(sizes: Mapping[str, int], *directories: Path) -> list[str]:
+    """Return the contents that are in none of some directories, or have another size.
 
     Args:
         sizes: their sizes by hash.
         directories: data directories, or those of unpacked backups.
     """
-    return sum(
-        not any(
+    return [
+        sha256
+        for sha256, size in sizes.items()
+        if not any(
             _has_size(path, size)
             for directory in directories
             for path in (
@@ -102,8 +114,7 @@ def count_missing_blobs(sizes: Mapping[str, int], *directories: Path) -> int:
                 directory / BLOBS_DIRECTORY / sha256,
             )
         )
-        for sha256, size in sizes.items()
-    )
+    ]
 
 
 def _has_size(path: Path, size: int) -> bool:

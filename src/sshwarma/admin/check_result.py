@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -13,6 +13,7 @@ class CheckResult:
         remedy: how to fix a failed one, or what to consider.
         ok: whether the server can run so; a warning is ok.
         is_warning: whether it deserves a second thought: it may be meant.
+        items: what it is about, one by one, for programs.
     """
 
     name: str
@@ -20,6 +21,7 @@ class CheckResult:
     detail: str
     remedy: str = ""
     is_warning: bool = False
+    items: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def mark(self) -> str:

@@ -14,12 +14,12 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
-from sshwarma.admin.backup_files import count_missing_blobs
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_backups
+from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
@@ -28,7 +28,6 @@ from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logg
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
-from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.interrupted_change import is_to_be_undone
 from sshwarma.world.migrate import describe_way_back, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
@@ -213,7 +212,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     )
     yield CheckResult("schema", True, f"{schema}{note}")
     if verdict == "ok":
-        yield from _check_files(settings)
+        yield from check_files(settings, _restore_command(settings))
 
 
 def _report_interrupted_change(settings: Settings) -> CheckResult:
@@ -223,28 +222,6 @@ def _report_interrupted_change(settings: Settings) -> CheckResult:
         f"{settings.database} has a change that was killed, and was not checked",
         "the next start takes the change back; start the server, then check again",
     )
-
-
-def _check_files(settings: Settings) -> Iterator[CheckResult]:
-    """Check that the contents of the rooms' files are there, if there are any."""
-    try:
-        names = read_sizes_in_file(settings.database)
-        missing = count_missing_blobs(names, settings.data_dir)
-    except sqlite3.DatabaseError as error:
-        yield CheckResult("files", False, str(error), _restore_command(settings))
-        return
-    except OSError as error:
-        problem = f"{error.filename} cannot be opened: {error.strerror}"
-        yield CheckResult("files", False, problem, "see to its disk, its owner and its mode")
-        return
-    if missing:
-        remedy = f"copy them from a backup, or from the disk that {settings.blobs_dir} was on"
-        yield CheckResult(
-            "files", False, f"{missing} of {len(names)} contents missing or damaged", remedy
-        )
-    elif names:
-        detail = f"{len(names)} contents, {sum(names.values()) // MIB} MiB"
-        yield CheckResult("files", True, detail)
 
 
 def _restore_command(settings: Settings) -> str:

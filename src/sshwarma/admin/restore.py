@@ -21,7 +21,8 @@ from sshwarma.admin.backup_archive import (
     InvalidBackupError,
     unpack_archive,
 )
-from sshwarma.admin.backup_files import adopt_blobs, count_missing_blobs
+from sshwarma.admin.backup_files import adopt_blobs, find_missing_blobs
+from sshwarma.admin.damaged_contents import list_uses, read_uses
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import (
     copy_database,
@@ -51,7 +52,8 @@ def restore_backup(
 
     Returns:
         The manifest of the backup; of a copy, its schema. `missing_blobs` is how many contents of
-        files are neither in it nor in the data directory. `owners` is how many can log in, None
+        files are neither in it nor in the data directory, `missing_files` where the first are used,
+        and `missing_uses` how many such uses there are. `owners` is how many can log in, None
         of an older schema. `replaced` is where the world that was
         there is kept, and `replaced_logs` are those of one whose database was gone.
 
@@ -95,7 +97,7 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
         blobs = work / BLOBS_DIRECTORY
         manifest = _unpack(source, name, copy, blobs)
         manifest["schema"] = _check_database(name, copy, work)
-        manifest["missing_blobs"] = _count_missing(name, copy, work, data_dir)
+        manifest |= _describe_missing(name, copy, work, data_dir)
         is_newest = manifest["schema"] == newest_revision()
         manifest["owners"] = count_owners(copy) if is_newest else None
         adopt_blobs(blobs, data_dir)
@@ -201,18 +203,24 @@ def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     return {"bytes": copy.stat().st_size}
 
 
-def _count_missing(name: str, copy: Path, *directories: Path) -> int:
-    """Return how many contents of files are in none of the directories.
+def _describe_missing(name: str, copy: Path, *directories: Path) -> dict[str, Any]:
+    """Return how many contents are in no directory, and their uses.
 
     Raises:
         InvalidBackupError: if the database names one by something else than a hash.
     """
     try:
-        return count_missing_blobs(read_sizes_in_file(copy), *directories)
+        missing = find_missing_blobs(read_sizes_in_file(copy), *directories)
+        uses = read_uses(copy, missing) if missing else []
     except sqlite3.DatabaseError as error:
         raise InvalidBackupError(
             f"The database in {name} cannot be used: {error}. Nothing was changed."
         ) from error
+    return {
+        "missing_blobs": len(missing),
+        "missing_uses": len(uses),
+        "missing_files": list_uses(uses),
+    }
 
 
 def _check_database(name: str, copy: Path, work: Path) -> str:

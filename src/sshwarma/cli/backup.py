@@ -24,29 +24,51 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--without-damaged",
+    is_flag=True,
+    help="Leave out contents of files that are missing or damaged, and say which.",
+)
 @with_invocation
-def backup(invocation: Invocation, file: Path) -> int:
+def backup(invocation: Invocation, file: Path, without_damaged: bool) -> int:
     """Write a backup of the world to FILE.
 
     The backup is consistent, also while the server runs. FILE must not exist; - is standard output,
     to which the backup is written when it is complete.
     """
-    from sshwarma.admin.backup import write_backup
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
 
     exit_on_signals()
     settings = invocation.world_settings()
     check_data_dir_owner(settings.data_dir)
     if str(file) == STANDARD_STREAM:
-        return _write_to_stdout(invocation, settings)
-    manifest = write_backup(settings.database, file)
+        return _write_to_stdout(invocation, settings, without_damaged)
+    manifest = _write(settings, file, without_damaged)
     invocation.record(settings, f"backup {file.absolute()}")
+    _warn_of_left_out(manifest)
     return invocation.show(manifest, _describe(str(file), settings, manifest))
 
 
-def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
+def _write(settings: Settings, file: Path, without_damaged: bool) -> dict[str, Any]:
+    """Write a backup to a file; return its manifest."""
+    from sshwarma.admin.backup import write_backup, write_partial_backup
+
+    return (write_partial_backup if without_damaged else write_backup)(settings.database, file)
+
+
+def _warn_of_left_out(manifest: dict[str, Any]) -> None:
+    """Say on standard error what a backup lacks, if it lacks something."""
+    from sshwarma.admin.damaged_contents import describe_count, describe_listed
+
+    if left_out := manifest.get("left_out"):
+        count = describe_count(left_out["contents"])
+        text = f"Warning: {count} missing or damaged, and not in this backup"
+        files = describe_listed(left_out["files"], left_out["uses"])
+        print_lines([f"{text}: {files}"], to_stderr=True)
+
+
+def _write_to_stdout(invocation: Invocation, settings: Settings, without_damaged: bool) -> int:
     """Write a backup to standard output, and about it to standard error."""
-    from sshwarma.admin.backup import write_backup
     from sshwarma.admin.work_directory import make_work_directory
 
     if sys.stdout.isatty():
@@ -55,11 +77,12 @@ def _write_to_stdout(invocation: Invocation, settings: Settings) -> int:
         raise click.UsageError("Standard output is closed. Name a file: sshwarma backup FILE")
     with make_work_directory(settings.data_dir) as work:
         archive = work / "backup.tar.gz"
-        manifest = write_backup(settings.database, archive)
+        manifest = _write(settings, archive, without_damaged)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     invocation.record(settings, f"backup {STANDARD_STREAM}")
+    _warn_of_left_out(manifest)
     text = _describe("standard output", settings, manifest)
     print_lines([json.dumps(manifest, indent=2) if invocation.as_json else text], to_stderr=True)
     return EXIT_OK
@@ -83,7 +106,6 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     on standard input.
     """
     from sshwarma.admin.restore import restore_backup
-    from sshwarma.settings import BLOBS_DIRECTORY
     from sshwarma.world.migrate import newest_revision
 
     exit_on_signals()
@@ -103,10 +125,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
         logs = ", ".join(manifest["replaced_logs"])
         lines.append(f"The log of a world whose database is gone is kept: {logs}")
     if missing := manifest["missing_blobs"]:
-        lines.append(
-            f"{missing} contents of files are not in it. They are in the directory"
-            f" {BLOBS_DIRECTORY} of the data directory that it is from: copy that one here."
-        )
+        lines.append(_describe_missing(missing, manifest))
     if manifest["owners"] == 0:
         lines.append(
             "Nobody in it can log in as an owner. If it was copied while its server ran, it lacks"
@@ -119,3 +138,21 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
             " sshwarma serve upgrade it. The audit of such a world has no row of this restore."
         )
     return invocation.show(manifest, *lines)
+
+
+def _describe_missing(count: int, manifest: dict[str, Any]) -> str:
+    """Say which contents of files a restored world lacks, and where they may be."""
+    from sshwarma.admin.damaged_contents import describe_count, describe_listed
+    from sshwarma.settings import BLOBS_DIRECTORY
+
+    files = describe_listed(manifest["missing_files"], manifest["missing_uses"])
+    if "left_out" in manifest:
+        origin = (
+            "It was missing or damaged when the backup was made, and an older backup may have it"
+        )
+    else:
+        origin = (
+            f"They are in the directory {BLOBS_DIRECTORY} of the data directory that it is from:"
+            " copy that one here"
+        )
+    return f"{describe_count(count)} not in it: {files}. {origin}."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from sshwarma.common.limits import (
@@ -26,6 +28,7 @@ from sshwarma.verbs.file_views import (
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.tree import (
@@ -121,10 +124,12 @@ async def show_file(
     version, tree = await read_files(caller, at)
     name = parse_path(path)
     entry = find_entry(tree, name)
-    text = None
-    if entry.size <= MAX_READ_FILE_BYTES:
-        data = await workspaces_of(caller).read(entry)
-        text = await asyncio.to_thread(decode_file, data)
+    text, workspaces = None, workspaces_of(caller)
+    with naming_damaged_file(name):
+        if entry.size <= MAX_READ_FILE_BYTES:
+            text = await asyncio.to_thread(decode_file, await workspaces.read(entry))
+        else:
+            await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
     if text is None:
         return FileText(name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0)
     return await asyncio.to_thread(_cut_lines, name, version or "", entry, text, offset, limit)
@@ -155,12 +160,30 @@ async def get_file(
     entry = find_entry(tree, name)
     workspaces = workspaces_of(caller)
     if caller.wants_bytes:
-        blob = await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
+        with naming_damaged_file(name):
+            blob = await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
         return FileDownload(name, entry.size, entry.sha256, blob)
     if entry.size > MAX_JSON_FILE_BYTES:
         raise too_long_error("the file", entry.size, MAX_JSON_FILE_BYTES, "bytes as JSON")
-    data = await workspaces.read(entry)
+    with naming_damaged_file(name):
+        data = await workspaces.read(entry)
     return FileData(name, entry.size, entry.sha256, base64.b64encode(data).decode())
+
+
+@contextlib.contextmanager
+def naming_damaged_file(path: str) -> Iterator[None]:
+    """Name a file in the refusal of its content, which has a hash alone.
+
+    Raises:
+        DamagedBlob: if the content is missing or damaged.
+    """
+    try:
+        yield
+    except DamagedBlob as error:
+        raise DamagedBlob(
+            f"The content of {path} is missing or damaged in the data directory.",
+            hint="Put the same file again, or let the operator bring its content from a backup.",
+        ) from error
 
 
 def workspaces_of(caller: Caller) -> Workspaces:

@@ -8,7 +8,14 @@ from sshwarma.common.limits import MAX_EDITED_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, Word
 from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
-from sshwarma.verbs.file import file, read_files, require_unchanged, store_content, workspaces_of
+from sshwarma.verbs.file import (
+    file,
+    naming_damaged_file,
+    read_files,
+    require_unchanged,
+    store_content,
+    workspaces_of,
+)
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileEdit
 from sshwarma.verbs.rights import FILES_RIGHT
@@ -116,7 +123,8 @@ async def read_text(caller: Caller, path: str, entry: Entry) -> str:
     """
     if entry.size > MAX_EDITED_BYTES:
         raise too_long_error("the file", entry.size, MAX_EDITED_BYTES, "bytes to be edited")
-    text = decode_file(await workspaces_of(caller).read(entry))
+    with naming_damaged_file(path):
+        text = decode_file(await workspaces_of(caller).read(entry))
     if text is None:
         raise Invalid(f"{shorten_name(path)} is a binary file.")
     return text

@@ -21,7 +21,7 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.patterns import compile_search
 from sshwarma.verbs.arguments import Arg, Word
-from sshwarma.verbs.file import file, match_paths, read_files, workspaces_of
+from sshwarma.verbs.file import file, match_paths, naming_damaged_file, read_files, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.workspaces.blobs import BlobStore
@@ -154,7 +154,9 @@ class _Search:
             if left < 0:
                 self.stopped = "The other files were not searched: they are too large together."
                 break
-            text = decode_file(self._blobs.read(entry.sha256))
+            with naming_damaged_file(path):
+                data = self._blobs.read(entry.sha256)
+            text = decode_file(data)
             if text is None:
                 self.skipped += 1
                 continue
