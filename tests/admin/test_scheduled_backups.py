@@ -21,13 +21,16 @@ from sshwarma.admin.backup import write_backup
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.database_copy import measure_size
 from sshwarma.admin.restore import restore_backup
-from sshwarma.admin.upkeep import RETRY_SECONDS
+from sshwarma.admin.upkeep import RETRY_SECONDS, Upkeep
 from sshwarma.admin.work_directory import WORK_PREFIX, make_work_directory
 from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS
 from sshwarma.settings import BackupSettings, RetentionSettings
+from sshwarma.workspaces import manifests
+from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.tree import Entry
 from sshwarma.world import rows
 from sshwarma.world.world import World
-from support.people import Someone, do
+from support.people import Someone, do, settle
 from support.upkeep import Upkept
 
 DiskUsage = namedtuple("DiskUsage", "total used free")
@@ -324,3 +327,37 @@ async def test_backup_holds_one_moment_while_others_write(
     (name,) = house.list()
     with tarfile.open(house.directory / name) as tar:
         assert tar.getnames() == ["manifest.json", "world.db"]
+
+
+async def test_backups_go_on_without_lost_contents_and_displace_no_complete_one(
+    house: Upkept, world: World
+) -> None:
+    store = BlobStore(world.store.path.parent / "blobs")
+    changes = {"plan.md": Entry(store.store(b"plan"), size=4)}
+    await settle(
+        world,
+        lambda tx: manifests.append_manifest(tx, "lobby", {}, changes, source="user_upload"),
+    )
+    house.settings.backup = BackupSettings(every="1h", keep=2)
+    for _ in range(2):
+        await house.pass_time(2 * HOUR_SECONDS)
+    complete = house.list()
+    (blob,) = store.directory.glob("??/*")
+    blob.unlink()
+    with capture_logs() as logs:
+        for _ in range(4):
+            await house.pass_time(2 * HOUR_SECONDS)
+    warnings = [one for one in logs if one["event"] == "the backup lacks contents of files"]
+    assert len(warnings) == 4 and warnings[0]["contents"] == 1
+    assert warnings[0]["files"].startswith("plan.md in lobby, version ")
+    assert house.list()[:2] == complete
+    assert [name.endswith("-incomplete.tar.gz") for name in house.list()[2:]] == [True, True]
+    assert (house.upkeep.failed_backups, house.upkeep.is_newest_complete) == (0, False)
+    again = Upkeep(world, house.directory.parent, house.settings, house.clock)
+    await again.run_due()
+    assert not again.is_newest_complete, "known after a restart, too"
+    store.store(b"plan")
+    for _ in range(2):
+        await house.pass_time(2 * HOUR_SECONDS)
+    assert len(house.list()) == 2 and house.upkeep.is_newest_complete
+    assert not any("incomplete" in name for name in house.list())

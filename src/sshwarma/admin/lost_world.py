@@ -98,8 +98,10 @@ def _find_backups(data_dir: Path) -> list[Path]:
 
 def _order_backup(path: Path) -> tuple[bool, float, int]:
     """Order backups by their times; first those of a clock that was wrong."""
-    _, made_at, number = parse_backup_name(path) or ("", 0.0, 0)
-    return made_at <= time.time(), made_at, number
+    name = parse_backup_name(path)
+    if name is None:
+        return False, 0.0, 0
+    return name.made_at <= time.time(), name.made_at, name.number
 
 
 def _order_copy(path: Path) -> tuple[str, int]:

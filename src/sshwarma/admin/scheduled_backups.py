@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sshwarma.admin.backup import write_backup
+from sshwarma.admin.backup import write_backup, write_partial_backup
 from sshwarma.admin.backup_files import measure_blobs
-from sshwarma.admin.backup_names import make_backup_name, parse_backup_name
+from sshwarma.admin.backup_names import BackupName, make_backup_name, parse_backup_name
+from sshwarma.admin.damaged_contents import DamagedContentsError
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.units import MIB
 
 RESERVED_BYTES: Final = 200 * MIB
 """Bytes of the disk that a backup leaves free, so that it does not stop the changes of people."""
+
+
+def measure_needed_room(database: Path) -> int:
+    """Return the free bytes that a backup needs before it is made.
+
+    The copy and its archive, which is smaller, stand side by side for a moment.
+    """
+    return 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +35,13 @@ class ScheduledBackup:
         path: its file.
         size: its bytes.
         deleted: the names of older ones that were deleted.
+        left_out: what it lacks, as its manifest says; None if it is complete.
     """
 
     path: Path
     size: int
     deleted: tuple[str, ...]
+    left_out: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +68,24 @@ class BackupDirectory:
         if not self.path.is_dir():
             return []
         found = ((self._parse_name(path), path) for path in self.path.iterdir() if path.is_file())
-        backups = [(parsed[0] <= now, *parsed, path) for parsed, path in found if parsed]
+        backups = [
+            (name.made_at <= now, name.made_at, name.number, path) for name, path in found if name
+        ]
         return [path for *_, path in sorted(backups)]
 
-    def find_newest_time(self, now: float) -> float | None:
-        """Return when the newest backup was made, in seconds since 1970, or None."""
+    def find_newest(self, now: float) -> BackupName | None:
+        """Return what the name of the newest backup says, or None."""
         backups = self.list_backups(now)
         newest = self._parse_name(backups[-1]) if backups else None
-        return newest[0] if newest is not None and newest[0] <= now else None
+        return newest if newest is not None and newest.made_at <= now else None
 
     def make_backup(
         self, database: Path, keep: int, now: float, check: Callable[[], None]
     ) -> ScheduledBackup:
         """Make a backup, then delete the oldest others that are more than `keep`.
+
+        If contents of files are missing or damaged, it is made without them, and has that in its
+        name. It may be for a disk that is not mounted: it takes the place of none that is complete.
 
         Args:
             database: of the world.
@@ -85,18 +101,36 @@ class BackupDirectory:
         # Without its parents: that of a disk which is not mounted must not be made.
         self.path.mkdir(mode=0o700, exist_ok=True)
         delete_leftovers(database.parent)  # of `backup -`, which works there
-        # The copy and its archive, which is smaller, stand side by side for a moment.
-        needed = 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES
-        check_room(self.path, "A backup", needed)
-        path = choose_free_name(self.path / make_backup_name(self.world_id, now))
-        write_backup(database, path, check)
+        check_room(self.path, "A backup", measure_needed_room(database))
+        path, left_out = self._write(database, now, check)
         others = [other for other in self.list_backups(now) if other != path]
+        if left_out is not None:
+            others = [other for other in others if not self._is_complete(other)]
         deleted = others[: max(0, len(others) + 1 - keep)]
         for old in deleted:
             old.unlink()
-        return ScheduledBackup(path, path.stat().st_size, tuple(old.name for old in deleted))
+        names = tuple(old.name for old in deleted)
+        return ScheduledBackup(path, path.stat().st_size, names, left_out)
 
-    def _parse_name(self, path: Path) -> tuple[float, int] | None:
-        """Return the time of a backup of this world, and its number in that second."""
-        found = parse_backup_name(path)
-        return found[1:] if found is not None and found[0] == self.world_id else None
+    def _write(
+        self, database: Path, now: float, check: Callable[[], None]
+    ) -> tuple[Path, Mapping[str, Any] | None]:
+        """Write a backup; return its file, and what it lacks if it is not complete."""
+        path = choose_free_name(self.path / make_backup_name(self.world_id, now))
+        try:
+            write_backup(database, path, check)
+        except DamagedContentsError as error:
+            name = make_backup_name(self.world_id, now, is_complete=False)
+            path = choose_free_name(self.path / name)
+            manifest = write_partial_backup(database, path, check, error.hashes)
+            return path, manifest.get("left_out")
+        return path, None
+
+    def _is_complete(self, path: Path) -> bool:
+        name = self._parse_name(path)
+        return name is not None and name.is_complete
+
+    def _parse_name(self, path: Path) -> BackupName | None:
+        """Return what the name of a backup of this world says."""
+        name = parse_backup_name(path)
+        return name if name is not None and name.world_id == self.world_id else None

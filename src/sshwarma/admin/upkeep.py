@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 import structlog
 
 from sshwarma.admin.backup_names import choose_directory
+from sshwarma.admin.damaged_contents import describe_listed
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup
 from sshwarma.common.background import ignore_outcome
@@ -51,6 +53,14 @@ MIN_FREE_PAGES: Final = 4 * PAGES_PER_STEP
 """Unused pages that are left to the database, because new rows need some: 3 MiB."""
 
 
+@dataclass(frozen=True, slots=True)
+class BackupFailure:
+    """A backup that could not be made: when, in seconds since 1970, and why."""
+
+    at: float
+    reason: str
+
+
 class _StoppedError(Exception):
     """The server stops, and with it a backup."""
 
@@ -61,6 +71,8 @@ class Upkeep:
     Attributes:
         failed_backups: how many backups have failed since the start.
         newest_backup: when the newest was made, in seconds since 1970; None if none is known.
+        is_newest_complete: whether it has all contents of files.
+        failure: when and why the last try has failed; None after a backup.
     """
 
     def __init__(
@@ -72,6 +84,8 @@ class Upkeep:
     ) -> None:
         self.failed_backups = 0
         self.newest_backup: float | None = None
+        self.is_newest_complete = True
+        self.failure: BackupFailure | None = None
         self._world = world
         self._data_dir = data_dir
         self._settings = settings
@@ -146,13 +160,15 @@ class Upkeep:
     async def _is_backup_due(self) -> bool:
         interval = self.backup_interval
         if interval is None:
-            self.newest_backup = None
+            self.newest_backup = self.failure = None
             return False
         if self._is_recent(self._last_failure, min(interval, RETRY_SECONDS)):
             return False
         try:
             directory = await self._open_directory()
-            self.newest_backup = await asyncio.to_thread(directory.find_newest_time, self._clock())
+            newest = await asyncio.to_thread(directory.find_newest, self._clock())
+            self.newest_backup = None if newest is None else newest.made_at
+            self.is_newest_complete = newest is None or newest.is_complete
         except Exception as error:  # noqa: BLE001 - as `_back_up`
             self.newest_backup = None
             self._report_failure(error)
@@ -195,8 +211,8 @@ class Upkeep:
         except Exception as error:  # noqa: BLE001 - retention goes on, and the next try is in an hour
             self._report_failure(error)
             return
-        self._last_failure = None
-        self.newest_backup = now
+        self._last_failure = self.failure = None
+        self.newest_backup, self.is_newest_complete = now, made.left_out is None
         log.info(
             "backup",
             file=str(made.path),
@@ -204,15 +220,25 @@ class Upkeep:
             seconds=round(time.monotonic() - started, 1),
             deleted=list(made.deleted),
         )
+        if made.left_out is not None:
+            log.warning(
+                "the backup lacks contents of files",
+                file=str(made.path),
+                contents=made.left_out["contents"],
+                files=describe_listed(made.left_out["files"], made.left_out["uses"]),
+                hint="complete backups are kept; sshwarma doctor says what to do",
+            )
 
     def _report_failure(self, error: Exception) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
         is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError | WorldError)
+        reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
+        self.failure = BackupFailure(self._last_failure, reason)
         log.error(
             "the backup failed",
             directory=str(self.backups_directory),
-            reason=describe_os_error(error) if isinstance(error, OSError) else str(error),
+            reason=reason,
             exc_info=None if is_expected else error,
         )
 

@@ -142,10 +142,12 @@ class BackupMaker(Protocol):
     Attributes:
         failed_backups: how many have failed.
         newest_backup: when the newest was made, in seconds since 1970.
+        is_newest_complete: whether it has all contents of files.
     """
 
     failed_backups: int
     newest_backup: float | None
+    is_newest_complete: bool
 
     @property
     def backup_interval(self) -> int | None:
@@ -172,6 +174,11 @@ class BackupMetricsCollector(Collector):
         if self._maker.newest_backup is not None:
             newest.add_metric([], self._maker.newest_backup)
         yield newest
+        yield GaugeMetricFamily(
+            "sshwarma_last_backup_incomplete",
+            "Whether the newest backup of the server itself lacks contents of files.",
+            int(self._maker.newest_backup is not None and not self._maker.is_newest_complete),
+        )
         interval = GaugeMetricFamily(
             "sshwarma_backup_interval_seconds",
             "Seconds between two backups of the server itself; if it makes none, nothing.",
