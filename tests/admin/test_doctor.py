@@ -103,14 +103,6 @@ def test_next_host_key_that_cannot_be_read_fails(data: Path) -> None:
     assert NEXT_KEY_FILENAME in of(data, "host key").detail
 
 
-def test_directory_of_backups_is_checked(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for directory, ok in ((tmp_path / "new" / "deep", True), (tmp_path / "file" / "x", False)):
-        found = of(data, "backups", backup={"every": "1d", "directory": directory})
-        assert found.ok == ok, found
-        assert str(directory) in (found.detail if ok else found.remedy)
-
-
 def test_missing_file_of_a_local_model_fails(data: Path) -> None:
     model = {"name": "m1", "kind": "local", "model": "/nope/model.gguf"}
     assert "/nope/model.gguf" in of(data, "model m1", models=[model]).detail

@@ -202,7 +202,7 @@ directory = "{directory}/backups"
     first = shown.index("These cannot work:")
     assert shown[first + 1].startswith(f"  model qwen: cannot read the file {key}: ")
     assert shown[first + 2].startswith("  mcp gone: program program-that-nobody-has not found; ")
-    assert shown[first + 3].startswith(f"  backups: {directory} is not a directory; install -d ")
+    assert shown[first + 3].startswith(f"  backups: {directory} is not a directory; name a ")
 
 
 def test_log_names_the_settings_file_that_was_found() -> None:

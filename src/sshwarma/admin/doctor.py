@@ -18,7 +18,7 @@ from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
-from sshwarma.admin.doctor_backups import check_backups
+from sshwarma.admin.doctor_backups import check_made_backups
 from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
@@ -95,7 +95,7 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
-    yield from check_backups(settings)
+    yield from check_made_backups(settings)
     yield from check_network(settings, has_file=has_file)
     yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)

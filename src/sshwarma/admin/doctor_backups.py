@@ -2,34 +2,156 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
+import shutil
+import sqlite3
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
-from sshwarma.admin import data_dir_owner
+from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from sshwarma.admin import control_client, data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
-from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.scheduled_backups import BackupDirectory, measure_needed_room
 from sshwarma.common.durations import parse_duration
+from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.settings import Settings
+from sshwarma.world.errors import WorldError
+from sshwarma.world.identity import read_world_id
+
+ANSWER_SECONDS: Final = 5.0
+"""Seconds that a running server has to answer."""
+
+LATE_INTERVALS: Final = 2
+"""Intervals after which the newest backup is too old: one may wait for a server to start."""
 
 
-def check_backups(settings: Settings) -> Iterator[CheckResult]:
-    """Check that backups can be written where the settings say."""
-    if settings.backup.directory is None or parse_duration(settings.backup.every) is None:
+def check_made_backups(settings: Settings) -> Iterator[CheckResult]:
+    """Check backups by the settings and by what a running server has met.
+
+    A server may have settings that this command was not given.
+    """
+    found = list(check_backups(settings))
+    failure = _ask_for_failure(settings)
+    if failure is None or not all(check.ok for check in found):
+        yield from found
         return
-    directory = choose_directory(settings.data_dir, settings.backup)
-    place = next(
-        folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder)
-    )
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        yield CheckResult("backups", True, f"every {settings.backup.every} to {directory}")
-        return
-    user = data_dir_owner.name_user(os.geteuid())
-    owner = data_dir_owner.name_or_number(os.geteuid(), "")
     yield CheckResult(
         "backups",
         False,
-        f"{user} cannot write to {place}" if place.is_dir() else f"{place} is not a directory",
-        f"install -d -m 0700 -o {owner} {shlex.quote(str(directory))}, and name it in"
-        " ReadWritePaths= of the unit",
+        f"the last one of the server, to {failure['directory']}, failed at {failure['failed_at']}:"
+        f" {str(failure['reason']).rstrip('.')}",
+        "mend that; the server tries again within an hour, and at once after: sshwarma reload",
     )
+
+
+def check_backups(settings: Settings) -> Iterator[CheckResult]:
+    """Check that backups can be written by the settings, and are made."""
+    interval = parse_duration(settings.backup.every)
+    if interval is None:
+        return
+    directory = choose_directory(settings.data_dir, settings.backup)
+    try:
+        obstacle = _find_obstacle(directory, settings)
+        yield obstacle or _check_age(directory, settings, interval)
+    except OSError as error:
+        detail = f"{error.filename} cannot be read: {error.strerror}"
+        yield CheckResult("backups", False, detail, "see to its disk, its owner and its mode")
+
+
+def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
+    """Return why no backup can be written to a directory, or None."""
+    place = next(
+        folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder)
+    )
+    if not place.is_dir():
+        remedy = "name a directory in directory under [backup]"
+        return CheckResult("backups", False, f"{place} is not a directory", remedy)
+    user = data_dir_owner.name_user(os.geteuid())
+    owner = data_dir_owner.name_or_number(os.geteuid(), "")
+    make = f"install -d -m 0700 -o {owner} {shlex.quote(str(directory))}, and name it in"
+    make += " ReadWritePaths= of the unit"
+    parent = directory.absolute().parent
+    if not parent.exists() and parent != settings.data_dir.absolute():  # a server does not make it
+        remedy = f"mount its disk if it has one; or {make}"
+        return CheckResult("backups", False, f"{parent} does not exist", remedy)
+    needed_rights = os.W_OK | os.X_OK | (os.R_OK if place == directory else 0)
+    if not os.access(place, needed_rights):
+        return CheckResult("backups", False, f"{user} cannot write to {place}", make)
+    if not settings.database.is_file():
+        return None
+    needed, free = measure_needed_room(settings.database), shutil.disk_usage(place).free
+    if needed <= free:
+        return None
+    return CheckResult(
+        "backups",
+        False,
+        f"the next one needs {needed // MIB + 1} MiB, and {free // MIB} MiB are free in {place}",
+        "make room there, or name another directory in directory under [backup]",
+    )
+
+
+def _check_age(directory: Path, settings: Settings, interval: int) -> CheckResult:
+    """Say how old the newest backup of this world is, and whether that is too old."""
+    detail = f"every {settings.backup.every} to {directory}"
+    world_id = _read_world_id(settings.database)
+    if world_id is None:
+        return CheckResult("backups", True, detail)
+    now = time.time()
+    newest = BackupDirectory(directory, world_id).find_newest(now)
+    made_at = int(world_id, 16) / 1000 if newest is None else newest.made_at
+    if newest is None:
+        detail += ", none of this world yet"
+    else:
+        detail += f", the newest {_describe_age(now - newest.made_at)} old"
+    if now - made_at > LATE_INTERVALS * interval:
+        return warn(
+            "backups",
+            detail,
+            "if the server runs with these settings, its log has the reason: journalctl -u sshwarma"
+            " -g backup",
+        )
+    if newest is not None and not newest.is_complete:
+        remedy = "see to what is said of files; the backups before are kept"
+        return warn("backups", f"{detail}, and without some contents of files", remedy)
+    return CheckResult("backups", True, detail)
+
+
+def _describe_age(seconds: float) -> str:
+    hours = int(seconds) // HOUR_SECONDS
+    if hours < 1:
+        return f"{int(seconds) // 60} min"
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+def _read_world_id(database: Path) -> str | None:
+    """Return the id of a world; None if it cannot be read."""
+    if not database.is_file():
+        return None
+    uri = f"{database.absolute().as_uri()}?mode=ro"
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, uri=True))
+    try:
+        with engine.connect() as conn:
+            return read_world_id(conn)
+    except (SQLAlchemyError, WorldError):  # the check of the database reports it
+        return None
+    finally:
+        engine.dispose()
+
+
+def _ask_for_failure(settings: Settings) -> dict[str, Any] | None:
+    """Return when and why the last backup of a running server has failed; else None."""
+    if not (settings.data_dir / control_client.SOCKET_NAME).exists():
+        return None
+    request = control_client.send_request(settings.data_dir, "backup_failure", {}, ANSWER_SECONDS)
+    try:
+        answer = asyncio.run(request)
+    except (OSError, ValueError, WorldError):  # none runs, or it is older; the check of it says so
+        return None
+    return answer if isinstance(answer, dict) else None

@@ -15,7 +15,12 @@ from sshwarma.admin.host_keys import (
     make_next_key,
     use_next_key,
 )
-from sshwarma.admin.operation_registry import Json, audited_change, register_operation
+from sshwarma.admin.operation_registry import (
+    Json,
+    audited_change,
+    format_time,
+    register_operation,
+)
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.upkeep import Upkeep
@@ -121,6 +126,20 @@ async def vacuum(world: World, server: RunningServer | None, /) -> Json:
     work = asyncio.ensure_future(running.upkeep.return_free_pages())
     returned, is_shrunk = await asyncio.shield(work)
     return {"returned": returned, "is_shrunk": is_shrunk}
+
+
+@register_operation
+async def backup_failure(server: RunningServer | None, /) -> Json:
+    """When and why the last backup of the server has failed; None if it has not."""
+    upkeep = require_server(server).upkeep
+    failure = upkeep.failure
+    if failure is None:
+        return None
+    return {
+        "directory": str(upkeep.backups_directory),
+        "failed_at": format_time(int(failure.at * 1000)),
+        "reason": failure.reason,
+    }
 
 
 @register_operation
