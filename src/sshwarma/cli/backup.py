@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sshwarma.cli.failures import STANDARD_STREAM
+from sshwarma.cli.file_argument import FileArgument, check_ends
 from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
 from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.streams import STANDARD_OUTPUT, closed_streams
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FileArgument(path_type=Path))
 @click.option(
     "--without-damaged",
     is_flag=True,
@@ -96,7 +97,7 @@ def _describe(file: str, settings: Settings, manifest: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@click.argument("file", type=FileArgument(path_type=Path, readable=False))
 @click.option("--force", is_flag=True, help="Replace an existing world.")
 @with_invocation
 def restore(invocation: Invocation, file: Path, force: bool) -> int:
@@ -112,6 +113,8 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     settings = invocation.settings()
     refuse_second_world(settings)
     source = sys.stdin.buffer if str(file) == STANDARD_STREAM else file
+    if isinstance(source, Path):
+        check_ends(source, may_be_device=True)  # what does not begin as a backup is refused
     manifest = restore_backup(source, settings.data_dir, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     is_newest = manifest["schema"] == newest_revision()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sshwarma.cli.file_argument import check_ends
 from sshwarma.cli.invocation import Invocation, with_invocation
 from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.termination import exit_on_signals
@@ -38,6 +39,8 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
     settings = invocation.settings()
     refuse_second_world(settings)
     check_data_dir_owner(settings.data_dir)
+    if key is not None:
+        check_ends(key)
     text = key.read_text(encoding="utf-8", errors="replace") if key is not None else ""
     result = asyncio.run(_create_world(settings, owner, text))
     lines = [f"Created a world in {settings.data_dir}"]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from typing_extensions import override
 
+from sshwarma.cli.file_argument import FileArgument, check_ends
 from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
 from sshwarma.cli.times import draw_life, draw_time
 
@@ -32,7 +33,7 @@ def keys() -> None:
 
 @keys.command()
 @click.argument("name")
-@click.argument("file")
+@click.argument("file", type=FileArgument(readable=False))
 @click.option(
     "--role", type=click.Choice(ROLES), help="Role of the agent (default for a new agent: member)."
 )
@@ -69,6 +70,7 @@ def _draw_addition(who: str, key: dict[str, Any]) -> str:
 
 def _read_text(file: str) -> str:
     """Return the text of a file; one that is not text is refused as a key later."""
+    check_ends(Path(file))
     return Path(file).read_text(encoding="utf-8", errors="replace")
 
 
@@ -100,7 +102,7 @@ def remove(invocation: Invocation, name: str, fingerprint: str) -> int:
 
 @click.command()
 @click.argument("name")
-@click.argument("file")
+@click.argument("file", type=FileArgument(readable=False))
 @with_invocation
 def recover(invocation: Invocation, name: str, file: str) -> int:
     """Make NAME an owner who can log in with a public key.
