@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -17,6 +18,7 @@ import pytest
 from sshwarma.admin import data_dir_lock, replaced_world, restore
 from sshwarma.admin.backup import write_backup
 from sshwarma.admin.backup_archive import InvalidBackupError
+from sshwarma.admin.database_copy import copy_database
 from sshwarma.admin.restore import restore_backup
 from sshwarma.common.files import give_name
 from sshwarma.settings import DATABASE_NAME
@@ -189,3 +191,18 @@ def test_backup_to_a_disk_without_hard_links(
     assert len(list(database.parent.glob("world-replaced-*.db"))) == 1
     with pytest.raises(FileExistsError):
         give_name(tmp_path / "b.tar.gz", database)
+
+
+async def test_copy_without_its_log_differs_from_whole_copies(world: World, tmp_path: Path) -> None:
+    await world.store.read(lambda conn: None)
+    assert world.store.path.with_name("world.db-wal").exists()
+    plain, with_log, whole = (tmp_path / name for name in ("plain.db", "log.db", "whole.db"))
+    for copy in (plain, with_log):
+        shutil.copyfile(world.store.path, copy)
+    shutil.copyfile(world.store.path.with_name("world.db-wal"), tmp_path / "log.db-wal")
+    copy_database(world.store.path, whole)
+    for number, (copy, lacks) in enumerate(((plain, True), (with_log, False), (whole, False))):
+        restored = restore_backup(copy, tmp_path / f"new{number}")
+        assert restored["without_log"] is lacks, copy
+    with plain.open("rb") as stream:
+        assert restore_backup(stream, tmp_path / "streamed")["without_log"]

@@ -162,6 +162,15 @@ def test_restore_says_when_nobody_can_log_in(place: Place) -> None:
     assert json.loads(done.stdout)["owners"] == 0
 
 
+def test_restore_of_a_plain_copy_says_what_it_may_lack(place: Place) -> None:
+    shutil.copyfile(place.data / "world.db", place.home / "copy.db")
+    with contextlib.closing(sqlite3.connect(place.home / "copy.db")) as copy:
+        copy.execute("PRAGMA journal_mode = WAL")
+    done = place.run("restore", "copy.db", "--force")
+    assert done.returncode == 0
+    assert "rows newer than its last checkpoint may be missing. sshwarma backup" in done.stdout
+
+
 def test_backup_to_a_full_disk_names_the_disk(place: Place) -> None:
     target = place.home / "stick"
     with small_disk(target) as is_mounted:

@@ -7,12 +7,13 @@ database, and that this program can use its schema.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from sshwarma.admin import data_dir_lock, data_dir_modes
 from sshwarma.admin.backup_archive import (
@@ -24,10 +25,7 @@ from sshwarma.admin.backup_archive import (
 from sshwarma.admin.backup_files import adopt_blobs, find_missing_blobs
 from sshwarma.admin.damaged_contents import list_uses, read_uses
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import (
-    copy_database,
-    store_on_disk,
-)
+from sshwarma.admin.database_copy import HEADER_BYTES, copy_database, store_on_disk
 from sshwarma.admin.owners_in_file import count_owners
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
@@ -38,6 +36,12 @@ from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
 )
+
+JOURNAL_VERSIONS: Final = slice(18, 20)
+"""Where SQLite's header says which versions may write and read the file."""
+
+WAL_VERSIONS: Final = b"\2\2"
+"""What stands there while changes go into a log first."""
 
 
 def restore_backup(
@@ -53,7 +57,8 @@ def restore_backup(
     Returns:
         The manifest of the backup; of a copy, its schema. `missing_blobs` is how many contents of
         files are neither in it nor in the data directory, `missing_files` where the first are used,
-        and `missing_uses` how many such uses there are. `owners` is how many can log in, None
+        and `missing_uses` how many such uses there are. `without_log` is whether a copy
+        may lack what its log had. `owners` is how many can log in, None
         of an older schema. `replaced` is where the world that was
         there is kept, and `replaced_logs` are those of one whose database was gone.
 
@@ -196,11 +201,23 @@ def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     _check_beginning(magic, name)
     if magic.startswith(GZIP_MAGIC):
         return unpack_archive(source, name, copy, blobs)
+    without_log = _lacks_log(source)  # before it is opened, which may make one
     try:
         copy_database(source, copy)
     except DamagedDatabaseError as error:
         raise InvalidBackupError(f"{name} is damaged: {error.__cause__}.") from error
-    return {"bytes": copy.stat().st_size}
+    return {"bytes": copy.stat().st_size, "without_log": without_log}
+
+
+def _lacks_log(database: Path) -> bool:
+    """Return whether a database had a log while it was used, which is not beside it.
+
+    That of a server that runs has new rows. Copies that upgrades and backups make have no log.
+    """
+    with database.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    has_log = os.path.lexists(f"{database}-wal")
+    return header[JOURNAL_VERSIONS] == WAL_VERSIONS and not has_log
 
 
 def _describe_missing(name: str, copy: Path, *directories: Path) -> dict[str, Any]:

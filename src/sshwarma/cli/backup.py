@@ -129,6 +129,12 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
         lines.append(f"The log of a world whose database is gone is kept: {logs}")
     if missing := manifest["missing_blobs"]:
         lines.append(_describe_missing(missing, manifest))
+    if manifest.get("without_log"):
+        lines.append(
+            f"{origin} is a plain copy of a database, without the log world.db-wal. If its server"
+            " ran, rows newer than its last checkpoint may be missing. sshwarma backup makes whole"
+            " copies."
+        )
     if manifest["owners"] == 0:
         lines.append(
             "Nobody in it can log in as an owner. If it was copied while its server ran, it lacks"
