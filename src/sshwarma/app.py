@@ -6,12 +6,12 @@ import asyncio
 import os
 import time
 from contextlib import AsyncExitStack
-from typing import IO, Any
+from typing import Any
 
 import asyncssh
 import structlog
 
-from sshwarma.admin import control_socket, data_dir_lock, data_dir_modes, reload
+from sshwarma.admin import control_socket, reload
 from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.host_keys import warn_of_missing_key
@@ -19,9 +19,10 @@ from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
 from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.reload import ReloadReport
+from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
-from sshwarma.admin.start_errors import listening_at, starting_workers, using_data_dir
+from sshwarma.admin.start_errors import listening_at, starting_workers
 from sshwarma.admin.upgrade import upgrade_at_start
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.admin.work_directory import delete_leftovers
@@ -108,6 +109,7 @@ class App:
         self.host_keys: list[asyncssh.SSHKey]
         self.upkeep: Upkeep
         self._lua_hosts: dict[str, LuaHost] = {}
+        self._data_dir: ServedDataDir
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
 
@@ -124,7 +126,7 @@ class App:
 
         Raises:
             OSError: if a server cannot listen at its address.
-            data_dir_lock.DataDirInUseError: if another process uses the data directory.
+            DataDirInUseError: if another process uses the data directory.
             UnusableKey: if the host key cannot be used.
         """
         app = cls(settings, source, notifier)
@@ -202,11 +204,7 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        with using_data_dir(settings.data_dir):
-            data_dir_modes.make_data_dir_private(settings.data_dir)
-            taken = data_dir_lock.lock_data_dir(settings.data_dir)
-        lock: IO[str] = stack.enter_context(taken)
-        log.debug("data directory taken", path=lock.name)
+        self._data_dir = stack.enter_context(ServedDataDir(settings.data_dir))
         recover_database(settings.database)
         check_no_world_was_lost(settings.database)
         if not settings.database.exists():
@@ -370,6 +368,7 @@ class App:
         self._watchers.keep_running(index.watch, name="namespace index")
         self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
         self._watchers.keep_running(self.upkeep.watch, name="upkeep")
+        self._watchers.keep_running(self._data_dir.watch, name="data directory")
         control = control_socket.ControlServer(self.settings.data_dir, self._operate)
         await control.start()
         self._parts.push_async_callback(control.stop)

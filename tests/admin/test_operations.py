@@ -14,7 +14,6 @@ import asyncssh
 import pytest
 from sqlalchemy import text
 
-from sshwarma.admin import data_dir_lock
 from sshwarma.admin.control_client import SOCKET_NAME, send_request, short_socket_path
 from sshwarma.admin.control_socket import ControlServer
 from sshwarma.admin.operations import OPERATIONS
@@ -368,18 +367,6 @@ async def test_stale_control_socket_is_replaced(world: World, tmp_path: Path) ->
     await first.stop()
     with pytest.raises(FileNotFoundError):
         await send_request(tmp_path, "agents_list", {})
-
-
-def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
-    with (
-        data_dir_lock.lock_data_dir(tmp_path),
-        pytest.raises(
-            data_dir_lock.DataDirInUseError,
-            match=f"^Another sshwarma is using {tmp_path}. Stop it first.$",
-        ),
-    ):
-        data_dir_lock.lock_data_dir(tmp_path)
-    data_dir_lock.lock_data_dir(tmp_path).close()
 
 
 def test_every_operation_has_a_refusal_test() -> None:

@@ -1,14 +1,20 @@
-"""The lock that keeps a data directory to one process."""
+"""The lock that keeps a data directory to one process.
+
+It is on the directory itself, so that nobody breaks it by deleting a file, and on a file in it:
+older versions look at that alone, and some file systems lock no directories.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
+from sshwarma.common.files import identify_file
 from sshwarma.common.reported_error import ReportedError
 
 LOCK_NAME: Final = "sshwarma.lock"
@@ -16,29 +22,138 @@ LOCK_NAME: Final = "sshwarma.lock"
 OTHERS: Final = 0o077
 """The bits of a mode for other users: who can read a lock can hold it, too."""
 
+NO_DIRECTORY_LOCKS: Final = frozenset(
+    {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+)
+"""What file systems answer that lock files and no directories, such as NFS."""
+
 
 class DataDirInUseError(ReportedError):
     """Another process uses the data directory."""
 
 
-def lock_data_dir(data_dir: Path) -> IO[str]:
-    """Lock the data directory for this process until the returned file is closed.
+class DataDirLock:
+    """The lock of a data directory, held until it is closed."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._directory = _lock_directory(data_dir)
+        try:
+            self._file = _lock_file(data_dir)
+        except BaseException:
+            os.close(self._directory)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        self._file.close()
+        os.close(self._directory)
+
+    def is_in_place(self) -> bool:
+        """Return whether the directory still has its name."""
+        return identify_file(self._data_dir) == _identify(self._directory)
+
+    def replace_file(self) -> bool:
+        """Make and lock the file again if it was deleted; return whether it was.
+
+        A file that has replaced it is locked, too.
+
+        Raises:
+            OSError: if it cannot be made.
+            DataDirInUseError: if another process has locked the file that is there now.
+        """
+        path = self._data_dir / LOCK_NAME
+        if not self.is_in_place() or identify_file(path) == _identify(self._file.fileno()):
+            return False
+        new = _lock_file(self._data_dir)
+        self._file.close()
+        self._file = new
+        return True
+
+
+def lock_data_dir(data_dir: Path) -> DataDirLock:
+    """Lock the data directory for this process until the returned lock is closed.
 
     Raises:
         ForeignDataDirError: if it belongs to another user; then nothing is touched.
         DataDirInUseError: if another process holds it.
     """
     check_data_dir_owner(data_dir)
+    return DataDirLock(data_dir)
+
+
+def is_in_use(data_dir: Path) -> bool:
+    """Return whether a process has locked a data directory; nothing is changed.
+
+    Raises:
+        OSError: if the directory cannot be read.
+    """
+    for path in (data_dir, data_dir / LOCK_NAME):
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            if not _try_lock(handle, fcntl.LOCK_SH):
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+def _lock_directory(data_dir: Path) -> int:
+    """Return the descriptor that holds the lock of the directory itself."""
+    handle = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not _try_lock(handle, fcntl.LOCK_EX):
+            raise _in_use_error(data_dir)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _lock_file(data_dir: Path) -> IO[str]:
+    """Return the file that holds the other lock; it is made if it does not exist."""
     file = (data_dir / LOCK_NAME).open("a+")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if not _try_lock(file.fileno(), fcntl.LOCK_EX):
+            raise _in_use_error(data_dir)
+        status = os.fstat(file.fileno())
+        if not status.st_nlink:  # a refused restore has just deleted what it made
+            raise DataDirInUseError(f"Another sshwarma was using {data_dir}. Try again.")
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & OTHERS:  # of a version that did not set its umask
+            os.fchmod(file.fileno(), mode & ~OTHERS)
+    except BaseException:
         file.close()
-        raise DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.") from None
-    if not os.fstat(file.fileno()).st_nlink:  # a refused restore has just deleted what it made
-        file.close()
-        raise DataDirInUseError(f"Another sshwarma was using {data_dir}. Try again.")
-    mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-    if mode & OTHERS:  # of a version that did not set its umask
-        os.fchmod(file.fileno(), mode & ~OTHERS)
+        raise
     return file
+
+
+def _try_lock(handle: int, kind: int) -> bool:
+    """Lock an open file or directory; return False if another process has it."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        is_directory = stat.S_ISDIR(os.fstat(handle).st_mode)
+        if not is_directory or error.errno not in NO_DIRECTORY_LOCKS:
+            raise
+    return True
+
+
+def _in_use_error(data_dir: Path) -> DataDirInUseError:
+    return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
+
+
+def _identify(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino

@@ -27,7 +27,7 @@ def check_network(settings: Settings, *, has_file: bool) -> Iterator[CheckResult
     have yet are checked, too; a command without the file knows only defaults.
     """
     facts: RunningFacts | None = None
-    if _is_server_running(settings):
+    if data_dir_lock.is_in_use(settings.data_dir):
         result, facts = _ask_server(settings)
         yield result
         if facts is not None and has_file:
@@ -95,13 +95,3 @@ def _check_http(settings: Settings) -> Iterator[CheckResult]:
         f"{listen} has no TLS: tokens cross the network in plain text",
         'listen on 127.0.0.1 behind a proxy with TLS, and set http.public_url = "https://..."',
     )
-
-
-def _is_server_running(settings: Settings) -> bool:
-    if not settings.data_dir.exists():
-        return False
-    try:
-        data_dir_lock.lock_data_dir(settings.data_dir).close()
-    except data_dir_lock.DataDirInUseError:
-        return True
-    return False

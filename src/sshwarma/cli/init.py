@@ -75,7 +75,9 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
         data_dir_lock.lock_data_dir(settings.data_dir),
         make_work_directory(settings.data_dir) as work,
     ):
-        draft = settings.model_copy(update={"data_dir": work})
+        place = work / "draft"  # the work directory has a lock of its own
+        place.mkdir(mode=0o700)
+        draft = settings.model_copy(update={"data_dir": place})
         async with open_offline(draft) as world:
             await run_operation(world, "record_command", {"action": "init"})
             if owner is not None:

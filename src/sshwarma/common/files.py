@@ -31,3 +31,12 @@ def measure_tree(path: Path) -> int:
         return path.lstat().st_size
     except OSError:  # it was deleted meanwhile, or is of another user
         return 0
+
+
+def identify_file(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from all others; None if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

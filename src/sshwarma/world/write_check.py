@@ -17,6 +17,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from sshwarma.common.background import ignore_outcome
+from sshwarma.common.files import identify_file
 from sshwarma.common.limits import (
     MIN_WRITABLE_BYTES,
     WRITE_CHECK_SECONDS,
@@ -36,7 +37,7 @@ class WriteCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._file = _identify(store.path)
+        self._file = identify_file(store.path)
         self._running: asyncio.Task[None] | None = None
         self._succeeded_at = _NEVER
 
@@ -62,7 +63,7 @@ class WriteCheck:
 
     async def _try_write(self) -> None:
         await asyncio.to_thread(check_free_space, self._store.path.parent)
-        if _identify(self._store.path) != self._file:
+        if identify_file(self._store.path) != self._file:
             log.error("the database was moved or replaced", path=str(self._store.path))
             raise Unavailable(
                 "The file of the database was moved, deleted or replaced while the server runs:"
@@ -73,15 +74,6 @@ class WriteCheck:
         except DBAPIError as error:
             raise Unavailable("The database could not be written.") from error
         self._succeeded_at = time.monotonic()
-
-
-def _identify(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from all others; None if it does not exist."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def check_free_space(directory: Path) -> None:

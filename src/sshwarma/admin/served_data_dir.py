@@ -1,0 +1,69 @@
+"""The data directory of a running server, whose files others may delete.
+
+Cleaners of old files, and people, do. What the server can make again, it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final, Self
+
+import structlog
+
+from sshwarma.admin.data_dir_lock import DataDirInUseError, DataDirLock, lock_data_dir
+from sshwarma.admin.data_dir_modes import make_data_dir_private
+from sshwarma.admin.start_errors import using_data_dir
+from sshwarma.common.os_errors import describe_os_error
+
+log = structlog.get_logger(__name__)
+
+CHECK_SECONDS: Final = 2.0
+"""Seconds between two looks at the files: each is a few system calls."""
+
+
+class ServedDataDir:
+    """A data directory that is locked for a server until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        """Make and lock the directory.
+
+        Raises:
+            ForeignDataDirError: if it belongs to another user.
+            DataDirInUseError: if another process uses it.
+            OSError: if it cannot be used, with how to choose another.
+        """
+        self.path = path
+        with using_data_dir(path):
+            make_data_dir_private(path)
+            self._lock: DataDirLock = lock_data_dir(path)
+        self._reported: str | None = None
+        log.debug("data directory taken", path=str(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.close()
+
+    async def watch(self) -> None:
+        """Look at the files again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            await self.check()
+
+    async def check(self) -> None:
+        """Make again what was deleted; what cannot be made is logged once."""
+        try:
+            self._make_again()
+        except (OSError, DataDirInUseError) as error:
+            reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
+            if reason != self._reported:
+                log.error("the data directory has lost a file", path=str(self.path), reason=reason)
+            self._reported = reason
+        else:
+            self._reported = None
+
+    def _make_again(self) -> None:
+        if self._lock.replace_file():
+            log.warning("the lock file was deleted, and is made again", path=str(self.path))
