@@ -11,7 +11,7 @@ from typing import Any
 import asyncssh
 import structlog
 
-from sshwarma.admin import control_socket, reload
+from sshwarma.admin import reload
 from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.host_keys import warn_of_missing_key
@@ -369,9 +369,8 @@ class App:
         self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
         self._watchers.keep_running(self.upkeep.watch, name="upkeep")
         self._watchers.keep_running(self._data_dir.watch, name="data directory")
-        control = control_socket.ControlServer(self.settings.data_dir, self._operate)
-        await control.start()
-        self._parts.push_async_callback(control.stop)
+        self._parts.push_async_callback(self._data_dir.close_control)
+        await self._data_dir.open_control(self._operate)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
         log_exposure(self.settings)
         self._report_ready()

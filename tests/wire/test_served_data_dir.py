@@ -10,7 +10,11 @@ import pytest
 
 from support.driver import Server
 from support.driver.fixtures import homes
+from support.driver.forkserver import SETUP
 from support.waiting import wait_until
+
+NO_CHECKS = "import sshwarma.admin.served_data_dir as served\nserved.CHECK_SECONDS = 3600.0"
+"""Lets a server look for no deleted files."""
 
 
 @pytest.fixture
@@ -42,6 +46,34 @@ def test_deleted_lock_file_is_made_again(server: Server) -> None:
     wait_until(lambda: "the lock file was deleted, and is made again" in server.log())
     assert path.stat().st_mode & 0o777 == 0o600
     assert server.stop() == 0
+
+
+def test_lost_control_socket_is_one_sentence() -> None:
+    """Until it is made again."""
+    with homes() as make:
+        server = Server(make(), environ={SETUP: NO_CHECKS})
+        (server.data_dir / "control.sock").unlink()
+        gone = f"A server is running on {server.data_dir}, but its control.sock is gone."
+        for words in (("agents", "list"), ("reload",), ("broadcast", "hello"), ("migrate",)):
+            refused = server.cli(*words)
+            assert refused.returncode == 1
+            assert gone in refused.stderr
+        checked = server.cli("doctor")
+        assert checked.returncode == 1
+        assert f"FAIL  server: running, but {server.data_dir}/control.sock" in checked.stdout
+        assert server.stop() == 0
+
+
+def test_deleted_control_socket_is_made_again(server: Server) -> None:
+    path = server.data_dir / "control.sock"
+    path.unlink()
+    wait_until(path.exists)
+    wait_until(lambda: "the control socket was deleted, and is made again" in server.log())
+    assert server.cli("agents", "list").returncode == 0
+    assert "server: running" in server.cli("doctor").stdout
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert server.stop() == 0
+    assert not path.exists()
 
 
 def _is_locked(path: Path) -> bool:

@@ -17,6 +17,7 @@ import structlog
 
 from sshwarma.admin.control_client import SOCKET_NAME, read_peer, short_socket_path
 from sshwarma.admin.data_dir_owner import name_process_user
+from sshwarma.common.files import identify_file
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.world.audit import operator
@@ -36,6 +37,7 @@ class ControlServer:
         self._operate = operate
         self._path = data_dir / SOCKET_NAME
         self._server: asyncio.Server | None = None
+        self._file: tuple[int, int] | None = None
 
     async def start(self) -> None:
         """Listen on the socket; only this process's user can connect to it."""
@@ -45,11 +47,32 @@ class ControlServer:
                 self._serve_connection, path, limit=MAX_CONTROL_REQUEST_BYTES
             )
         self._path.chmod(0o600)
+        self._file = identify_file(self._path)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it was started, and not stopped."""
+        return self._server is not None
+
+    async def replace_file(self) -> bool:
+        """Listen again if the socket was deleted or replaced; return whether it was.
+
+        Requests that run are answered.
+
+        Raises:
+            OSError: if it cannot be made.
+        """
+        if self._server is None or identify_file(self._path) == self._file:
+            return False
+        self._server.close()
+        await self.start()
+        return True
 
     async def stop(self) -> None:
         """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
+            self._server = None
         self._path.unlink(missing_ok=True)
 
     async def _serve_connection(

@@ -6,6 +6,7 @@ older versions look at that alone, and some file systems lock no directories.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -13,6 +14,7 @@ import stat
 from pathlib import Path
 from typing import IO, Final, Self
 
+from sshwarma.admin.control_client import SOCKET_NAME
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.common.files import identify_file
 from sshwarma.common.reported_error import ReportedError
@@ -26,6 +28,13 @@ NO_DIRECTORY_LOCKS: Final = frozenset(
     {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 )
 """What file systems answer that lock files and no directories, such as NFS."""
+
+SERVER_MARK: Final = (1, 1)
+"""Length and start of the bytes that a server locks in the file while commands can reach it.
+
+That is a lock of POSIX, beside the one that keeps others out: it needs no room on the disk, and
+ends with the process.
+"""
 
 
 class DataDirInUseError(ReportedError):
@@ -54,6 +63,16 @@ class DataDirLock:
         """Let another process have the directory."""
         self._file.close()
         os.close(self._directory)
+
+    def mark_server(self, *, is_reachable: bool) -> None:
+        """Mark the lock as that of a server which commands reach by its socket, or not.
+
+        It is for messages alone: file systems that cannot, and a command that looks at the mark in
+        this moment, do no harm.
+        """
+        kind = fcntl.LOCK_EX | fcntl.LOCK_NB if is_reachable else fcntl.LOCK_UN
+        with contextlib.suppress(OSError):
+            fcntl.lockf(self._file, kind, *SERVER_MARK)
 
     def is_in_place(self) -> bool:
         """Return whether the directory still has its name."""
@@ -107,6 +126,29 @@ def is_in_use(data_dir: Path) -> bool:
     return False
 
 
+def is_served(data_dir: Path) -> bool:
+    """Return whether the process that has locked a directory is a server.
+
+    One that starts or stops is not meant.
+    """
+    try:
+        with (data_dir / LOCK_NAME).open() as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, *SERVER_MARK)
+    except (BlockingIOError, PermissionError):  # POSIX lets a system say either of a lock
+        return os.access(data_dir / LOCK_NAME, os.R_OK)  # else the file is another user's
+    except OSError:
+        return False
+    return False
+
+
+def describe_lost_socket(data_dir: Path) -> str:
+    """Return what to do where a server runs, and its socket does not answer."""
+    return (
+        f"A server is running on {data_dir}, but its {SOCKET_NAME} is gone. It makes it again"
+        " within seconds: try again. If that does not help, restart the server."
+    )
+
+
 def _lock_directory(data_dir: Path) -> int:
     """Return the descriptor that holds the lock of the directory itself."""
     handle = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
@@ -151,6 +193,8 @@ def _try_lock(handle: int, kind: int) -> bool:
 
 
 def _in_use_error(data_dir: Path) -> DataDirInUseError:
+    if is_served(data_dir) and not (data_dir / SOCKET_NAME).exists():
+        return DataDirInUseError(describe_lost_socket(data_dir))
     return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
 
 

@@ -50,6 +50,12 @@ def _ask_server(settings: Settings) -> tuple[CheckResult, RunningFacts | None]:
         return CheckResult("server", True, "running"), asyncio.run(request)
     except Unavailable as error:
         return CheckResult("server", False, error.message, error.hint_for(PERSON)), None
+    except (FileNotFoundError, ConnectionRefusedError):
+        if not data_dir_lock.is_served(settings.data_dir):  # it starts or stops
+            return CheckResult("server", True, "running"), None
+        detail = f"running, but {settings.data_dir / control_client.SOCKET_NAME} is gone"
+        remedy = "it is made again within seconds; if it is not, restart the server"
+        return CheckResult("server", False, detail, remedy), None
     except (OSError, ValueError, WorldError):  # it starts, stops, or is older
         return CheckResult("server", True, "running"), None
 

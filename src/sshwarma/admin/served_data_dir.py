@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import structlog
 
+from sshwarma.admin.control_socket import ControlServer, OperationHandler
 from sshwarma.admin.data_dir_lock import DataDirInUseError, DataDirLock, lock_data_dir
 from sshwarma.admin.data_dir_modes import make_data_dir_private
 from sshwarma.admin.start_errors import using_data_dir
@@ -37,6 +38,7 @@ class ServedDataDir:
         with using_data_dir(path):
             make_data_dir_private(path)
             self._lock: DataDirLock = lock_data_dir(path)
+        self._control: ControlServer | None = None
         self._reported: str | None = None
         log.debug("data directory taken", path=str(path))
 
@@ -45,6 +47,18 @@ class ServedDataDir:
 
     def __exit__(self, *error: object) -> None:
         self._lock.close()
+
+    async def open_control(self, operate: OperationHandler) -> None:
+        """Listen on the control socket, whose requests `operate` answers."""
+        self._control = ControlServer(self.path, operate)
+        await self._control.start()
+        self._lock.mark_server(is_reachable=True)
+
+    async def close_control(self) -> None:
+        """Stop listening, and remove the socket."""
+        self._lock.mark_server(is_reachable=False)
+        if self._control is not None:
+            await self._control.stop()
 
     async def watch(self) -> None:
         """Look at the files again and again, until cancelled."""
@@ -55,7 +69,7 @@ class ServedDataDir:
     async def check(self) -> None:
         """Make again what was deleted; what cannot be made is logged once."""
         try:
-            self._make_again()
+            await self._make_again()
         except (OSError, DataDirInUseError) as error:
             reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
             if reason != self._reported:
@@ -64,6 +78,11 @@ class ServedDataDir:
         else:
             self._reported = None
 
-    def _make_again(self) -> None:
+    async def _make_again(self) -> None:
         if self._lock.replace_file():
             log.warning("the lock file was deleted, and is made again", path=str(self.path))
+        if self._control is None or not self._control.is_listening or not self._lock.is_in_place():
+            return
+        if await self._control.replace_file():
+            log.warning("the control socket was deleted, and is made again", path=str(self.path))
+        self._lock.mark_server(is_reachable=True)

@@ -162,7 +162,7 @@ class Invocation:
         """
         import asyncio
 
-        from sshwarma.admin import control_client
+        from sshwarma.admin import control_client, data_dir_lock
         from sshwarma.world.errors import Unavailable
 
         settings = self.world_settings()
@@ -170,6 +170,9 @@ class Invocation:
         try:
             result = asyncio.run(control_client.send_request(settings.data_dir, operation, args))
         except (FileNotFoundError, ConnectionRefusedError):
+            if data_dir_lock.is_served(settings.data_dir):
+                lost = data_dir_lock.describe_lost_socket(settings.data_dir)
+                raise Unavailable(lost) from None
             raise Unavailable(
                 f"No server is running on {settings.data_dir}.",
                 hint="Give the --data-dir of one that is.",
