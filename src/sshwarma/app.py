@@ -109,7 +109,7 @@ class App:
         self.host_keys: list[asyncssh.SSHKey]
         self.upkeep: Upkeep
         self._lua_hosts: dict[str, LuaHost] = {}
-        self._data_dir: ServedDataDir
+        self.data_dir: ServedDataDir
         self._parts = AsyncExitStack()
         self._watchers = BackgroundTasks()
 
@@ -204,7 +204,7 @@ class App:
     async def _open_store(self) -> None:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
-        self._data_dir = stack.enter_context(ServedDataDir(settings.data_dir))
+        self.data_dir = stack.enter_context(ServedDataDir(settings.data_dir))
         recover_database(settings.database)
         check_no_world_was_lost(settings.database)
         if not settings.database.exists():
@@ -215,6 +215,7 @@ class App:
         await upgrade_at_start(settings.database, self._notifier)
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
+        self.data_dir.hold_database(settings.database)
         watchdog = BackgroundTasks()  # until the store closes: stopping takes seconds, too
         stack.push_async_callback(watchdog.cancel)
         if self._notifier.watchdog_seconds is not None:
@@ -368,9 +369,9 @@ class App:
         self._watchers.keep_running(index.watch, name="namespace index")
         self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
         self._watchers.keep_running(self.upkeep.watch, name="upkeep")
-        self._watchers.keep_running(self._data_dir.watch, name="data directory")
-        self._parts.push_async_callback(self._data_dir.close_control)
-        await self._data_dir.open_control(self._operate)
+        self._watchers.keep_running(self.data_dir.watch, name="data directory")
+        self._parts.push_async_callback(self.data_dir.close_control)
+        await self.data_dir.open_control(self._operate)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
         log_exposure(self.settings)
         self._report_ready()

@@ -8,6 +8,7 @@ import pytest
 
 from sshwarma.admin.lost_world import check_no_world_was_lost, find_traces_of_world
 from sshwarma.admin.restore import restore_backup
+from sshwarma.world.free_pages import shrink_files
 
 
 def test_newest_backup_by_its_name_is_named(tmp_path: Path) -> None:
@@ -56,6 +57,9 @@ BACKUP = "backups/world-1a-2026-01-31-120000"
 @pytest.mark.parametrize(
     ("best", "others"),
     [
+        ("world-rescued-20260202-120000.db", [f"{BACKUP}.tar.gz", "world-before-0012.db"]),
+        (f"{BACKUP}.tar.gz", ["world-rescued-20260129-120000.db", "world-rescued-mine.db"]),
+        ("world-rescued-20251101-120000.db", ["world-before-0012.db", "world-rescued-mine.db"]),
         (f"{BACKUP}-2.tar.gz", [f"{BACKUP}.tar.gz"]),
         (f"{BACKUP}-10.tar.gz", [f"{BACKUP}-9.tar.gz", f"{BACKUP}.tar.gz"]),
         (f"{BACKUP}.tar.gz", ["backups/world-1a-2999-01-31-120000.tar.gz"]),
@@ -108,3 +112,9 @@ def test_restore_replaces_no_link(database: Path, made: Path, tmp_path: Path) ->
     with pytest.raises(OSError, match=f"is a link to {database}, and restore replaces no link"):
         restore_backup(made, directory, force=True)
     assert link.readlink() == database and database.read_bytes() == before
+
+
+def test_no_file_is_made_where_a_database_is_gone(tmp_path: Path) -> None:
+    """A server that returns space to the disk would hide that it is."""
+    assert not shrink_files(tmp_path / "world.db")
+    assert not list(tmp_path.iterdir())

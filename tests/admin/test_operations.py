@@ -235,6 +235,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("reload", {}, Unavailable),
     ("vacuum", {}, Unavailable),
     ("backup_failure", {}, Unavailable),
+    ("copy_database", {}, Unavailable),
     ("host_key_next", {}, Unavailable),
     ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,82 @@ def test_deleted_control_socket_is_made_again(server: Server) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert server.stop() == 0
     assert not path.exists()
+
+
+def test_deleted_database_is_saved_by_backup_and_at_the_stop(server: Server) -> None:
+    server.admit(server.stranger("carol"))
+    _delete_database(server)
+    wait_until(lambda: "the database was moved or replaced" in server.log())
+    server.admit(server.stranger("dave"))
+    backup = server.home / "saved.tar.gz"
+    saved = server.cli("backup", str(backup))
+    assert saved.returncode == 0, saved.stderr
+    assert "do not stop it. It has made the copy" in saved.stderr
+    assert not list(server.data_dir.glob("world-rescued-*"))
+    server.admit(server.stranger("erin"))
+    assert server.stop() == 0
+    [copy] = server.data_dir.glob("world-rescued-*.db")
+    assert "the database was gone, and the world is saved as a copy" in server.log()
+    assert str(copy) in server.log()
+    assert copy.stat().st_mode & 0o777 == 0o600
+    lost = server.cli("serve", "--listen", "127.0.0.1:0", "--http", "off")
+    assert f"restore it: sshwarma restore {copy}" in lost.stderr.lower()
+    assert {"carol", "dave"} <= _names_after_restore(server, backup)
+    assert {"carol", "dave", "erin"} <= _names_after_restore(server, copy)
+
+
+def test_commands_say_that_the_server_still_has_a_deleted_database(server: Server) -> None:
+    _delete_database(server)
+    for words in (("keys", "list"), ("agents", "list"), ("reload",), ("migrate",)):
+        refused = server.cli(*words)
+        assert refused.returncode == 1
+        assert "still has its file open, with all that was said: do not stop it" in refused.stderr
+        assert f"sshwarma backup FILE --data-dir {server.data_dir}" in refused.stderr
+    checked = server.cli("doctor")
+    assert checked.returncode == 1
+    assert "FAIL  database: " in checked.stdout and "do not stop it" in checked.stdout
+    assert "sshwarma restore" not in checked.stdout
+
+
+def test_database_that_was_moved_has_all_of_its_log_after_the_stop(server: Server) -> None:
+    database = server.data_dir / "world.db"
+    server.admit(server.stranger("carol"))
+    database.rename(database.with_name("moved.db"))
+    server.admit(server.stranger("dave"))
+    assert server.stop() == 0
+    for path in server.data_dir.glob("world.db-*"):
+        path.unlink()
+    database.with_name("moved.db").rename(database)
+    assert {"carol", "dave"} <= _names(server)
+
+
+def test_stop_without_a_loss_leaves_no_copy_and_no_log(server: Server) -> None:
+    assert server.stop() == 0
+    assert not list(server.data_dir.glob("world-rescued-*"))
+    assert not list(server.data_dir.glob("world.db-*"))
+
+
+def test_directory_that_is_gone_is_said_at_the_stop(server: Server) -> None:
+    server.data_dir.rename(server.home / "moved")
+    assert server.stop() == 0
+    assert "the world is lost with its database" in server.log()
+
+
+def _delete_database(server: Server) -> None:
+    for path in server.data_dir.glob("world.db*"):
+        path.unlink()
+
+
+def _names_after_restore(server: Server, source: Path) -> set[str]:
+    restored = server.cli("restore", str(source), "--force")
+    assert restored.returncode == 0, restored.stderr
+    return _names(server)
+
+
+def _names(server: Server) -> set[str]:
+    listed = server.cli("agents", "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    return {agent["name"] for agent in json.loads(listed.stdout)}
 
 
 def _is_locked(path: Path) -> bool:

@@ -17,6 +17,9 @@ from sshwarma.settings import BackupSettings
 BACKUPS_DIRECTORY: Final = "backups"
 """In the data directory, unless a setting names another."""
 
+COPY_TIME: Final = "%Y%m%d-%H%M%S"
+"""The time in the name of a copy of a database, in the time zone of the machine."""
+
 _INCOMPLETE: Final = "-incomplete"
 """In the name of a backup that lacks contents of files, because they are lost."""
 

@@ -19,7 +19,7 @@ WORLD_NAMES: Final = frozenset({DATABASE_NAME, LOCK_NAME})
 """Files that only a data directory has: the database, or the lock of a start that made none."""
 
 PREPARED_NAMES: Final = re.compile(
-    r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced)-.*"
+    r"ssh_host_ed25519_key.*|operator_ed25519.*|sshwarma\.toml|world-(before|replaced|rescued)-.*"
     r"|world\.db-(wal|shm|journal)|backups|mcp|models|lost\+found|\..*"
 )
 """What may be in a directory before its first start, if nothing else is: what was moved there, and

@@ -23,7 +23,11 @@ from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
-from sshwarma.admin.lost_world import LostWorldError, check_no_world_was_lost
+from sshwarma.admin.lost_world import (
+    LostWorldError,
+    check_no_server_holds_it,
+    check_no_world_was_lost,
+)
 from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.units import MIB
@@ -168,6 +172,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
     path = settings.database
     if not path.exists():
         try:
+            check_no_server_holds_it(path)
             check_no_world_was_lost(path)
         except LostWorldError as error:
             yield CheckResult("database", False, error.finding, error.remedy)

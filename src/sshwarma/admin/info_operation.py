@@ -18,8 +18,9 @@ from sshwarma.world.migrate import read_revision
 from sshwarma.world.schema import attachments, audit, rows, things
 from sshwarma.world.world import World
 
-COPIES: Final = ("world-before-*.db", "world-replaced-*.db")
-"""Copies of the database that upgrades and restores keep until somebody deletes them."""
+COPIES: Final = ("world-before-*.db", "world-replaced-*.db", "world-rescued-*.db")
+"""Copies of the database that are kept until somebody deletes them: of upgrades, restores, and of a
+server whose database was gone."""
 
 
 @register_operation

@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-from sshwarma.admin.backup_names import BACKUPS_DIRECTORY, parse_backup_name
+from sshwarma.admin.backup_names import BACKUPS_DIRECTORY, COPY_TIME, parse_backup_name
+from sshwarma.admin.data_dir_lock import is_served
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
 from sshwarma.settings import BLOBS_DIRECTORY
 
-_COPY_NAME: Final = re.compile(r"world-(?:before|replaced)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
+_COPY_NAME: Final = re.compile(r"world-(?:before|replaced|rescued)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
 """Of a copy that an upgrade or a restore kept: its schema or time, and its number."""
 
 
@@ -33,12 +34,17 @@ class LostWorldError(OSError):
 def find_traces_of_world(database: Path) -> list[Path]:
     """Return what a world leaves beside its database, the best to restore first.
 
-    Backups are ordered by their names, and come before copies of older schemas and of worlds that
-    were replaced. What a log holds cannot be restored alone.
+    Backups, and what a server saved of a lost database, are ordered by their names, and come
+    before copies of older schemas and of worlds that were replaced. What a log
+    holds cannot be restored alone.
     """
     data_dir = database.parent
     return [
-        *sorted(_find_backups(data_dir), key=_order_backup, reverse=True),
+        *sorted(
+            [*_find_backups(data_dir), *data_dir.glob("world-rescued-*.db")],
+            key=_order_backup,
+            reverse=True,
+        ),
         *sorted(data_dir.glob("world-before-*.db"), key=_order_copy, reverse=True),
         *sorted(data_dir.glob("world-replaced-*.db"), key=_order_copy, reverse=True),
         *(
@@ -48,6 +54,27 @@ def find_traces_of_world(database: Path) -> list[Path]:
             for path in sorted(data_dir.glob(name), reverse=True)
         ),
     ]
+
+
+class HeldWorldError(LostWorldError):
+    """A database that is gone, and that a running server still has."""
+
+
+def check_no_server_holds_it(database: Path) -> None:
+    """Check that no running server has a database which is gone.
+
+    Raises:
+        HeldWorldError: with how to save it.
+    """
+    data_dir = database.parent
+    if database.exists() or not is_served(data_dir):
+        return
+    words = ["sshwarma", "backup", "FILE", "--data-dir", str(data_dir)]
+    raise HeldWorldError(
+        f"{database} is gone, but the server that runs on {data_dir} still has its file open, with"
+        " all that was said: do not stop it",
+        f"if the file was moved, move it back. Else save the world first: {shlex.join(words)}",
+    )
 
 
 def check_no_world_was_lost(database: Path) -> None:
@@ -98,10 +125,21 @@ def _find_backups(data_dir: Path) -> list[Path]:
 
 def _order_backup(path: Path) -> tuple[bool, float, int]:
     """Order backups by their times; first those of a clock that was wrong."""
-    name = parse_backup_name(path)
-    if name is None:
-        return False, 0.0, 0
-    return name.made_at <= time.time(), name.made_at, name.number
+    if path.suffix == ".db":
+        stamp, number = _order_copy(path)
+        made_at = _parse_time(stamp)
+    else:
+        name = parse_backup_name(path)
+        made_at, number = (name.made_at, name.number) if name is not None else (0.0, 0)
+    return made_at <= time.time(), made_at, number
+
+
+def _parse_time(stamp: str) -> float:
+    """Return the time in the name of a copy, in seconds since 1970; 0 without one."""
+    try:
+        return time.mktime(time.strptime(stamp, COPY_TIME))
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _order_copy(path: Path) -> tuple[str, int]:

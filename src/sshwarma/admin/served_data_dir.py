@@ -14,8 +14,10 @@ import structlog
 from sshwarma.admin.control_socket import ControlServer, OperationHandler
 from sshwarma.admin.data_dir_lock import DataDirInUseError, DataDirLock, lock_data_dir
 from sshwarma.admin.data_dir_modes import make_data_dir_private
+from sshwarma.admin.held_database import HeldDatabase
 from sshwarma.admin.start_errors import using_data_dir
 from sshwarma.common.os_errors import describe_os_error
+from sshwarma.settings import DATABASE_NAME
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +40,9 @@ class ServedDataDir:
         with using_data_dir(path):
             make_data_dir_private(path)
             self._lock: DataDirLock = lock_data_dir(path)
+        self.database: HeldDatabase | None = None
         self._control: ControlServer | None = None
+        self._is_lost = False
         self._reported: str | None = None
         log.debug("data directory taken", path=str(path))
 
@@ -46,7 +50,18 @@ class ServedDataDir:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self.database is not None:
+            self._save_lost_database(self.database)
+            self.database.close()
         self._lock.close()
+
+    def hold_database(self, database: Path) -> None:
+        """Keep a database open, to save it if its file is deleted.
+
+        Raises:
+            sqlite3.Error: if it cannot be read.
+        """
+        self.database = HeldDatabase(database)
 
     async def open_control(self, operate: OperationHandler) -> None:
         """Listen on the control socket, whose requests `operate` answers."""
@@ -68,6 +83,7 @@ class ServedDataDir:
 
     async def check(self) -> None:
         """Make again what was deleted; what cannot be made is logged once."""
+        self._report_lost_database()
         try:
             await self._make_again()
         except (OSError, DataDirInUseError) as error:
@@ -77,6 +93,34 @@ class ServedDataDir:
             self._reported = reason
         else:
             self._reported = None
+
+    def _report_lost_database(self) -> None:
+        was_lost, self._is_lost = self._is_lost, self.database is not None and self.database.is_lost
+        if self._is_lost and not was_lost:
+            log.critical(
+                "the database was moved or replaced",
+                path=str(self.path / DATABASE_NAME),
+                remedy="put it back, or run sshwarma backup FILE before the server is stopped",
+            )
+
+    def _save_lost_database(self, database: HeldDatabase) -> None:
+        """Copy a database whose file is lost: it ends with this process."""
+        if not database.is_lost:
+            return
+        path = str(self.path / DATABASE_NAME)
+        try:
+            copy = database.copy()
+        except OSError as error:
+            reason = describe_os_error(error)
+            log.critical("the world is lost with its database", path=path, reason=reason)
+        else:
+            remedy = f"put {DATABASE_NAME} back if it was moved, else restore the copy"
+            log.critical(
+                "the database was gone, and the world is saved as a copy",
+                path=path,
+                copy=str(copy),
+                remedy=remedy,
+            )
 
     async def _make_again(self) -> None:
         if self._lock.replace_file():

@@ -23,6 +23,7 @@ from sshwarma.admin.operation_registry import (
 )
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
+from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.settings import LimitSettings, Settings, SettingsSource
 from sshwarma.world.announcements import make_announcement
@@ -44,6 +45,10 @@ class RunningServer(Protocol):
     @property
     def upkeep(self) -> Upkeep:
         """What it does for its world by itself."""
+
+    @property
+    def data_dir(self) -> ServedDataDir:
+        """Its data directory, with the database that it holds open."""
 
     @property
     def source(self) -> SettingsSource:
@@ -140,6 +145,16 @@ async def backup_failure(server: RunningServer | None, /) -> Json:
         "failed_at": format_time(int(failure.at * 1000)),
         "reason": failure.reason,
     }
+
+
+async def copy_database(server: RunningServer | None, /) -> Json:
+    """Copy the open database, whose file may be gone, beside its place."""
+    database = require_server(server).data_dir.database
+    if database is None:
+        raise Unavailable("The server has no database yet.")
+    # A large database takes longer than a request may: the copy goes on.
+    work = asyncio.ensure_future(asyncio.to_thread(database.copy))
+    return {"copy": str(await asyncio.shield(work))}
 
 
 @register_operation

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ import click
 
 from sshwarma.cli.failures import STANDARD_STREAM
 from sshwarma.cli.file_argument import FileArgument, check_ends
-from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
+from sshwarma.cli.invocation import Invocation, ask_server_of, print_lines, with_invocation
 from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.streams import STANDARD_OUTPUT, closed_streams
 from sshwarma.cli.termination import exit_on_signals
@@ -37,24 +39,21 @@ def backup(invocation: Invocation, file: Path, without_damaged: bool) -> int:
     The backup is consistent, also while the server runs. FILE must not exist; - is standard output,
     to which the backup is written when it is complete.
     """
-    from sshwarma.admin.data_dir_owner import check_data_dir_owner
-
     exit_on_signals()
-    settings = invocation.world_settings()
-    check_data_dir_owner(settings.data_dir)
-    if str(file) == STANDARD_STREAM:
-        return _write_to_stdout(invocation, settings, without_damaged)
-    manifest = _write(settings, file, without_damaged)
+    with _find_database(invocation) as (settings, database):
+        if str(file) == STANDARD_STREAM:
+            return _write_to_stdout(invocation, settings, database, without_damaged)
+        manifest = _write(database, file, without_damaged)
     invocation.record(settings, f"backup {file.absolute()}")
     _warn_of_left_out(manifest)
     return invocation.show(manifest, _describe(str(file), settings, manifest))
 
 
-def _write(settings: Settings, file: Path, without_damaged: bool) -> dict[str, Any]:
+def _write(database: Path, file: Path, without_damaged: bool) -> dict[str, Any]:
     """Write a backup to a file; return its manifest."""
     from sshwarma.admin.backup import write_backup, write_partial_backup
 
-    return (write_partial_backup if without_damaged else write_backup)(settings.database, file)
+    return (write_partial_backup if without_damaged else write_backup)(database, file)
 
 
 def _warn_of_left_out(manifest: dict[str, Any]) -> None:
@@ -68,7 +67,34 @@ def _warn_of_left_out(manifest: dict[str, Any]) -> None:
         print_lines([f"{text}: {files}"], to_stderr=True)
 
 
-def _write_to_stdout(invocation: Invocation, settings: Settings, without_damaged: bool) -> int:
+@contextlib.contextmanager
+def _find_database(invocation: Invocation) -> Iterator[tuple[Settings, Path]]:
+    """Return the settings of a world, and its database.
+
+    If that is gone, and a running server still has it, it is a copy which the server makes.
+    """
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
+    from sshwarma.admin.lost_world import HeldWorldError
+
+    try:
+        settings = invocation.world_settings()
+    except HeldWorldError as error:
+        settings = invocation.settings()
+        check_data_dir_owner(settings.data_dir)
+        copy = Path(ask_server_of(settings, "copy_database", {})["copy"])
+        print_lines([f"{error.finding}. It has made the copy for this backup."], to_stderr=True)
+        try:
+            yield settings, copy
+        finally:
+            copy.unlink(missing_ok=True)
+    else:
+        check_data_dir_owner(settings.data_dir)
+        yield settings, settings.database
+
+
+def _write_to_stdout(
+    invocation: Invocation, settings: Settings, database: Path, without_damaged: bool
+) -> int:
     """Write a backup to standard output, and about it to standard error."""
     from sshwarma.admin.work_directory import make_work_directory
 
@@ -78,7 +104,7 @@ def _write_to_stdout(invocation: Invocation, settings: Settings, without_damaged
         raise click.UsageError("Standard output is closed. Name a file: sshwarma backup FILE")
     with make_work_directory(settings.data_dir) as work:
         archive = work / "backup.tar.gz"
-        manifest = _write(settings, archive, without_damaged)
+        manifest = _write(database, archive, without_damaged)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()

@@ -80,11 +80,11 @@ class Invocation:
 
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
-            LostWorldError: if its database is gone.
+            LostWorldError: if its database is gone; HeldWorldError if a server still has it.
             SystemExit: as `settings`.
         """
         from sshwarma.admin.data_dir_owner import describe_new_world
-        from sshwarma.admin.lost_world import check_no_world_was_lost
+        from sshwarma.admin.lost_world import check_no_server_holds_it, check_no_world_was_lost
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
 
@@ -94,6 +94,7 @@ class Invocation:
                 return settings
         except PermissionError:  # the lock reports whose directory it is
             return settings
+        check_no_server_holds_it(settings.database)
         running = find_running_worlds()
         own = [path for path in running if path.stat().st_uid == os.geteuid()]
         if is_default_directory(settings) and len(running) == len(own) == 1:
@@ -160,23 +161,8 @@ class Invocation:
         Raises:
             Unavailable: if none is running there.
         """
-        import asyncio
-
-        from sshwarma.admin import control_client, data_dir_lock
-        from sshwarma.world.errors import Unavailable
-
         settings = self.world_settings()
-        _check_user(settings)
-        try:
-            result = asyncio.run(control_client.send_request(settings.data_dir, operation, args))
-        except (FileNotFoundError, ConnectionRefusedError):
-            if data_dir_lock.is_served(settings.data_dir):
-                lost = data_dir_lock.describe_lost_socket(settings.data_dir)
-                raise Unavailable(lost) from None
-            raise Unavailable(
-                f"No server is running on {settings.data_dir}.",
-                hint="Give the --data-dir of one that is.",
-            ) from None
+        result = ask_server_of(settings, operation, args)
         if is_change:
             self._print_world(settings)
         elif prints_world:
@@ -281,6 +267,30 @@ def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
+
+
+def ask_server_of(settings: Settings, operation: str, args: dict[str, Any]) -> Any:
+    """Run an operation in the server that runs on a data directory.
+
+    Raises:
+        Unavailable: if none is running there, or it cannot be reached.
+    """
+    import asyncio
+
+    from sshwarma.admin import control_client, data_dir_lock
+    from sshwarma.world.errors import Unavailable
+
+    _check_user(settings)
+    try:
+        return asyncio.run(control_client.send_request(settings.data_dir, operation, args))
+    except (FileNotFoundError, ConnectionRefusedError):
+        if data_dir_lock.is_served(settings.data_dir):
+            lost = data_dir_lock.describe_lost_socket(settings.data_dir)
+            raise Unavailable(lost) from None
+        raise Unavailable(
+            f"No server is running on {settings.data_dir}.",
+            hint="Give the --data-dir of one that is.",
+        ) from None
 
 
 def _run_operation(

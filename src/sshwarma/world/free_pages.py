@@ -71,11 +71,12 @@ def shrink_files(database: Path) -> bool:
     Returns:
         Whether it was done; it is not while somebody reads what is older.
     """
-    with contextlib.closing(
-        sqlite3.connect(database, timeout=CHECKPOINT_WAIT_SECONDS, isolation_level=None)
-    ) as connection:
-        try:
+    uri = f"{database.absolute().as_uri()}?mode=rw"  # it makes none where the file was moved away
+    try:
+        with contextlib.closing(
+            sqlite3.connect(uri, uri=True, timeout=CHECKPOINT_WAIT_SECONDS, isolation_level=None)
+        ) as connection:
             is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.OperationalError:  # locked, or a full disk
-            return False
+    except sqlite3.OperationalError:  # locked, gone, or a full disk
+        return False
     return not is_busy

@@ -67,7 +67,8 @@ class WriteCheck:
             log.error("the database was moved or replaced", path=str(self._store.path))
             raise Unavailable(
                 "The file of the database was moved, deleted or replaced while the server runs:"
-                " changes go to a file without its name. Put it back."
+                " changes go to a file without its name. Put it back, or save the world with"
+                " sshwarma backup FILE before the server is stopped."
             )
         try:
             await self._store.write(_write_one_page)
