@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,18 @@ def newborn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def world_file(newborn: Path, tmp_path: Path) -> Path:
     """The file of a new world of the test's own, `world.db` in its directory."""
     return Path(shutil.copyfile(newborn, tmp_path / "world.db"))
+
+
+def damage_table(database: Path, table: str) -> None:
+    """Overwrite the first pages of a table and its indexes; nobody has it open."""
+    with closing(sqlite3.connect(database)) as opened:
+        size = opened.execute("PRAGMA page_size").fetchone()[0]
+        query = "SELECT rootpage FROM sqlite_schema WHERE tbl_name = ? AND rootpage > 0"
+        pages = [page for (page,) in opened.execute(query, (table,))]
+    with database.open("r+b") as file:
+        for page in pages:
+            file.seek(size * (page - 1))
+            file.write(b"w" * size)
 
 
 @contextmanager

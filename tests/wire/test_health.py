@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_HTTP_CONNECTIONS
+from support.databases import damage_table
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.full_disk import files_limited, filled, no_room_for, small_disk
@@ -167,4 +168,21 @@ def test_database_that_was_moved_away_fails_until_it_is_back(home: Path) -> None
     assert "the database was moved or replaced" in server.log()
     database.with_name("moved.db").rename(database)
     assert wait_for(server, 200)["status"] == "ok"
+    assert server.stop() == 0
+
+
+def test_damage_fails_from_the_moment_at_which_it_is_found(home: Path) -> None:
+    """A page that nobody reads at the start is damaged, as by a failing disk."""
+    server = Server(home)
+    assert server.stop() == 0
+    damage_table(server.data_dir / "world.db", "invites")
+    server.start()
+    assert health(server)[0] == 200
+    assert server.cli("invite", "list").returncode == 1
+    for _ in range(2):
+        status, body = health(server)
+        assert status == 503
+        assert "The database is damaged." in body["reason"]
+        assert "sshwarma doctor" in body["reason"] and "sshwarma restore" in body["reason"]
+    assert server.log().count("the database is damaged") == 1
     assert server.stop() == 0

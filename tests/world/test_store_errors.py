@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.store import Change, Store
 from sshwarma.world.world import World
+from sshwarma.world.write_check import WriteCheck
+from support.databases import damage_table
 
 
 async def test_damage_is_a_sentence_with_the_remedy(world: World) -> None:
@@ -32,4 +34,24 @@ async def test_damage_is_a_sentence_with_the_remedy(world: World) -> None:
         await store.write(write)
     for refused in (reading, writing):
         assert "sshwarma restore FILE --force" in str(refused.value)
+    await store.close()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_health_check_fails_once_damage_was_found(world: World, *, is_read: bool) -> None:
+    """Although its own write, of the first page, succeeds."""
+    await world.close()
+    damage_table(world.store.path, "invites")
+    store = Store(world.store.path, lambda event: None)
+    check = WriteCheck(store)
+    await check.run()
+    with pytest.raises(Unavailable, match="database is damaged"):
+        if is_read:
+            await store.read(lambda conn: conn.exec_driver_sql("SELECT * FROM invites").all())
+        else:
+            await store.write(lambda tx: tx.conn.exec_driver_sql("DELETE FROM invites"))
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="database is damaged") as failing:
+            await check.run()
+        assert "sshwarma doctor shows the damage, and sshwarma restore FILE" in str(failing.value)
     await store.close()

@@ -41,9 +41,11 @@ from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
 from sshwarma.world.sqlite_engine import create_sqlite_engine
 from sshwarma.world.store_errors import (
+    DAMAGE_HINT,
     describe_read_error,
     describe_write_error,
     find_sqlite_error,
+    is_damage,
 )
 
 log = structlog.get_logger(__name__)
@@ -115,11 +117,17 @@ class Store:
     """The database file of one world.
 
     Created by `await Store.open(path)`; ended by `close`.
+
+    Attributes:
+        path: of the file.
+        counts: what was done since the start.
+        is_damaged: whether SQLite has found damage since the start; other pages may be sound.
     """
 
     def __init__(self, path: Path, publish: Callable[[Event], None]) -> None:
         self.path = path
         self.counts = StoreCounts()
+        self.is_damaged = False
         self._publish = publish
         self._loop = asyncio.get_running_loop()
         self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, but not yet published
@@ -221,6 +229,7 @@ class Store:
         try:
             result = query(connection)
         except DBAPIError as error:
+            self._note_damage(error)
             raise describe_read_error(error) from error
         finally:
             driver.execute("ROLLBACK")
@@ -260,6 +269,7 @@ class Store:
             self._run_in_transaction(batch, last_seq)
         except (sqlite3.Error, SQLAlchemyError, _AbandonedTransactionError) as error:
             self.counts.failed_commits += 1
+            self._note_damage(error)
             last_seq.clear()
             cause = find_sqlite_error(error)
             refusal = describe_write_error(cause)
@@ -307,6 +317,7 @@ class Store:
         except sqlite3.Error:
             raise
         except BaseException as error:
+            self._note_damage(error)
             if not driver.in_transaction:
                 raise _AbandonedTransactionError from error
             driver.execute("ROLLBACK TO unit")
@@ -317,6 +328,12 @@ class Store:
         else:
             job.events = change.events
         driver.execute("RELEASE unit")
+
+    def _note_damage(self, error: BaseException) -> None:
+        """Remember that the file is damaged, if an error says so; the first is logged."""
+        if not self.is_damaged and is_damage(error):
+            self.is_damaged = True
+            log.critical("the database is damaged", path=str(self.path), remedy=DAMAGE_HINT)
 
     def _settle(self, batch: list[_WriteJob[Any]]) -> None:
         """Publish and answer, in order, after the batches that still wait."""

@@ -26,6 +26,12 @@ def find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
     return error
 
 
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether SQLite has found, by an error, that the file is damaged."""
+    code = getattr(find_sqlite_error(error), "sqlite_errorname", "")
+    return str(code).startswith(DAMAGE_CODES)
+
+
 def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
     """Return the refusal of a change, by SQLite's result code.
 

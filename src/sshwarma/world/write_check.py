@@ -26,6 +26,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.units import KIB
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.store import Change, Store
+from sshwarma.world.store_errors import DAMAGE_HINT
 
 log = structlog.get_logger(__name__)
 
@@ -46,8 +47,11 @@ class WriteCheck:
 
         Raises:
             Unavailable: with the reason, if it cannot, or a write has not ended after
-                WRITE_CHECK_TIMEOUT_SECONDS.
+                WRITE_CHECK_TIMEOUT_SECONDS; or if SQLite has found damage since the start: a write
+                of one page says nothing of the others.
         """
+        if self._store.is_damaged:
+            raise Unavailable("The database is damaged.", hint=DAMAGE_HINT)
         if time.monotonic() - self._succeeded_at < WRITE_CHECK_SECONDS:
             return
         if self._running is None or self._running.done():
