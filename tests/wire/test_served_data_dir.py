@@ -112,6 +112,24 @@ def test_commands_say_that_the_server_still_has_a_deleted_database(server: Serve
     assert "sshwarma restore" not in checked.stdout
 
 
+def test_everything_that_can_be_deleted_at_once_is_said() -> None:
+    """Before anything is made again: no old backup is named where a server has the world."""
+    with homes() as make:
+        server = Server(make(), environ={SETUP: NO_CHECKS})
+        _delete_database(server)
+        (server.data_dir / "sshwarma.lock").unlink()
+        (server.data_dir / "control.sock").unlink()
+        for words in (("agents", "list"), ("doctor",)):
+            said = server.cli(*words)
+            assert said.returncode == 1
+            assert "do not stop it" in said.stdout + said.stderr
+        refused = server.cli("backup", str(server.home / "b.tar.gz"))
+        assert refused.returncode == 1
+        assert "its control.sock is gone" in refused.stderr
+        assert server.stop() == 0
+        assert list(server.data_dir.glob("world-rescued-*.db"))
+
+
 def test_database_that_was_moved_has_all_of_its_log_after_the_stop(server: Server) -> None:
     database = server.data_dir / "world.db"
     server.admit(server.stranger("carol"))

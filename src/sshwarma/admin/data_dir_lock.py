@@ -136,6 +136,8 @@ def is_served(data_dir: Path) -> bool:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, *SERVER_MARK)
     except (BlockingIOError, PermissionError):  # POSIX lets a system say either of a lock
         return os.access(data_dir / LOCK_NAME, os.R_OK)  # else the file is another user's
+    except FileNotFoundError:  # deleted under a server, which makes it again within seconds
+        return data_dir.is_dir() and is_in_use(data_dir)
     except OSError:
         return False
     return False
