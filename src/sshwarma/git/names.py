@@ -6,10 +6,20 @@ finds there.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _GIT_NAMES: Final = frozenset({".git", "git~1"})
 """The folder of git, and the short name that Windows gives it."""
+
+MODULES: Final = ".gitmodules"
+ATTRIBUTES: Final = ".gitattributes"
+
+_SHORT_HASHES: Final = {
+    name: "|".join(rf"{prefix[:length]}~[1-9][0-9]{{{6 - length}}}" for length in range(7))
+    for name, prefix in ((MODULES, "gi7eba"), (ATTRIBUTES, "gi7d29"))
+}
+"""Short names of Windows with a hash and a number: eight characters together."""
 
 
 def is_git_name(part: str) -> bool:
@@ -24,6 +34,23 @@ def is_git_name(part: str) -> bool:
 def has_git_name(path: str) -> bool:
     """Return whether a part of a path is the name of the folder of git."""
     return any(is_git_name(part) for part in path.split("/"))
+
+
+def is_special_name(part: str, name: str) -> bool:
+    """Return whether a name is, on some system, that of a special file of git.
+
+    Windows has short names, too: `gitmod~1`, or from the fifth file on a hash, such as `gi7eba~1`.
+
+    Args:
+        part: the name in a tree.
+        name: `.gitmodules` or `.gitattributes`.
+    """
+    plain = part.partition(":")[0].rstrip(". ").casefold()
+    short = re.escape(name[1:7])
+    hashed = _SHORT_HASHES[name]
+    return plain == name or any(
+        re.fullmatch(pattern, plain, re.ASCII) for pattern in (rf"{short}~[1-4]", hashed)
+    )
 
 
 def leaves_tree(target: str, depth: int) -> bool:

@@ -5,17 +5,24 @@ Every object that is new is looked at, those of commits between as well: others 
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from dulwich.errors import ObjectFormatException
 from dulwich.object_store import DiskObjectStore
-from dulwich.objects import Blob, Commit, ObjectID, Tree, TreeEntry
+from dulwich.objects import Blob, Commit, ObjectID, Tree
 
 from sshwarma.common.limits import MAX_PATH_BYTES, MAX_PATH_DEPTH
-from sshwarma.git.names import is_git_name, leaves_tree
+from sshwarma.git.fsck import (
+    MalformedObjectError,
+    RawEntry,
+    check_commit,
+    check_tree,
+    find_attributes_problem,
+    read_tree,
+)
+from sshwarma.git.names import ATTRIBUTES, MODULES, is_git_name, is_special_name, leaves_tree
 from sshwarma.git.packs import PackedObject
 from sshwarma.workspaces.paths import find_path_problem, find_unsafe_character
 
@@ -92,7 +99,7 @@ class PushCheck:
         """
         commits = self._walk_commits(head)
         for commit in commits:
-            self._check_tree(commit.tree, 0)
+            self._check_tree(commit.tree, "")
         if not commits:
             raise PushRefusedError("it brings no commit")
         after = dict(self._walk_files(commits[0].tree))
@@ -136,7 +143,11 @@ class PushCheck:
             raise PushRefusedError(f"{_short(commit_id)} is no commit")
         commit = self._store[commit_id]
         try:
+            check_commit(commit.as_raw_string())
             commit.check()
+        except MalformedObjectError as error:
+            reason = f"the commit {_short(commit_id)} is malformed: it {error}"
+            raise PushRefusedError(reason) from error
         except (ObjectFormatException, ValueError) as error:
             raise PushRefusedError(f"the commit {_short(commit_id)} is malformed") from error
         assert isinstance(commit, Commit)  # noqa: S101 - for mypy: it was checked
@@ -144,23 +155,53 @@ class PushCheck:
 
     # Trees
 
-    def _check_tree(self, tree_id: ObjectID, depth: int) -> None:
-        """Check a new tree with all that is in it; each once for each depth."""
+    def _check_tree(self, tree_id: ObjectID, prefix: str) -> None:
+        """Check a new tree with all that is in it; each once for each depth.
+
+        Args:
+            tree_id: the tree.
+            prefix: the path of its folder with a slash; "" at the top.
+        """
+        depth = prefix.count("/")
         if (tree_id, depth) in self._checked or self._is_old(tree_id, TREE_TYPE):
             return
         self._checked.add((tree_id, depth))
         if depth >= MAX_PATH_DEPTH:
             raise PushRefusedError(f"folders are more than {MAX_PATH_DEPTH} deep")
-        for entry in self._read_tree(tree_id):
+        try:
+            entries = check_tree(self._store[tree_id].as_raw_string())
+        except MalformedObjectError as error:
+            where = f"of {_cut(prefix)!r}" if prefix else "of the top"
+            reason = f"the tree {_short(tree_id)} {where} is malformed: it {error}"
+            raise PushRefusedError(reason) from error
+        for entry in entries:
             _check_name(entry)
+            self._check_special(entry, prefix)
             if entry.mode == TREE_MODE:
-                self._check_tree(entry.sha, depth + 1)
+                self._check_tree(entry.sha, f"{prefix}{_decode(entry.path)}/")
             elif self._is_old(entry.sha, BLOB_TYPE):
                 continue  # also a link of the room; `_check_files` sees where it is now
             elif entry.mode == LINK_MODE:
                 self._check_link(_show(entry.path), entry.sha, depth)
             else:
                 self._check_size(_show(entry.path), entry.sha)
+
+    def _check_special(self, entry: RawEntry, prefix: str) -> None:
+        """Check an entry that git reads itself by its name; old ones may stay."""
+        name = _decode(entry.path)
+        is_new = entry.sha in self._pushed
+        shown = f"{_cut(prefix + name)} ({_short(entry.sha)})"
+        if is_special_name(name, MODULES):
+            if entry.mode == LINK_MODE:
+                raise PushRefusedError(f"{shown} is a link")
+            if is_new:
+                raise PushRefusedError(f"{shown} is for submodules, and a room has only files")
+        elif is_special_name(name, ATTRIBUTES) and is_new and entry.mode != LINK_MODE:
+            if entry.mode == TREE_MODE:
+                raise PushRefusedError(f"{shown} is a folder, and git wants a file")
+            self._check_size(shown, entry.sha)
+            if problem := find_attributes_problem(self._store[entry.sha].as_raw_string()):
+                raise PushRefusedError(f"{shown} {problem}")
 
     def _is_old(self, object_id: ObjectID, type_number: int) -> bool:
         """Return whether the room has an object already.
@@ -177,17 +218,17 @@ class PushCheck:
             raise PushRefusedError(f"the object {_short(object_id)} is of a wrong kind")
         return False
 
-    def _read_tree(self, tree_id: ObjectID) -> list[TreeEntry]:
+    def _read_tree(self, tree_id: ObjectID) -> list[RawEntry]:
+        """Return the entries of a tree: one that is new has been checked before."""
         tree = self._store[tree_id]
         if not isinstance(tree, Tree):
             raise PushRefusedError(f"{_short(tree_id)} is no tree")
         try:
-            entries = tree.items()
-        except (ObjectFormatException, ValueError) as error:
-            raise PushRefusedError(f"the tree {_short(tree_id)} is malformed") from error
-        if len({entry.path for entry in entries}) != len(entries):
-            raise PushRefusedError(f"the tree {_short(tree_id)} has a name twice")
-        return entries
+            return read_tree(tree.as_raw_string())
+        except MalformedObjectError as error:
+            raise PushRefusedError(
+                f"the tree {_short(tree_id)} is malformed: it {error}"
+            ) from error
 
     def _check_link(self, path: str, blob_id: ObjectID, depth: int) -> None:
         self._is_old(blob_id, BLOB_TYPE)
@@ -298,7 +339,7 @@ class PushCheck:
                     found.add(entry.sha)
 
 
-def _check_name(entry: TreeEntry) -> None:
+def _check_name(entry: RawEntry) -> None:
     """Check the name and mode of an entry of a tree.
 
     Raises:
@@ -315,8 +356,6 @@ def _check_name(entry: TreeEntry) -> None:
         raise PushRefusedError(f"the name {name!r} leaves its folder")
     if problem := find_unsafe_character(name):
         raise PushRefusedError(f"the name {shown} {problem}")
-    if stat.S_ISLNK(entry.mode) and name.casefold() == ".gitmodules":
-        raise PushRefusedError(f"{shown} is a link")
 
 
 def _decode(name: bytes) -> str:
