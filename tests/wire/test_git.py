@@ -43,12 +43,12 @@ def test_clone_has_the_files_of_the_room(
     (tree / "deep" / "run.sh").chmod(0o755)
     (tree / "deep" / "er" / "nothing").touch()
     (tree / "large").write_bytes(os.urandom(3_000_000))
-    (tree / ".GIT").mkdir()
-    (tree / ".GIT" / "config").write_text("[core]\n\tfsmonitor = evil\n")
     copied = scp(alice, "-r", f"{tree}/.", f":rooms/{room}/workspace")
     assert copied.returncode == 0, copied
+    put(
+        alice, room, ".GIT/config", "[core]\n\tfsmonitor = evil\n"
+    )  # left out: a client would use it
     clone = git.clone(room)
-    shutil.rmtree(tree / ".GIT")  # left out: a client would take it for its own
     shutil.rmtree(clone / ".git")
     assert read_tree(clone) == read_tree(tree)
     assert stat.S_IMODE((clone / "deep" / "run.sh").stat().st_mode) & 0o111

@@ -107,10 +107,13 @@ def test_rsync_works_over_sshfs(alice: Person, room: str, folder: Path, tmp_path
     assert versions(alice, room) == before
 
 
-def test_git_works_in_a_mounted_workspace(folder: Path) -> None:
+def test_git_works_on_a_mounted_workspace_from_outside(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(PermissionError):
+        (folder / ".git").mkdir()
     shell(
         folder,
-        """
+        f"""
+        export GIT_DIR={tmp_path}/outside GIT_WORK_TREE={folder}
         export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
         git -c init.defaultBranch=main init -q .
         echo one > a

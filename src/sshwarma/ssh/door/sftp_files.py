@@ -160,7 +160,7 @@ class ClientFiles(SftpFiles):
     @override
     async def open(self, path: bytes, mode: SftpOpenMode) -> SftpFile:
         with self.refusing(_show(path)):
-            place = parse_place(path)
+            place = parse_place(path, changes=mode.writes)
             if place.kind in ("text", "thing") and not mode.writes:
                 caller = await self._enter(place)
                 text = await self._texts.read(caller, place)
@@ -196,7 +196,7 @@ class ClientFiles(SftpFiles):
     @override
     async def set_attributes(self, path: bytes, changes: SftpChanges) -> None:
         with self.refusing(_show(path)):
-            place = parse_place(path)
+            place = parse_place(path, changes=True)
             if changes.owner is not None:
                 raise Conflict("Files of a room have no owner that could be changed.")
             caller = await self._change_at(place)
@@ -207,7 +207,7 @@ class ClientFiles(SftpFiles):
     @override
     async def make_folder(self, path: bytes) -> None:
         with self.refusing(_show(path)):
-            place = parse_place(path)
+            place = parse_place(path, changes=True)
             if place.kind != "workspace":
                 await self._refuse_taken(place)
             files = await self._files(await self._change_at(place))
@@ -226,19 +226,20 @@ class ClientFiles(SftpFiles):
     @override
     async def remove_folder(self, path: bytes) -> None:
         with self.refusing(_show(path)):
-            place = parse_place(path)
+            place = parse_place(path, changes=True)
             (await self._files(await self._change_at(place))).remove_folder(place.name)
 
     @override
     async def remove(self, path: bytes) -> None:
         with self.refusing(_show(path)):
-            place = parse_place(path)
+            place = parse_place(path, changes=True)
             (await self._files(await self._change_at(place))).remove(place.name)
 
     @override
     async def rename(self, old: bytes, new: bytes, *, replaces: bool) -> None:
         with self.refusing(_show(old)):
-            source, target = parse_place(old), parse_place(new)
+            source = parse_place(old, changes=True)
+            target = parse_place(new, changes=True)
             caller = await self._change_at(source)
             if target.kind != "workspace":
                 raise Forbidden("Only the files in workspace/ can be changed.")

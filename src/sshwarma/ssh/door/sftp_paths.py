@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from sshwarma.common.shorten import shorten_name
+from sshwarma.git.names import has_git_name
 from sshwarma.workspaces.paths import find_path_problem
-from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.errors import Forbidden, Invalid, NotFound
 
 PlaceKind: TypeAlias = Literal["top", "rooms", "room", "text", "things", "thing", "workspace"]
 
@@ -22,6 +23,11 @@ TEXTS: Final = ("log.md", "journal.md")
 THINGS: Final = "things"
 WORKSPACE: Final = "workspace"
 THING_SUFFIX: Final = ".md"
+
+GIT_NAME: Final = (
+    "sftp neither shows nor changes .git, whose settings are programs that git runs."
+    " git clone and git push work with the files of a room."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,20 @@ def resolve_path(path: bytes) -> str:
     return posixpath.normpath(f"/{text.lstrip('/')}")
 
 
-def parse_place(path: bytes) -> Place:
+def parse_place(path: bytes, *, changes: bool = False) -> Place:
     """Return what a path names, whether or not it exists.
+
+    A folder `.git` names programs that every git in it runs: who copies a room would run those of
+    others. So nothing is at such a path, in any spelling.
+
+    Args:
+        path: what the client says.
+        changes: whether something is to be made or changed there.
 
     Raises:
         Invalid: if no file of a workspace can have the path.
         NotFound: if nothing can be there.
+        Forbidden: if it is to be changed, and a part of it is a name of git's own folder.
     """
     full = resolve_path(path)
     match full.strip("/").split("/"):
@@ -78,5 +92,9 @@ def parse_place(path: bytes) -> Place:
             name = "/".join(parts)
             if name and (problem := find_path_problem(name)):
                 raise Invalid(f"The path {shorten_name(name)!r} {problem}.")
+            if has_git_name(name) and changes:
+                raise Forbidden(GIT_NAME)
+            if has_git_name(name):
+                raise NotFound(f"Nothing is at {shorten_name(full)!r}.")
             return Place("workspace", room, name)
     raise NotFound(f"Nothing is at {shorten_name(full)!r}.")

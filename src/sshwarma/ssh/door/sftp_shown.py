@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sshwarma.common.limits import MAX_WORKSPACE_BYTES, MAX_WORKSPACE_ENTRIES
 from sshwarma.common.shorten import shorten_name
+from sshwarma.git.names import is_git_name
 from sshwarma.ssh.door.sftp_burst import Burst
 from sshwarma.ssh.door.sftp_working import WorkingFile
 from sshwarma.ssh.transport.interfaces import SftpAttributes, SftpSpace
@@ -72,7 +73,9 @@ class ShownFiles:
         return SftpAttributes(entry.mode, entry.size, changed_at)
 
     def list_folder(self, folder: str) -> dict[str, SftpAttributes]:
-        """Return the names in a folder with their attributes; links are left out.
+        """Return the names in a folder with their attributes.
+
+        Links are left out, and names of git's own folder (`sftp_paths.parse_place`).
 
         Raises:
             NotFound: if it is no folder.
@@ -83,11 +86,11 @@ class ShownFiles:
         return {
             name: self.stat(path)
             for name, path in paths.items()
-            if self._index.kind_of(path) != "link"
+            if self._index.kind_of(path) != "link" and not is_git_name(name)
         }
 
     def list_names(self, folder: str) -> list[str]:
-        """Return all names in a folder, those of links too."""
+        """Return all names in a folder, those that are not shown too."""
         return self._index.list_names(folder)
 
     def space(self) -> SftpSpace:

@@ -17,6 +17,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_ENTRIES,
 )
 from sshwarma.common.shorten import shorten_name
+from sshwarma.git.names import is_git_name
 from sshwarma.ssh.door.sftp_shown import ShownFiles
 from sshwarma.ssh.door.sftp_working import WorkingFile
 from sshwarma.ssh.transport.interfaces import SftpChanges, SftpOpenMode
@@ -206,8 +207,10 @@ class RoomFiles(ShownFiles):
             raise NotFound(f"{shorten_name(path)!r} is not a folder.")
         if not path:
             raise Conflict("The workspace of a room cannot be removed.")
-        if self.list_names(path):
-            raise Conflict(f"{shorten_name(path)} is not empty.")
+        if names := self.list_names(path):
+            hidden = ", ".join(sorted(filter(is_git_name, names)))
+            also = f" sftp does not show {hidden} in it." if hidden else ""
+            raise Conflict(f"{shorten_name(path)} is not empty.{also}")
         self._change(path, None)
 
     def remove(self, path: str) -> None:
