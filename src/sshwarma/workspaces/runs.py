@@ -20,7 +20,7 @@ import structlog
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_NAMED_FILES
-from sshwarma.common.shorten import join_with_rest
+from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
@@ -223,7 +223,8 @@ def describe_files(files: RunFiles) -> tuple[str, ...]:
     if files.problem:
         notes.append(f"Its changes of files were not kept: {files.problem}.")
     if files.left_out:
-        named = join_with_rest(list(map(ascii, files.left_out)), MAX_NAMED_FILES)
+        shown = [ascii(shorten_name(path)) for path in files.left_out]
+        named = join_with_rest(shown, MAX_NAMED_FILES)
         notes.append(f"A room cannot have these, so they were left out: {named}.")
     if files.merged:
         named = join_with_rest(list(files.merged), MAX_NAMED_FILES)
