@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from dulwich.object_store import DiskObjectStore
-from dulwich.objects import ObjectID
+from dulwich.objects import ObjectID, RawObjectID, ShaFile, Tree, TreeEntry
 from dulwich.protocol import CAPABILITY_FILTER, Protocol
 from dulwich.refs import HEADREF, DictRefsContainer, Ref
 from dulwich.repo import BaseRepo
 from dulwich.server import Backend, UploadPackHandler
 from typing_extensions import override
 
+from sshwarma.git.fsck import read_tree
 from sshwarma.git.pkt_line import BRANCH
 
 MAX_BAND_BYTES: Final = 65_515
@@ -24,6 +26,31 @@ class ServedRepository(BaseRepo):
     def __init__(self, store: DiskObjectStore, head: ObjectID | None) -> None:
         refs = {} if head is None else {HEADREF: b"ref: " + BRANCH, Ref(BRANCH): head}
         super().__init__(store, DictRefsContainer(refs))
+
+
+class _StoredTree(Tree):
+    """A tree with all its entries, for the search for what a client lacks."""
+
+    @override
+    def iteritems(self, name_order: bool = False) -> Iterator[TreeEntry]:
+        """Yield the entries as they are stored: a name may be there twice."""
+        for mode, path, sha in read_tree(self.as_raw_string()):
+            yield TreeEntry(path, mode, sha)
+
+
+class _ServedStore(DiskObjectStore):
+    """The objects of a view, whose trees have all their entries.
+
+    A room of before the check of pushed trees (`fsck`) may have one with a name twice. dulwich
+    reads the last of them, and a client would not get the object of the other.
+    """
+
+    @override
+    def __getitem__(self, object_id: ObjectID | RawObjectID) -> ShaFile:
+        type_number, data = self.get_raw(object_id)
+        if type_number == Tree.type_num:
+            return _StoredTree.from_string(data)
+        return ShaFile.from_raw_string(type_number, data)
 
 
 class _OneRepository(Backend):
@@ -61,5 +88,9 @@ def serve_upload(store: DiskObjectStore, head: ObjectID | None, protocol: Protoc
     Raises:
         GitProtocolError: if the client breaks the protocol, or hangs up.
     """
-    backend = _OneRepository(ServedRepository(store, head))
-    _UploadHandler(backend, ["/"], protocol).handle()
+    served = _ServedStore(store.path)
+    try:
+        backend = _OneRepository(ServedRepository(served, head))
+        _UploadHandler(backend, ["/"], protocol).handle()
+    finally:
+        served.close()
