@@ -113,7 +113,7 @@ def test_commands_say_that_the_server_still_has_a_deleted_database(server: Serve
 
 
 def test_everything_that_can_be_deleted_at_once_is_said() -> None:
-    """Before anything is made again: no old backup is named where a server has the world."""
+    """No old backup is named, also before anything is made again."""
     with homes() as make:
         server = Server(make(), environ={SETUP: NO_CHECKS})
         _delete_database(server)

@@ -129,15 +129,21 @@ def is_in_use(data_dir: Path) -> bool:
 def is_served(data_dir: Path) -> bool:
     """Return whether the process that has locked a directory is a server.
 
-    One that starts or stops is not meant.
+    One that starts or stops is not meant. Without the file, the lock on the directory decides: a
+    server makes the file again within seconds.
     """
+    if data_dir.is_dir() and not (data_dir / LOCK_NAME).exists():
+        return is_in_use(data_dir)
+    return _is_marked(data_dir)
+
+
+def _is_marked(data_dir: Path) -> bool:
+    """Return whether a server has marked the lock file as its own."""
     try:
         with (data_dir / LOCK_NAME).open() as file:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, *SERVER_MARK)
     except (BlockingIOError, PermissionError):  # POSIX lets a system say either of a lock
         return os.access(data_dir / LOCK_NAME, os.R_OK)  # else the file is another user's
-    except FileNotFoundError:  # deleted under a server, which makes it again within seconds
-        return data_dir.is_dir() and is_in_use(data_dir)
     except OSError:
         return False
     return False
@@ -195,7 +201,7 @@ def _try_lock(handle: int, kind: int) -> bool:
 
 
 def _in_use_error(data_dir: Path) -> DataDirInUseError:
-    if is_served(data_dir) and not (data_dir / SOCKET_NAME).exists():
+    if _is_marked(data_dir) and not (data_dir / SOCKET_NAME).exists():
         return DataDirInUseError(describe_lost_socket(data_dir))
     return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
 
