@@ -92,6 +92,14 @@ def test_kit_is_installed_by_a_pipe_and_its_tools_run(ann: Person, painted: str)
 
 
 @needs_bubblewrap
+def test_toolset_takes_no_tools_of_people(ann: Person, painted: str) -> None:
+    """The next import would delete them."""
+    refused = ann.run(f"tool new {painted}:mine = return 1")
+    assert refused.status != 0
+    assert f"{painted} holds its own tools; people cannot add tools to it." in refused.err
+
+
+@needs_bubblewrap
 def test_wrong_arguments_name_the_field_before_the_tool_runs(ann: Person, painted: str) -> None:
     refused = ann.run(f"run {painted}:paint " + json.dumps({"where": {"times": "x"}}))
     assert refused.status != 0 and "where" in refused.err + refused.out

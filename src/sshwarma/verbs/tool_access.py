@@ -7,7 +7,7 @@ from sshwarma.verbs.namespace import check_may_create
 from sshwarma.verbs.resolve import find_thing, require_maker_or_admin
 from sshwarma.verbs.rights import MAKER_RIGHT, NEW_NAMESPACE_RIGHT, TOOL_RIGHT
 from sshwarma.world import namespaces, things
-from sshwarma.world.builtin_containers import GLOBAL_ID
+from sshwarma.world.builtin_containers import BUNDLE_KEY, GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.reader import next_call
@@ -85,7 +85,8 @@ async def resolve_new_tool(caller: Caller, name: str) -> tuple[Thing | None, str
             return None, plain
         place_id = namespace.thing.id
     place = await caller.world.store.read(lambda conn: things.get_live_thing(conn, place_id))
-    if place.kind not in ("room", "agent", "toolset") and place.id != GLOBAL_ID:
+    is_open = place.kind in ("room", "agent", "toolset") or place.id == GLOBAL_ID
+    if not is_open or BUNDLE_KEY in place.metadata:  # an import would delete what is not in it
         raise Invalid(f"{place.label} holds its own tools; people cannot add tools to it.")
     await check_may_change(caller, place)
     return place, plain
