@@ -8,7 +8,8 @@ import pytest
 
 from sshwarma.common.limits import MAX_PATTERNS, MAX_PATTERNS_SIZE
 from sshwarma.tools import patterns
-from sshwarma.tools.patterns import PatternMatcher, measure_pattern
+from sshwarma.tools.patterns import PatternMatcher, compile_search, measure_pattern
+from sshwarma.world.errors import Invalid
 
 USUAL = {
     r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$": "x",
@@ -68,3 +69,19 @@ def test_size_counts_repetitions() -> None:
     assert measure_pattern("[)]{10}") == measure_pattern("[]]{10}") == 60
     assert measure_pattern("a{x}") == 4
     assert measure_pattern("(") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", "a ( is not closed"), ("[", "a [ is not closed"), ("[a-", "a [ is not closed"),
+        ("a)", "a ) closes nothing"), ("*x", "repetition operator missing expression"),
+        ("a{2", "unclosed counted repetition"),
+    ],
+)  # fmt: skip
+def test_search_says_why_a_pattern_is_no_regular_expression(pattern: str, reason: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        compile_search(pattern)
+    assert refused.value.message == (
+        f"pattern: {pattern!r} is no regular expression that is known here: {reason}."
+    )

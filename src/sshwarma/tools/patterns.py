@@ -95,14 +95,15 @@ def compile_search(pattern: str) -> Callable[[str], bool]:
     """
     if not pattern:
         raise empty_error("pattern")
-    if measure_pattern(pattern) > MAX_SEARCH_PATTERN_SIZE:
+    size, problem = _read_pattern(pattern)
+    if problem:
+        raise _search_error(pattern, problem)
+    if size > MAX_SEARCH_PATTERN_SIZE:
         raise Invalid("pattern: is too large.", hint="Give less of it, or fewer repetitions.")
-    matcher = _compile_pattern(pattern)
-    if matcher is None:
-        raise Invalid(
-            f"pattern: {shorten_name(pattern)!r} is no regular expression that is known here.",
-            hint="Put a backslash before signs such as ( [ { . * + ? that mean themselves.",
-        )
+    try:
+        matcher = _make_matcher(pattern)
+    except SchemaError as error:
+        raise _search_error(pattern, _reason_of(error)) from error
 
     def matches(line: str) -> bool:
         try:
@@ -114,13 +115,33 @@ def compile_search(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
+def _search_error(pattern: str, reason: str) -> Invalid:
+    return Invalid(
+        f"pattern: {shorten_name(pattern)!r} is no regular expression that is known here:"
+        f" {reason}.",
+        hint="Put a backslash before signs such as ( [ { . * + ? that mean themselves.",
+    )
+
+
+def _reason_of(error: SchemaError) -> str:
+    """Return why the engine refuses a pattern, without the drawing of it."""
+    last = str(error).rpartition("\n")[2]
+    return last.removeprefix("error: ").rstrip(".")
+
+
 def measure_pattern(pattern: str) -> float:
     """Return about how many parts the engine's program for a pattern has, at least.
 
     Infinity for a pattern that is too long, or whose brackets do not match.
     """
+    size, problem = _read_pattern(pattern)
+    return math.inf if problem else size
+
+
+def _read_pattern(pattern: str) -> tuple[float, str]:
+    """Return the size of a pattern, and which bracket has no other; "" if none."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
-        return math.inf
+        return math.inf, ""
     # Without case, a set is compared with a table of Unicode.
     range_size = _UNICODE_CLASS_SIZE if _IGNORES_CASE.search(pattern) else _RANGE_SIZE
     sums: list[float] = [0]  # of the groups and sets that are open; the whole pattern is the first
@@ -129,7 +150,7 @@ def measure_pattern(pattern: str) -> float:
     for token in _TOKENS.finditer(pattern):
         char = token["plain"]
         if token["verbose"]:
-            return math.inf  # comments may hold brackets
+            return math.inf, ""  # comments may hold brackets
         if token["from"] is not None and _is_repetition(token):
             counts = (token["from"], (token["to"] or "")[1:])
             factor = max(1, *(int(count) for count in counts if count))
@@ -146,13 +167,15 @@ def measure_pattern(pattern: str) -> float:
             closers.pop()
             last = sums.pop()
         elif char == ")" and not is_in_set:
-            return math.inf
+            return math.inf, "a ) closes nothing"
         elif char in _REPEATERS and not is_in_set:
             continue  # a count that follows repeats both
         else:
             last = _measure_token(token, range_size)
         sums[-1] += last
-    return math.inf if closers else sums[0]
+    if closers:
+        return math.inf, f"a {'[' if closers[-1] == ']' else '('} is not closed"
+    return sums[0], ""
 
 
 def _is_repetition(token: re.Match[str]) -> bool:
@@ -176,6 +199,15 @@ def _measure_token(token: re.Match[str], range_size: float) -> float:
 def _compile_pattern(pattern: str) -> SchemaValidator | None:
     """Return a matcher of linear time; None for an invalid or unsupported pattern."""
     try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+        return _make_matcher(pattern)
     except SchemaError:
         return None
+
+
+def _make_matcher(pattern: str) -> SchemaValidator:
+    """Return a matcher of linear time.
+
+    Raises:
+        SchemaError: if the engine refuses the pattern.
+    """
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
