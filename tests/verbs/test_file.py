@@ -189,6 +189,10 @@ async def test_refusals_change_nothing(bob: Someone) -> None:
         ("/file mv dir dir/x", "into itself"),
         ("/file restore zzzzzz", "Unknown version zzzzzz"),
         ("/file mkdir dir", "already exists"),
+        ("/file put new/ = y", "path: 'new/' names a folder"),
+        ("/file edit new/", "path: 'new/' names a folder"),
+        ("/file mv dir/a docs/", "There is no folder docs. file_mkdir"),
+        ("/file mv nosuch y", "lists them."),
     ):
         error = await refused(bob, line)
         assert why in f"{error.message} {error.hint_for(API_CLIENT)}", line

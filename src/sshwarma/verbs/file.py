@@ -131,7 +131,10 @@ async def show_file(
         else:
             await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
     if text is None:
-        return FileText(name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0)
+        saved_by = f"file get {name}" + (f" --at {at}" if at is not None else "")
+        return FileText(
+            name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0, saved_by
+        )
     return await asyncio.to_thread(_cut_lines, name, version or "", entry, text, offset, limit)
 
 

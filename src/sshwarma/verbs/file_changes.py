@@ -15,8 +15,8 @@ from sshwarma.verbs.file_views import FileChange, format_size
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
-from sshwarma.workspaces.paths import parse_path
-from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree
+from sshwarma.workspaces.paths import parse_file_path, parse_path
+from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree, list_folders
 from sshwarma.workspaces.workspace import (
     Changed,
     make_folder,
@@ -25,7 +25,8 @@ from sshwarma.workspaces.workspace import (
 )
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, empty_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
+from sshwarma.world.reader import next_call
 
 
 @file.verb(
@@ -63,7 +64,7 @@ async def put_file(
             by lines, or stays, with this content beside it.
         tabs: whether ␉ stands for a tab in the content, as an edit writes it.
     """
-    name = parse_path(path)
+    name = parse_file_path(path)
     workspaces = workspaces_of(caller)
     if caller.upload is not None:
         if content is not None or encoded:
@@ -87,6 +88,8 @@ async def put_file(
         nonlocal is_new
         present = tree.get(name)
         is_new = present is None
+        if present is not None and present.is_folder:
+            raise Conflict(f"{shorten_name(name)} is a folder.")
         mode = present.mode if present is not None and present.is_file else FILE_MODE
         return {name: Entry(entry.sha256, mode, entry.size)}
 
@@ -109,10 +112,11 @@ async def _put_over_base(caller: Caller, name: str, entry: Entry, base: str) -> 
     mode = before.mode if before is not None and before.is_file else FILE_MODE
     made = {name: PathChange(before, Entry(entry.sha256, mode, entry.size))}
     edit = await MergingEdit.prepare(workspaces.blobs, present, made, caller.agent.name)
+    verb = "made" if before is None and name not in present else "changed"
     changed = await workspaces.change(
-        caller, edit, lambda changes: f"changed {', '.join(map(shorten_name, changes))}"
+        caller, edit, lambda changes: f"{verb} {', '.join(map(shorten_name, changes))}"
     )
-    done = f"Changed {name} ({format_size(entry.size)})."
+    done = f"{verb.capitalize()} {name} ({format_size(entry.size)})."
     if edit.result.merged:
         done = f"Changed {name}. Others have changed other lines meanwhile, and both are in."
     elif other := edit.result.kept.get(name):
@@ -159,9 +163,19 @@ async def move_file(caller: Caller, old: FilePath, new: FilePath) -> FileChange:
         new: its new path; a folder that exists takes it in.
     """
     source, target = parse_path(old, "old"), parse_path(new, "new")
+
+    def edit(tree: Tree) -> Changes:
+        moves_file = source in tree and not tree[source].is_folder
+        if new.endswith("/") and moves_file and target not in list_folders(tree):
+            raise NotFound(
+                f"There is no folder {shorten_name(target)}.",
+                hint=next_call("{} makes it.", "file mkdir", path=target),
+            )
+        return move_path(tree, source, target)
+
     changed = await workspaces_of(caller).change(
         caller,
-        lambda tree: move_path(tree, source, target),
+        edit,
         lambda _: f"moved {shorten_name(source)} to {shorten_name(target)}",
     )
     return report_change(f"Moved {source} to {target}.", changed)

@@ -20,7 +20,7 @@ from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileEdit
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.verb import quote_word
-from sshwarma.workspaces.paths import parse_path
+from sshwarma.workspaces.paths import parse_file_path, parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.text_edit import NEAR_LINES, Replacement, replace_part
 from sshwarma.workspaces.tree import Changes, Entry, Tree, list_folders
@@ -92,7 +92,7 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     Args:
         path: the file; a new one starts empty.
     """
-    name = parse_path(path)
+    name = parse_file_path(path)
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
     flags = f" --base {version[-8:]}" if version is not None else ""

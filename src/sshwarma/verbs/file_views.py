@@ -128,6 +128,7 @@ class FileText:
         text: its lines; "" of a binary file.
         offset: number of the first of them, from 1; `lines` is how many they are.
         left: how many lines come after them.
+        saved_by: the command that saves a binary file.
     """
 
     path: str
@@ -139,6 +140,7 @@ class FileText:
     offset: int
     lines: int
     left: int
+    saved_by: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
 
 
 @view_for_reader(FileText)
@@ -147,7 +149,7 @@ def draw_file_text(result: FileText, reader: Reader) -> Block:
     facts = f"  {format_size(result.size)}, version {result.version[-6:]}"
     head = line(("name", result.path), ("dim", facts))
     if result.kind == "binary":
-        return block(head, line("  A binary file."), *_draw_get_hint(reader, result.path))
+        return block(head, line("  A binary file."), *_draw_get_hint(reader, result.saved_by))
     lines = result.text.split("\n") if result.lines else []
     if not reader.is_person:
         numbered = text_lines(number_lines(lines, 0, len(lines), result.offset)) if lines else []

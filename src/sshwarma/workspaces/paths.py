@@ -44,6 +44,25 @@ def parse_path(typed: str, argument: str = "path") -> str:
     return path
 
 
+def parse_file_path(typed: str, argument: str = "path") -> str:
+    """Return the path of a file that is to be written.
+
+    Args:
+        typed: what was given.
+        argument: its name in refusals.
+
+    Raises:
+        Invalid: if it is no path, or one of a folder.
+    """
+    path = parse_path(typed, argument)
+    if typed.endswith("/"):
+        raise Invalid(
+            f"{argument}: {shorten_name(typed)!r} names a folder.",
+            hint="Give the name of a file, without a slash at its end.",
+        )
+    return path
+
+
 def find_path_problem(path: str) -> str:
     """Return why a path is not valid, as the rest of a sentence; "" if it is."""
     if path.startswith(("/", "~")):

@@ -37,7 +37,7 @@ from sshwarma.workspaces.tree import (
 )
 from sshwarma.world import calls
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, unknown_name_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.reader import next_call
@@ -333,12 +333,15 @@ def find_entry(tree: Tree, path: str, *, where: str = "") -> Entry:
     """
     entry = tree.get(path)
     if entry is None and path not in list_folders(tree):
-        raise unknown_name_error(
-            "file", path, where=where, known=tree, hint=next_call("{} lists them.", "files")
-        )
+        raise _unknown_file_error(tree, path, where)
     if entry is None or entry.is_folder:
         raise Conflict(f"{shorten_name(path)} is a folder.")
     return entry
+
+
+def _unknown_file_error(tree: Tree, path: str, where: str = "") -> NotFound:
+    hint = next_call("{} lists them.", "files")
+    return unknown_name_error("file", path, where=where, known=tree, hint=hint)
 
 
 def remove_paths(tree: Tree, paths: Collection[str]) -> Changes:
@@ -355,9 +358,7 @@ def remove_paths(tree: Tree, paths: Collection[str]) -> Changes:
         elif path in folders:
             changes.update(dict.fromkeys(find_below(tree, path)))
         else:
-            raise unknown_name_error(
-                "file", path, known=tree, hint=next_call("{} lists them.", "files")
-            )
+            raise _unknown_file_error(tree, path)
     return changes
 
 
@@ -372,7 +373,7 @@ def move_path(tree: Tree, old: str, new: str) -> Changes:
     """
     folders = list_folders(tree)
     if old not in tree and old not in folders:
-        raise unknown_name_error("file", old, known=tree, hint=next_call("{}", "files"))
+        raise _unknown_file_error(tree, old)
     if new in folders and new != old:
         new = f"{new}/{old.rpartition('/')[2]}"
     if new == old:

@@ -1,0 +1,32 @@
+"""What the verbs on files answer and refuse, in the words of people."""
+
+from __future__ import annotations
+
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.views import draw_result
+from support.people import Someone, do, refused
+
+
+async def test_folder_is_not_replaced_by_a_file(bob: Someone) -> None:
+    await do(bob, "/file mkdir e2")
+    assert (await refused(bob, "/file put e2 = x")).message == "e2 is a folder."
+    await do(bob, "/file put a = x")
+    await do(bob, "/file mv a e2/")
+    await do(bob, "/file mv e2 other/")
+    assert [item.path for item in (await do(bob, "/files")).files] == ["other/a"]
+
+
+async def test_new_file_over_a_version_is_made(bob: Someone) -> None:
+    await do(bob, "/file put a = x")
+    base = (await do(bob, "/file history")).versions[0].id[-8:]
+    assert (await do(bob, f"/file put b --base {base} = y")).text == "Made b (2 B)."
+    assert (await do(bob, f"/file put a --base {base} = y")).text == "Changed a (2 B)."
+
+
+async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: Someone) -> None:
+    await invoke(bob.caller, "file put", {"path": "b", "content": "AAEC", "encoded": True})
+    version = (await do(bob, "/file history")).versions[0].id[-6:]
+    shown = draw_result(await do(bob, "/file show b")).plain()
+    assert "ssh HOST file get b > FILE  saves it" in shown
+    shown = draw_result(await do(bob, f"/file show b --at {version}")).plain()
+    assert f"ssh HOST file get b --at {version} > FILE  saves it" in shown
