@@ -151,8 +151,7 @@ async def test_overrides_of_servers_are_exported_and_end_with_the_toolset(kit: K
         {"tool_id": "cut", "enabled": False}, entry,
     ]  # fmt: skip
     await kit.world.change(lambda tx: records.uninstall_toolset(tx, space))
-    assert await kit.stored("n9:search") == Override("n9:search")
-    assert await kit.stored() == Override("kit:cut")
+    assert await kit.world.store.read(overrides.read_overrides) == {}
 
 
 async def test_overrides_end_when_the_next_version_has_no_server(kit: Kit) -> None:

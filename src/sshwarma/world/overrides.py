@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
@@ -100,21 +100,13 @@ def set_override(tx: Change, tool: Thing | str, **decisions: Any) -> None:
 
 def clear_override(tx: Change, tool: Thing) -> None:
     """Withdraw every decision, so that a new tool does not inherit an older one's."""
-    tx.conn.execute(
-        update(tool_overrides)
-        .where(tool_overrides.c.tool_id == tool.label)
-        .values(dict.fromkeys(_COLUMNS.values()))
-    )
+    tx.conn.execute(delete(tool_overrides).where(tool_overrides.c.tool_id == tool.label))
     tx.publish_on_commit(WorldChanged(tool.parent_id))
 
 
 def clear_namespace(tx: Change, namespace: str) -> None:
     """Withdraw every decision about tools of a namespace, existing or not."""
-    tx.conn.execute(
-        update(tool_overrides)
-        .where(tool_overrides.c.toolset_id == namespace)
-        .values(dict.fromkeys(_COLUMNS.values()))
-    )
+    tx.conn.execute(delete(tool_overrides).where(tool_overrides.c.toolset_id == namespace))
     tx.publish_on_commit(WorldChanged())
 
 
