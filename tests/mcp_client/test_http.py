@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from sshwarma.mcp.client.address import BlockedAddress, check_url, refusal_reason, resolve_allowed
+from sshwarma.mcp.client.sdk.http import CheckedNetworkBackend
 from sshwarma.world.errors import Invalid, Unavailable
 from support.driver.installed import NODE, PROGRAMS, from_npm
 from support.handmade_mcp_server import Web
@@ -123,6 +124,14 @@ async def test_server_without_ping_stays_connected(hubbed: Hubbed, web: Web) -> 
     await hubbed.until(lambda: web.pings > QUICK.max_failed_probes)
     assert (await hubbed.call("web:echo")).text == "hello"
     assert "probe" not in "\n".join(map(str, hubbed.hub.log_of(server)))
+
+
+async def test_server_of_a_toolset_is_named_no_flag_that_an_import_lacks() -> None:
+    backend = CheckedNetworkBackend(allow_private=False, of_toolset=True)
+    with pytest.raises(BlockedAddress) as refused:
+        await backend.connect_tcp("127.0.0.1", 9)
+    assert "--allow-private" not in str(refused.value)
+    assert "an owner can add it as a server of its own" in str(refused.value)
 
 
 async def test_loopback_server_needs_allow_private(hubbed: Hubbed, web: Web) -> None:

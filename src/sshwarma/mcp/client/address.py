@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sshwarma.common.shorten import shorten_text
 from sshwarma.world.errors import Invalid, WorldError
-from sshwarma.world.reader import TextByReader
+from sshwarma.world.reader import Hint, TextByReader
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -34,6 +34,12 @@ _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 _ALLOW_PRIVATE_HINT: Final = TextByReader(
     "Allow it with --allow-private.", "Allow it with allow_private: true."
 )
+
+TOOLSET_PRIVATE_HINT: Final = (
+    "The server of a toolset cannot be there: an owner can add it as a server of its own, by"
+    " `mcp add` or in the settings, and allow it private addresses there."
+)
+"""The hint for a server that a toolset declares: an import allows no private addresses."""
 
 
 class BlockedAddress(WorldError):
@@ -80,9 +86,16 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 
 async def resolve_allowed(
-    host: str, port: int, *, allow_private: bool, resolve: Resolver = resolve_host
+    host: str,
+    port: int,
+    *,
+    allow_private: bool,
+    resolve: Resolver = resolve_host,
+    private_hint: Hint = _ALLOW_PRIVATE_HINT,
 ) -> list[str]:
     """Resolve a host name and check that every address is allowed.
+
+    `private_hint` says how a private address can be allowed.
 
     Raises:
         BlockedAddress: if one of the addresses is not allowed.
@@ -95,7 +108,7 @@ async def resolve_allowed(
             prefix = "" if text == host else f"{host} resolves to a blocked address: "
             raise BlockedAddress(
                 f"{prefix}{text} is {reason}.",
-                hint="" if reason == FORBIDDEN_REASON else _ALLOW_PRIVATE_HINT,
+                hint="" if reason == FORBIDDEN_REASON else private_hint,
             )
     if not addresses:
         raise OSError(f"{host} has no address")

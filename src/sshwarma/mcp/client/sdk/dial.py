@@ -244,7 +244,10 @@ async def _open_http_transport(
     check_url(url)
     loop = asyncio.get_running_loop()
     context = await loop.run_in_executor(None, http.make_ssl_context)
-    backend = http.CheckedNetworkBackend(settings.allow_private, request.resolve)
+    of_toolset = request.sandbox is not None
+    backend = http.CheckedNetworkBackend(
+        settings.allow_private, request.resolve, of_toolset=of_toolset
+    )
     sender = http.CheckedTransport(context, backend, settings.calls_at_once + 8)
     headers = expand_variables(settings.headers, os.environ)
     bearer: BearerAuth | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import httpcore2
@@ -21,7 +22,12 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
-from sshwarma.mcp.client.address import Resolver, resolve_allowed, resolve_host
+from sshwarma.mcp.client.address import (
+    TOOLSET_PRIVATE_HINT,
+    Resolver,
+    resolve_allowed,
+    resolve_host,
+)
 from sshwarma.mcp.client.sdk._httpx import GuardedTransport
 from sshwarma.mcp.client.sdk.stdio import count_quotes
 from sshwarma.mcp.client.throttle import Throttle
@@ -40,10 +46,13 @@ class ResponseTooLong(httpx2.StreamError):
 class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
     """Network backend that checks a host's addresses and connects to a checked one."""
 
-    def __init__(self, allow_private: bool, resolve: Resolver = resolve_host) -> None:
+    def __init__(
+        self, allow_private: bool, resolve: Resolver = resolve_host, *, of_toolset: bool = False
+    ) -> None:
+        self._check = partial(resolve_allowed, allow_private=allow_private, resolve=resolve)
+        if of_toolset:
+            self._check = partial(self._check, private_hint=TOOLSET_PRIVATE_HINT)
         self._inner = httpcore2.AnyIOBackend()
-        self._allow_private = allow_private
-        self._resolve = resolve
 
     @override
     async def connect_tcp(
@@ -55,9 +64,7 @@ class CheckedNetworkBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            addresses = await resolve_allowed(
-                host, port, allow_private=self._allow_private, resolve=self._resolve
-            )
+            addresses = await self._check(host, port)
         except OSError as error:
             raise httpcore2.ConnectError(f"{host}: {error.strerror or error}") from error
         failure = httpcore2.ConnectError(f"{host} has no address")
