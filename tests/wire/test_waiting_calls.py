@@ -154,7 +154,9 @@ def test_script_reads_what_its_call_waits_for(ann: Person, bob: Person) -> None:
     wait_until(lambda: ann.json("approvals")["waiting"])
     (waiting,) = ann.json("approvals")["waiting"]
     shown = ann.json("tool show workspace:run_command")
-    assert shown["facts"]["Approval"] == "each call waits for a person"
+    assert shown["facts"]["Approval"] == (
+        "each call waits for a person with the build right, unless such a person makes it"
+    )
     assert shown["calls"][0]["ok"] is None
     screen.press("f8")
     assert f"It waits for an approval: number {waiting['number']}." in call.communicate()[0]

@@ -38,6 +38,10 @@ from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 
 MAX_SHOWN_CALLS = 5
 
+_APPROVAL_FACT: Final = (
+    "each call waits for a person with the build right, unless such a person makes it"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ContainedThing:
@@ -229,7 +233,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         override = overrides.read_tool_override(conn, thing)
         thing = overrides.apply_override(thing, override)
         if thing.metadata.get(overrides.CONFIRM_KEY):
-            facts["Approval"] = "each call waits for a person"
+            facts["Approval"] = _APPROVAL_FACT
         if override.renderer is not None:
             facts["Results"] = f"drawn as {override.renderer}"
             renderer = {"renderer": override.renderer, "config": override.renderer_config or {}}
