@@ -62,7 +62,8 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
         assert names & usable == (names if is_on else set())
     shown = api.get("get_tool", name="app-builder:read_file")["renderer"]
     assert shown["renderer"] == "code" and shown["config"]["file"] == "$args.path"
-    assert api.post("uninstall_toolset", name="app-builder")[0] == REFUSED, "without yes"
+    status, refusal = api.post("uninstall_toolset", name="app-builder")
+    assert status == REFUSED and '"yes": true} does it.' in refusal["hint"], refusal
     assert api.post("uninstall_toolset", name="app-builder", yes=True)[0] == 200
     assert api.get("list_toolsets")["toolsets"] == []
 
@@ -100,6 +101,24 @@ def test_wrong_requests_are_refused_by_name(world: Server, alice: Person, room: 
     assert api.ask("export_toolset", b"{}").status == 405
     api.token = "swt_nonsense"
     assert api.ask("list_tools").status == 401
+
+
+def test_archive_in_another_form_is_refused_in_the_words_of_the_door(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve()
+    api = api_of(server, server.owner.name, "lobby")
+    for kind in ("application/json", "application/octet-stream"):
+        refusal = api.ask("import_toolset", b"PK\xff", kind)
+        assert refusal.status == REFUSED
+        assert refusal.data["hint"] == "Send a file with the content type application/zip."
+    status, answer = api.post("import_toolset", archive="kit.zip")
+    assert (status, answer["hint"]) == (REFUSED, "Give the file in base64, and encoded: true.")
+    typed = server.owner.run("toolset import kit.zip")
+    assert typed.status != 0 and "ssh HOST toolset import < kit.zip" in typed.err, typed
+    screen = server.owner.sit()
+    screen.enter("/toolset import kit.zip")
+    screen.wait_for("ssh HOST toolset import < kit.zip")
 
 
 def test_description_of_the_api_has_every_endpoint_and_verb(world: Server) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from typing import Annotated, TypeAlias
+import re
+from typing import Annotated, Final, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -36,6 +37,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, empty_error
+from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.things import Thing
 
 toolset = group(
@@ -55,6 +57,8 @@ async def complete_toolsets(request: CompletionRequest) -> list[Option]:
     found = await request.caller.world.store.read(records.list_toolsets)
     return [(one.label, str(one.metadata.get("display_name", ""))) for one in found]
 
+
+_FILE_NAME: Final = re.compile(r"[\w./~+-]{1,200}\.zip", re.ASCII)
 
 ToolsetName: TypeAlias = Annotated[str, Arg(complete=complete_toolsets)]
 
@@ -272,7 +276,7 @@ async def uninstall_toolset(
         raise Invalid(
             f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}"
             f"{f', and its MCP servers: {also}' if also else ''}.",
-            hint="Add --yes to do it.",
+            hint=next_call("{} does it.", "toolset uninstall", name=space.label, yes=True),
         )
     await services_of(caller).toolsets.uninstall(caller, space)
     return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.")
@@ -292,13 +296,21 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
         where = "a pipe" if caller.door == "ssh" else "a request"
         return await workspaces.read(await workspaces.finish_upload(caller.upload)), where
     if archive is None:
-        raise empty_error("archive", hint="Give the file in base64, or pipe it.")
+        raise empty_error("archive", hint=_hint_at_pipe("FILE.zip"))
     if not encoded:
-        raise Invalid("archive: must be in base64.", hint="Give --encoded with it.")
+        named = archive if _FILE_NAME.fullmatch(archive) else "FILE.zip"
+        raise Invalid("archive: must come by a pipe, or in base64.", hint=_hint_at_pipe(named))
     try:
         return base64.b64decode(archive, validate=True), "a request"
     except binascii.Error as error:
         raise Invalid(f"archive: is not valid base64: {error}.") from error
+
+
+def _hint_at_pipe(file_name: str) -> TextByReader:
+    return TextByReader(
+        f"From a shell: ssh HOST toolset import < {file_name}",
+        "Give the file in base64, and encoded: true.",
+    )
 
 
 def _check_direct(caller: Caller) -> None:

@@ -47,6 +47,7 @@ from sshwarma.web.endpoints import (
     API_PREFIX,
     ENDPOINTS,
     Endpoint,
+    body_hint,
     choose_verb,
     describe_api,
     get_verb,
@@ -331,7 +332,10 @@ class HttpApi:
         try:
             arguments = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
-            raise Invalid(f"The request body is not JSON: {describe_json_error(error)}.") from error
+            raise Invalid(
+                f"The request body is not JSON: {describe_json_error(error)}.",
+                hint=body_hint(request.url.path),
+            ) from error
         if not isinstance(arguments, dict):
             raise Invalid("The request body must be a JSON object of arguments by name.")
         return arguments

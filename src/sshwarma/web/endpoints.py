@@ -76,6 +76,12 @@ ENDPOINTS: Final = (
 """Operations on toolsets, tools and the files of rooms."""
 
 
+def body_hint(path: str) -> str:
+    """Return how a body that is no JSON is sent to a path; "" if it takes none."""
+    taken = next((one.takes for one in ENDPOINTS if one.path == path), "")
+    return f"Send a file with the content type {taken}." if taken else ""
+
+
 def get_verb(name: str) -> Verb:
     """Return the verb that an endpoint names."""
     verb = find_verb(name)

@@ -31,6 +31,11 @@ def check_given_text(command: str, verb: Verb | None, verb_words: int) -> None:
         return
     text = find_given_text(command, verb, verb_words)
     if text and not text.startswith("="):
+        if "path" not in verb.input_schema["properties"]:
+            raise Invalid(
+                f"{shorten_name(text)!r} is not the content of a file, which comes by a pipe.",
+                hint=f"From a shell: ssh HOST {verb.name} < {shorten_name(text)}",
+            )
         raise Invalid(
             f"{shorten_name(text)!r} is neither a path nor a text.",
             hint="A text comes after =; quote a path with blanks twice: \"'my notes.txt'\".",
