@@ -76,13 +76,15 @@ class Worker:
             except ToolFailed as error:
                 raise ToolFailed(f"{tool['id']}: {error}") from error
             metadata = vars(found.function).get(runtime.TOOL_ATTRIBUTE) or runtime.ToolMetadata()
+            described = metadata.description or found.description
+            confirms = tool.get("requires_confirmation", metadata.requires_confirmation)
             listed.append(
                 {
                     "name": tool["id"],
-                    "title": metadata.name,
-                    "description": metadata.description or found.description,
+                    "title": tool.get("title") or metadata.name,
+                    "description": tool.get("description", described),
                     "inputSchema": found.schema,
-                    "_meta": {"requires_confirmation": metadata.requires_confirmation},
+                    "_meta": {"requires_confirmation": confirms},
                 }
             )
         return {"tools": listed}

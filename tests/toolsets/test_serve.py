@@ -41,6 +41,33 @@ async def test_other_host_uses_the_tools_of_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+async def test_host_reads_of_the_tools_what_the_manifest_says(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    code = 'def one():\n    """Of the function."""\n    return 1\n\n\ndef two():\n    return 2\n'
+    (tmp_path / "tools" / "few.py").write_text(code + "\n\ndef three():\n    return 3\n")
+    (tmp_path / "toolset.yaml").write_text(
+        'manifest_version: "1"\nid: few\nname: Few\nversion: "1"\ntools:\n'
+        "  - {id: one, entrypoint: 'tools.few:one', name: First, description: Of the entry.}\n"
+        "  - {id: two, entrypoint: 'tools.few:two', description: Of the entry.}\n"
+        "  - {id: three, entrypoint: 'tools.few:three'}\n"
+        "tool_overrides:\n"
+        "  - {tool_id: two, name_override: Second, description_override: Of the override.,"
+        " requires_confirmation: true}\n"
+        "  - {tool_id: three, enabled: false}\n"
+    )
+    server = StdioServerParameters(
+        command=str(PROGRAM), args=["toolset", "serve", str(tmp_path)], env={}
+    )
+    async with Client(stdio_client(server)) as client:
+        listed = (await client.list_tools()).tools
+        assert [(one.name, one.title, one.description) for one in listed] == [
+            ("one", "First", "Of the entry."), ("two", "Second", "Of the override."),
+        ]  # fmt: skip
+        assert [(one.meta or {})["requires_confirmation"] for one in listed] == [None, True]
+        assert (await client.call_tool("three", {})).is_error
+
+
+@pytest.mark.process
 async def test_large_schemas_are_served(tmp_path: Path) -> None:
     """More than an argument of a program may have."""
     manifest, source = tmp_path / "toolset.yaml", tmp_path / "tools" / "big.py"

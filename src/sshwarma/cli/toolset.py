@@ -32,18 +32,11 @@ def serve(folder: Path, workspace: Path) -> int:
     """
     from sshwarma.toolsets.bundle import read_bundle
     from sshwarma.toolsets.local_folder import read_folder
-    from sshwarma.toolsets.worker_process import describe_toolset, list_tools
+    from sshwarma.toolsets.served import describe_served
     from sshwarma.world.resources import resource_dir
 
     bundle = read_bundle(read_folder(folder))
-    manifest = bundle.manifest
-    config = describe_toolset(
-        manifest.id,
-        manifest.version,
-        list_tools(bundle),
-        folder=str(folder.resolve()),
-        workspace=str(workspace.resolve()),
-    )
+    config = describe_served(bundle, folder, workspace)
     worker = resource_dir("embedded") / "toolset" / "worker.py"
     with tempfile.TemporaryFile() as file:  # an argument of a program has at most 128 KiB
         file.write(json.dumps(config).encode())
