@@ -102,6 +102,8 @@ def _temporary_files(devices: Path | None) -> Iterator[str]:
     yield from ("--dev", "/dev")
     for name in DEVICES if devices else ():
         yield from ("--dev-bind", f"{devices}/{name}", f"/dev/{name}")
+    # It is read as zeros, too, but cannot be mapped, as memory that nobody is seen to hold.
+    yield from ("--dev-bind", f"{devices or '/dev'}/full", "/dev/zero")
     yield from ("--size", str(MAX_SANDBOX_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--remount-ro", "/dev")
     yield from ("--size", str(MAX_SANDBOX_TEMPORARY_BYTES), "--tmpfs", HOME)

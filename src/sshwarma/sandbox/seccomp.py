@@ -16,6 +16,7 @@ _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _AT_LEAST: Final = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _ANY_BIT: Final = 0x45  # BPF_JMP | BPF_JSET | BPF_K
+_KEEP_BITS: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
 _RETURN: Final = 0x06  # BPF_RET | BPF_K
 
 _ALLOW: Final = 0x7FFF0000
@@ -41,6 +42,16 @@ _EVERYWHERE: Final = {
 }  # fmt: skip
 """Calls that have the same number on every machine."""
 
+_THREAD_FLAGS: Final = 0x10400
+"""CLONE_THREAD and CLONE_FILES of `clone`: a thread has the files of its process, or the server
+would have to look at those of each."""
+
+_OWN_THREAD: Final = 0x10000
+"""CLONE_THREAD alone."""
+
+_OWN_FILES: Final = 2
+"""CLOSE_RANGE_UNSHARE of `close_range`, which would give a thread files of its own as well."""
+
 _IGNORED_OPTIONS: Final = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF and those with FORCE: a call that sets one does nothing, and succeeds."""
 
@@ -49,6 +60,10 @@ _SET_DUMPABLE: Final = 4
 
 _SET_PIPE_SIZE: Final = 1031
 """F_SETPIPE_SZ of `fcntl`."""
+
+_SHARED_NAMELESS: Final = 0x21
+"""MAP_SHARED and MAP_ANONYMOUS of `mmap`: memory that stays full while any part of it is mapped, of
+which the kernel shows no owner how much that is."""
 
 _X86_64: Final = {
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "mount": 165,
@@ -75,17 +90,17 @@ _MACHINES: Final = {
     "x86_64": (
         0xC000003E, _X86_64,
         {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
-         "prctl": 157},
+         "prctl": 157, "mmap": 9, "close_range": 436},
         {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
-         "mq_open": 240},
+         "mq_open": 240, "vmsplice": 278},
         (253, 294),
     ),
     "aarch64": (
         0xC00000B7, _AARCH64,
         {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
-         "prctl": 167},
+         "prctl": 167, "mmap": 222, "close_range": 436},
         {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
-         "msgget": 186, "mq_open": 180},
+         "msgget": 186, "mq_open": 180, "vmsplice": 75},
         (26,),
     ),
 }  # fmt: skip
@@ -133,14 +148,27 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
 def _check_arguments(checked: dict[str, int]) -> list[bytes]:
     """Return the part for calls whose arguments decide; each ends with an answer."""
     return [
-        _step(_EQUAL, checked["clone"], 0, 4),
+        _step(_EQUAL, checked["clone"], 0, 6),
         _step(_LOAD, _ARGUMENT_OFFSET),
-        _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
+        _step(_ANY_BIT, _NEW_NAMESPACES, 2, 0),
+        _step(_KEEP_BITS, _THREAD_FLAGS),
+        _step(_EQUAL, _OWN_THREAD, 0, 1),
+        _refuse(errno.EPERM),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["close_range"], 0, 4),
+        _step(_LOAD, _ARGUMENT_OFFSET + 16),
+        _step(_ANY_BIT, _OWN_FILES, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
         _step(_EQUAL, checked["fcntl"], 0, 4),
         _step(_LOAD, _ARGUMENT_OFFSET + 8),
         _step(_EQUAL, _SET_PIPE_SIZE, 0, 1),
+        _refuse(errno.EPERM),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, checked["mmap"], 0, 5),
+        _step(_LOAD, _ARGUMENT_OFFSET + 24),
+        _step(_KEEP_BITS, _SHARED_NAMELESS),
+        _step(_EQUAL, _SHARED_NAMELESS, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
         _step(_EQUAL, checked["prctl"], 0, 4),
