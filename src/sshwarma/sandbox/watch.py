@@ -5,11 +5,10 @@ The kernel's own limits hold for each process, or not for root at all; these are
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +21,18 @@ from sshwarma.common.limits import (
     MIN_SANDBOX_FREE_BYTES,
 )
 from sshwarma.common.messages import with_limit
-from sshwarma.common.units import KIB, MIB
+from sshwarma.common.units import MIB
+from sshwarma.sandbox.pause import pause
+from sshwarma.sandbox.processes import Usage, measure_processes
 
-_PROCESSES: Final = Path("/proc")
+_LOOKS: Final = 3
+"""Looks at processes that go on. Of some that begin and end all the time, one look in a few sees
+all."""
 
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_PAUSED_LOOKS: Final = 20
+"""Looks at processes that are being stopped."""
+
+_PAUSED_LOOK_SECONDS: Final = 0.005
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -46,26 +52,37 @@ def find_excess(init: int, folder: Path | None = None) -> str:
     """
     if folder is not None and shutil.disk_usage(folder).free < MIN_SANDBOX_FREE_BYTES:
         return "the disk of the server is nearly full"
-    tasks = descriptors = memory = nameless = 0
     device = folder.stat().st_dev if folder is not None else None
-    seen: set[int] = set()
-    # Those of a program that starts them without end are never all measured.
-    for pid, count in _list_tree(init):
-        tasks += count
-        if tasks > MAX_SANDBOX_PROCESSES:
-            return with_limit("it started too many processes and threads", MAX_SANDBOX_PROCESSES)
-        memory += _measure_memory(pid)
-        for status in _list_open(pid):
-            descriptors += 1
-            is_nameless = status.st_dev == device and status.st_nlink == 0
-            if is_nameless and stat.S_ISREG(status.st_mode) and status.st_ino not in seen:
-                seen.add(status.st_ino)
-                nameless += 512 * status.st_blocks
-    if memory > MAX_SANDBOX_MEMORY_BYTES:
+    try:
+        return _find_process_excess(init, device)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""  # it has ended
+
+
+def _find_process_excess(init: int, device: int | None) -> str:
+    """Look until no process has begun or ended meanwhile; else stop them first."""
+    for _ in range(_LOOKS):
+        usage = measure_processes(init, device)
+        if (excess := _judge(usage)) or usage.is_whole:
+            return excess
+    with pause(init) as is_paused:
+        for _ in range(_PAUSED_LOOKS if is_paused else 0):
+            usage = measure_processes(init, device)
+            if (excess := _judge(usage)) or usage.is_whole:
+                return excess
+            time.sleep(_PAUSED_LOOK_SECONDS)
+    return "its processes changed too fast to be measured"
+
+
+def _judge(usage: Usage) -> str:
+    if usage.tasks > MAX_SANDBOX_PROCESSES:
+        return with_limit("it started too many processes and threads", MAX_SANDBOX_PROCESSES)
+    if usage.memory > MAX_SANDBOX_MEMORY_BYTES:
         return with_limit("it used too much memory", f"{MAX_SANDBOX_MEMORY_BYTES // MIB} MiB")
-    if descriptors > MAX_SANDBOX_ALL_OPEN_FILES:  # the kernel keeps memory for each socket and pipe
+    # The kernel keeps memory for each socket and pipe.
+    if usage.descriptors > MAX_SANDBOX_ALL_OPEN_FILES:
         return with_limit("it opened too many files", f"{MAX_SANDBOX_ALL_OPEN_FILES:,}")
-    return _SIZE_EXCESS if nameless > MAX_WORKSPACE_BYTES else ""
+    return _SIZE_EXCESS if usage.nameless > MAX_WORKSPACE_BYTES else ""
 
 
 def find_folder_excess(folder: Path) -> str:
@@ -139,49 +156,3 @@ class _Walk:
             raise _Excess(_SIZE_EXCESS)
         if self._entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries
             raise _Excess(with_limit("it made too many files", f"{MAX_WORKSPACE_ENTRIES:,}"))
-
-
-def _list_tree(init: int) -> Iterator[tuple[int, int]]:
-    """Yield the processes of a sandbox and how many threads each has.
-
-    One that ends meanwhile may be left out.
-    """
-    waiting = [init]
-    while waiting:
-        pid = waiting.pop()
-        try:
-            threads = list((_PROCESSES / str(pid) / "task").iterdir())
-            yield pid, len(threads)
-            for thread in threads:
-                waiting += map(int, (thread / "children").read_text("ascii").split())
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-
-
-def _list_open(pid: int) -> Iterator[os.stat_result]:
-    """Yield what the descriptors of a process are; nothing if that cannot be read."""
-    directory = _PROCESSES / str(pid) / "fd"
-    try:
-        descriptors = list(directory.iterdir())
-    except OSError:  # it has ended, or is another user's
-        return
-    for descriptor in descriptors:
-        with contextlib.suppress(OSError):  # it was closed
-            yield descriptor.stat()
-
-
-def _measure_memory(pid: int) -> int:
-    """Return the bytes of a process, and its part of what it shares with others."""
-    directory = _PROCESSES / str(pid)
-    try:
-        for line in (directory / "smaps_rollup").read_text("ascii").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * KIB
-    except (FileNotFoundError, ProcessLookupError):
-        return 0  # it has ended
-    except PermissionError:
-        try:
-            return int((directory / "statm").read_text("ascii").split()[1]) * _PAGE_BYTES
-        except (FileNotFoundError, ProcessLookupError):
-            return 0
-    return 0
