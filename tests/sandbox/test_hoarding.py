@@ -106,6 +106,30 @@ time.sleep(60)
 """
 
 
+TOO_MANY_FILES = "it made too many temporary files (limit 20,000)"
+
+EMPTY_FILES = """
+import os
+for number in range(10**9):
+    os.mkfifo(f"{folder}/{{number}}")
+"""
+
+TERMINALS = """
+import os, time
+terminals = [os.open("/dev/ptmx", os.O_RDWR) for _ in range(80)]
+time.sleep(60)
+"""
+
+TIMERS = """
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+count = 0
+while libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) == 0:
+    count += 1
+print(count, errno.errorcode[ctypes.get_errno()])
+"""
+
+
 async def test_calls_for_memory_of_nobody_are_refused(host: SandboxHost, ws: Path) -> None:
     assert (await python(host, ws, CALLS)).splitlines() == [
         "memfd_create ENOSYS", "shmget ENOSYS", "semget ENOSYS", "msgget ENOSYS", "mq_open ENOSYS",
@@ -125,13 +149,22 @@ async def test_buffers_of_sockets_and_pipes_stay_small(host: SandboxHost, ws: Pa
         (DEEP.format(depth=100), "it made folders in folders (limit 64)"),
         (NAMELESS, "its files became too large (limit 256 MiB)"),
         (DESCRIPTORS, "it opened too many files (limit 4,096)"),
+        (EMPTY_FILES.format(folder="/tmp"), TOO_MANY_FILES),
+        (EMPTY_FILES.format(folder="/dev/shm"), TOO_MANY_FILES),
+        (TERMINALS, "it opened too many terminals (limit 64)"),
     ],
-    ids=["long paths", "deep", "nameless", "descriptors"],
+    ids=["long paths", "deep", "nameless", "descriptors", "tmp", "shm", "terminals"],
 )
 async def test_program_that_hides_what_it_takes_is_ended(
     host: SandboxHost, ws: Path, script: str, said: str
 ) -> None:
     assert await python(host, ws, script) == f"[{said}]"
+
+
+async def test_timers_are_limited(host: SandboxHost, ws: Path) -> None:
+    """The kernel keeps a signal for each, of those of the server's user."""
+    count, error = (await python(host, ws, TIMERS)).split()
+    assert int(count) <= 256 and error == "EAGAIN"
 
 
 async def test_nearly_full_disk_ends_programs(

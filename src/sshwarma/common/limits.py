@@ -1489,6 +1489,18 @@ MAX_SANDBOX_TEMPORARY_BYTES: Final = 64 * MIB
 MAX_SANDBOX_SHARED_MEMORY_BYTES: Final = 16 * MIB
 """Bytes of /dev/shm in a sandbox: it is memory of the server's machine."""
 
+MAX_SANDBOX_TEMPORARY_FILES: Final = 20_000
+"""Files and folders in /tmp and /dev/shm of a sandbox: the kernel keeps 1 KiB for each, also for
+empty ones."""
+
+MAX_SANDBOX_TERMINALS: Final = 64
+"""Terminals that programs in a sandbox may open: a machine has some 3,000 for all its
+sandboxes and containers."""
+
+MAX_SANDBOX_SIGNALS: Final = 256
+"""Timers and waiting signals in one sandbox: the kernel keeps memory for each, and counts them for
+the user of the server."""
+
 MIN_SANDBOX_FREE_BYTES: Final = 256 * MIB
 """Bytes of free disk below which programs in sandboxes are ended: what they hide, such as a file
 without a name that they only map, cannot be measured."""

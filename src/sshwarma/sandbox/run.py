@@ -21,6 +21,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_ADDRESS_BYTES,
     MAX_SANDBOX_OPEN_FILES,
     MAX_SANDBOX_PROCESSES,
+    MAX_SANDBOX_SIGNALS,
     MAX_WORKSPACE_BYTES,
 )
 from sshwarma.common.processes import end_process
@@ -361,6 +362,8 @@ def _set_limits(init: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_NOFILE, MAX_SANDBOX_OPEN_FILES),
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_SIGPENDING, MAX_SANDBOX_SIGNALS),
+        (resource.RLIMIT_MSGQUEUE, 0),
     ):
         _, hard = resource.prlimit(init, kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)

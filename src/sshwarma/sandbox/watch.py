@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_ALL_OPEN_FILES,
     MAX_SANDBOX_MEMORY_BYTES,
     MAX_SANDBOX_PROCESSES,
+    MAX_SANDBOX_TEMPORARY_FILES,
+    MAX_SANDBOX_TERMINALS,
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
     MIN_SANDBOX_FREE_BYTES,
@@ -28,6 +31,8 @@ from sshwarma.sandbox.processes import Usage, measure_processes
 _LOOKS: Final = 3
 """Looks at processes that go on. Of some that begin and end all the time, one look in a few sees
 all."""
+
+_TEMPORARY_FOLDERS: Final = ("tmp", "dev/shm")
 
 _PAUSED_LOOKS: Final = 20
 """Looks at processes that are being stopped."""
@@ -54,9 +59,27 @@ def find_excess(init: int, folder: Path | None = None) -> str:
         return "the disk of the server is nearly full"
     device = folder.stat().st_dev if folder is not None else None
     try:
-        return _find_process_excess(init, device)
+        folders = _TEMPORARY_FOLDERS if folder is not None else (*_TEMPORARY_FOLDERS, "ws")
+        root = Path(f"/proc/{init}/root")
+        return _find_kernel_excess(root, folders) or _find_process_excess(init, device)
     except (FileNotFoundError, ProcessLookupError):
         return ""  # it has ended
+
+
+def _find_kernel_excess(root: Path, folders: Sequence[str]) -> str:
+    """Look at files in folders in memory, and at terminals: memory of the kernel.
+
+    Raises:
+        FileNotFoundError: if the sandbox has ended.
+    """
+    counts = [os.statvfs(root / folder) for folder in folders]
+    if sum(count.f_files - count.f_ffree for count in counts) > MAX_SANDBOX_TEMPORARY_FILES:
+        limit = f"{MAX_SANDBOX_TEMPORARY_FILES:,}"
+        return with_limit("it made too many temporary files", limit)
+    with os.scandir(root / "dev/pts") as terminals:
+        if sum(1 for _ in terminals) > MAX_SANDBOX_TERMINALS + 1:  # one makes the others
+            return with_limit("it opened too many terminals", MAX_SANDBOX_TERMINALS)
+    return ""
 
 
 def _find_process_excess(init: int, device: int | None) -> str:
