@@ -256,3 +256,16 @@ def test_toolset_is_no_namespace_that_can_be_removed(
     assert refused.status == 2 and f"/toolset uninstall {kit_id}" in refused.err
     assert ann.run("toolset import", bundle(kit_id, server), "-T").status == 0
     ann.does(f"toolset uninstall {kit_id} --yes")
+
+
+def test_private_address_is_refused_with_what_an_owner_can_do(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, server = name("kit"), name("srv")
+    files = kit(kit_id, "1", functions=("ask",))
+    files["toolset.yaml"] += f"mcp_servers:\n  - id: {server}\n    url: http://127.0.0.1:9/mcp\n"
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    wait_until(lambda: state(ann, server) == "down")
+    (shown,) = ann.json(f"toolset show {kit_id}")["servers"]
+    assert "--allow-private" not in shown["reason"]
+    assert "an owner can add it as a server of its own" in shown["reason"]
