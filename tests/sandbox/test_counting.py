@@ -30,7 +30,7 @@ TOO_MUCH = "[it used too much memory (limit 1024 MiB)]"
 FIRST_THREAD_ENDS = """
 import ctypes, threading, time
 def hold():
-    block = bytearray(b"x" * (1200 << 20))
+    block = bytearray(b"x") * (1200 << 20)
     time.sleep(60)
 threading.Thread(target=hold).start()
 ctypes.CDLL(None).syscall(60, 0)
@@ -126,6 +126,18 @@ async def test_program_that_cannot_be_stopped_is_ended(
     monkeypatch.setattr(watch, "_PAUSED_LOOKS", 0)
     monkeypatch.setattr(watch, "pause", continue_all)
     assert await run(host, ws, "sleep 60") == TOO_FAST
+
+
+def test_sandbox_that_is_being_made_is_not_measured() -> None:
+    """Its first process still sees the files and processes of the machine."""
+    assert watch.find_excess(os.getpid()) == ""
+
+
+async def test_limits_hold_from_the_first_look(
+    host: SandboxHost, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "WATCH_SECONDS", 0.0)
+    assert await run(host, ws, "echo done") == "done\n"
 
 
 def test_processes_of_the_server_are_never_stopped() -> None:

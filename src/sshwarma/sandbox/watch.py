@@ -61,6 +61,8 @@ def find_excess(init: int, folder: Path | None = None) -> str:
     try:
         folders = _TEMPORARY_FOLDERS if folder is not None else (*_TEMPORARY_FOLDERS, "ws")
         root = Path(f"/proc/{init}/root")
+        if root.samefile("/"):
+            return ""  # it is still being made, and nothing foreign runs in it
         return _find_kernel_excess(root, folders) or _find_process_excess(init, device)
     except (FileNotFoundError, ProcessLookupError):
         return ""  # it has ended
