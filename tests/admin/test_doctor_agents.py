@@ -56,4 +56,4 @@ def test_command_for_the_directory_of_backups_takes_a_user_without_a_name(
     monkeypatch.setattr(os, "geteuid", lambda: 47030)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found = of(data, "backups", backup={"every": "1d", "directory": "/no/such/dir"})
-    assert found.remedy.startswith("install -d -m 0700 -o 47030 /no/such/dir,")
+    assert "install -d -m 0700 -o 47030 /no/such/dir," in found.remedy

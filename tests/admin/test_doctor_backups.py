@@ -45,7 +45,7 @@ def test_directory_of_backups_is_checked(data: Path, tmp_path: Path) -> None:
         found = check(data, every="1d", directory=directory)
         assert found.ok == (problem is None), found
         assert problem in (None, found.detail) and remedy in found.remedy
-    found = check(data, every="1d", directory="copies")
+    found = check(data, every="1d", directory=data / "copies")
     assert found.detail.startswith(f"every 1d to {data / 'copies'}, none of this world yet")
     assert check(data, every="1d").ok
 

@@ -87,6 +87,9 @@ async def test_skipped_parts_are_reported_and_tried_again_and_the_others_are_in_
     adopted: list[object] = []
 
     class Models:
+        def entries(self) -> list[object]:
+            return []
+
         async def adopt(self, models: object) -> dict[str, str]:
             return {"qwen": "The disk is full."}
 

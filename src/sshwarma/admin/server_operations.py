@@ -147,6 +147,7 @@ async def backup_failure(server: RunningServer | None, /) -> Json:
     }
 
 
+@register_operation
 async def copy_database(server: RunningServer | None, /) -> Json:
     """Copy the open database, whose file may be gone, beside its place."""
     database = require_server(server).data_dir.database

@@ -132,6 +132,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     FILE can also be the copy that an upgrade kept, such as world-before-0012.db, or - for a backup
     on standard input.
     """
+    from sshwarma.admin.data_dir_owner import check_data_dir_owner
     from sshwarma.admin.restore import restore_backup
     from sshwarma.world.migrate import newest_revision
 
@@ -139,6 +140,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     settings = invocation.settings()
     refuse_second_world(settings)
     source = sys.stdin.buffer if str(file) == STANDARD_STREAM else file
+    check_data_dir_owner(settings.data_dir)
     if isinstance(source, Path):
         check_ends(source, may_be_device=True)  # what does not begin as a backup is refused
     manifest = restore_backup(source, settings.data_dir, force=force)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from dulwich.objects import ObjectID
 
 from sshwarma.common.limits import MAX_PATH_PART_BYTES
+from sshwarma.common.units import MIB
 
 _TREE_MODE: Final = 0o040000
 
@@ -19,7 +20,7 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 """Seconds that a time may have on every system."""
 
 MAX_ATTRIBUTES_LINE_BYTES: Final = 2_047
-MAX_ATTRIBUTES_BYTES: Final = 100 * 1024 * 1024
+MAX_ATTRIBUTES_BYTES: Final = 100 * MIB
 """What git reads of a `.gitattributes`."""
 
 _ID_BYTES: Final = 20

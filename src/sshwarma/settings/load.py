@@ -12,9 +12,9 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -140,12 +140,6 @@ class Settings(BaseSettings):
         if twice := _find_repeated([server.name for server in servers]):
             raise ValueError(f"two MCP servers have the name {twice}")
         return servers
-
-    @model_validator(mode="after")
-    def _two_addresses(self) -> Self:
-        if self.ssh.listen == self.http.listen and not self.ssh.listen.endswith(":0"):
-            raise ValueError(f"ssh.listen and http.listen are the same address, {self.ssh.listen}")
-        return self
 
     @classmethod
     @override

@@ -64,8 +64,7 @@ async def put_file(
             by lines, or stays, with this content beside it.
         tabs: whether ␉ stands for a tab in the content, as an edit writes it.
     """
-    name = parse_file_path(path)
-    workspaces = workspaces_of(caller)
+    name, workspaces = parse_file_path(path), workspaces_of(caller)
     if caller.upload is not None:
         if content is not None or encoded:
             given = "encoded" if content is None else "content"
@@ -75,8 +74,8 @@ async def put_file(
     elif content is None:
         raise empty_error("content", hint="From a shell: ssh HOST file put PATH < FILE")
     else:
-        text = content.replace(TAB_SIGN, "\t") if tabs else content
-        entry = await store_content(caller, _content_of(caller, text, encoded=encoded))
+        text = _content_of(caller, content, encoded=encoded, tabs=tabs)
+        entry = await store_content(caller, text)
     version, tree = await workspaces.read_tree(caller.room_id)
     if version is not None and _is_same(tree.get(name), entry):
         return FileChange(f"{name} has this content already.", version, (), 0)
@@ -99,8 +98,8 @@ async def put_file(
         lambda changes: f"{'made' if is_new else 'changed'} {shorten_name(name)}",
         source="edit" if caller.door == "ssh" else "user_upload",
     )
-    done = "Made" if is_new else "Changed"
-    return report_change(f"{done} {name} ({format_size(entry.size)}).", changed)
+    done = f"{'Made' if is_new else 'Changed'} {name} ({format_size(entry.size)})."
+    return report_change(done, changed)
 
 
 async def _put_over_base(caller: Caller, name: str, entry: Entry, base: str) -> FileChange:
@@ -205,7 +204,7 @@ def _is_same(present: Entry | None, new: Entry) -> bool:
     return present is not None and present.is_file and present.sha256 == new.sha256
 
 
-def _content_of(caller: Caller, text: str, *, encoded: bool) -> bytes:
+def _content_of(caller: Caller, text: str, *, encoded: bool, tabs: bool) -> bytes:
     """Return the bytes of a text that was typed, or that a program sent.
 
     Raises:
@@ -216,6 +215,7 @@ def _content_of(caller: Caller, text: str, *, encoded: bool) -> bytes:
             return base64.b64decode(text, validate=True)
         except binascii.Error as error:
             raise Invalid(f"content: is not base64: {error}.") from error
+    text = text.replace(TAB_SIGN, "\t") if tabs else text
     is_typed = caller.arguments is None
     return (f"{text}\n" if is_typed and not text.endswith("\n") else text).encode()
 
