@@ -85,8 +85,7 @@ async def put_file(
 
     def edit(tree: Tree) -> Changes:
         nonlocal is_new
-        present = tree.get(name)
-        is_new = present is None
+        is_new = (present := tree.get(name)) is None
         if present is not None and present.is_folder:
             raise Conflict(f"{shorten_name(name)} is a folder.")
         mode = present.mode if present is not None and present.is_file else FILE_MODE
