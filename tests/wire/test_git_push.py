@@ -349,10 +349,9 @@ def test_pushed_commits_keep_their_ids_through_gc_backup_and_restore(
     made = server.cli("backup", str(backup), "--json")
     assert made.returncode == 0, made
     assert json.loads(made.stdout)["blobs"] == 4  # three files and a pack
-    restored = tmp_path / "restored"
     new = serve()
     new.stop()
-    new.data_dir = restored
+    new.data_dir = new.home / "restored"
     done = new.cli("restore", str(backup))
     assert done.returncode == 0, done
     new.start()

@@ -265,7 +265,7 @@ def test_model_builds_the_app_and_a_person_allows_its_command(ann: Person) -> No
     assert "listing" not in str(ann.json("files")["files"])
     screen.enter("@qwen build it again")
     wait_until(lambda: ann.json("approvals")["waiting"])
-    screen.enter("/allow")
+    screen.enter(f"/allow {ann.json('approvals')['waiting'][0]['number']}")
     wait_until(lambda: "listing" in str(ann.json("files")["files"]))
     screen.wait_for_count("qwen: last:", 2)
     rows = ann.json(

@@ -166,7 +166,7 @@ async def add_server(  # noqa: PLR0913 - one parameter for each flag
     settings = make_server_settings(
         caller, name, target, {flag: value for flag, value in flags.items() if value}
     )
-    await check_folder(caller, settings)
+    await check_folder(caller, cwd)
     await check_program(settings)
     await check_reachable(settings)
     await hub.add(caller, settings)

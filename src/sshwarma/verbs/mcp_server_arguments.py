@@ -6,6 +6,7 @@ import asyncio
 import os
 import shlex
 import shutil
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -97,15 +98,17 @@ def _split_command(text: str) -> list[str]:
         raise Invalid(f"The command cannot be read: {error}.") from error
 
 
-async def check_folder(caller: Caller, settings: McpSettings) -> None:
+async def check_folder(caller: Caller, cwd: str | None) -> None:
     """Refuse a working directory that a command cannot be started in.
+
+    A path that is not absolute would begin where the server was started.
 
     Raises:
         Invalid: unless it is the absolute path of a directory.
     """
-    folder = settings.cwd
-    if folder is None:
+    if not cwd:
         return
+    folder = Path(cwd)
     argument = name_arguments(caller, "cwd", SERVER_ARGUMENTS)
     if not folder.is_absolute():
         raise Invalid(f"{argument}: must be an absolute path (got {shorten_name(str(folder))}).")
