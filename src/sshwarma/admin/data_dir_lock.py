@@ -76,7 +76,7 @@ class DataDirLock:
 
     def is_in_place(self) -> bool:
         """Return whether the directory still has its name."""
-        return identify_file(self._data_dir) == _identify(self._directory)
+        return identify_file(self._data_dir) == identify_file(self._directory)
 
     def replace_file(self) -> bool:
         """Make and lock the file again if it was deleted; return whether it was.
@@ -88,7 +88,7 @@ class DataDirLock:
             DataDirInUseError: if another process has locked the file that is there now.
         """
         path = self._data_dir / LOCK_NAME
-        if not self.is_in_place() or identify_file(path) == _identify(self._file.fileno()):
+        if not self.is_in_place() or identify_file(path) == identify_file(self._file.fileno()):
             return False
         new = _lock_file(self._data_dir)
         self._file.close()
@@ -204,8 +204,3 @@ def _in_use_error(data_dir: Path) -> DataDirInUseError:
     if _is_marked(data_dir) and not (data_dir / SOCKET_NAME).exists():
         return DataDirInUseError(describe_lost_socket(data_dir))
     return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
-
-
-def _identify(handle: int) -> tuple[int, int]:
-    status = os.fstat(handle)
-    return status.st_dev, status.st_ino

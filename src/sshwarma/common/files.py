@@ -33,10 +33,13 @@ def measure_tree(path: Path) -> int:
         return 0
 
 
-def identify_file(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from all others; None if it does not exist."""
+def identify_file(file: Path | int) -> tuple[int, int] | None:
+    """Return what tells a file from all others; None if it does not exist.
+
+    `file` is its path, or the descriptor of an open one.
+    """
     try:
-        status = path.stat()
+        status = os.stat(file)  # noqa: PTH116 - a Path is of no descriptor
     except OSError:
         return None
     return status.st_dev, status.st_ino

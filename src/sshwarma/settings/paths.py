@@ -14,12 +14,8 @@ PATHS_OF_TABLES: Final = (("models", "key_file"), ("mcp", "cwd"))
 """Lists of tables, and the key of the path in each of their tables."""
 
 
-def make_absolute(path: Path, base: Path | None = None) -> Path:
-    """Return a path with its home directory, from the root on.
-
-    Args:
-        path: `~` and `~NAME` at its start are home directories.
-        base: where a relative path begins (default: the current directory).
+def make_absolute(path: Path) -> Path:
+    """Return a path from the root on; `~` at its start is a home directory.
 
     Raises:
         ValueError: if it begins with a variable, or with a home directory that is not known.
@@ -27,10 +23,9 @@ def make_absolute(path: Path, base: Path | None = None) -> Path:
     if str(path).startswith("$"):
         raise ValueError("variables are not replaced in paths: write the path itself")
     try:
-        path = path.expanduser()
+        return path.expanduser().absolute()
     except RuntimeError as error:
         raise ValueError(f"the home directory {path.parts[0]} is not known") from error
-    return ((base or Path()) / path).absolute()
 
 
 def _refuse_empty(value: object) -> object:

@@ -95,10 +95,18 @@ class WaitingApproval:
     turn_id: str | None = None
     call_id: str | None = None
 
-    @property
-    def row_meta(self) -> dict[str, str]:
-        """Metadata of the rows about it."""
-        return {} if self.turn_id is None else {ASKING_TURN_KEY: self.turn_id}
+    def append_notice(
+        self,
+        tx: Change,
+        text: str,
+        author_id: str | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add a notice about it to its room; `more` is metadata besides that of its turn."""
+        meta = {} if self.turn_id is None else {ASKING_TURN_KEY: self.turn_id}
+        rows.append_row(
+            tx, self.room_id, "notice", text, author_id=author_id, meta=meta | dict(more or {})
+        )
 
 
 class Approvals:
@@ -244,10 +252,7 @@ class Approvals:
             if answer.is_allowed:
                 calls.set_call_status(tx, waiting.call_id, "running")
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
-            rows.append_row(
-                tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
-                meta=waiting.row_meta,
-            )  # fmt: skip
+            waiting.append_notice(tx, text, caller.agent.id)
 
         async def record() -> None:
             async with waiting.deciding:
@@ -261,10 +266,7 @@ class Approvals:
 
         def work(tx: Change) -> None:
             calls.set_call_status(tx, waiting.call_id, "pending")
-            rows.append_row(
-                tx, waiting.room_id, "notice", text, author_id=caller.agent.id,
-                meta={APPROVAL_KEY: waiting.number} | waiting.row_meta,
-            )  # fmt: skip
+            waiting.append_notice(tx, text, caller.agent.id, {APPROVAL_KEY: waiting.number})
 
         await self._world.change(work)
 
@@ -272,11 +274,7 @@ class Approvals:
         """Tell the room that a question needs no answer any more."""
         text = f"{waiting.tool} (approval {waiting.number}) is not asked for any more"
         try:
-            await self._world.change(
-                lambda tx: rows.append_row(
-                    tx, waiting.room_id, "notice", text, author_id=None, meta=waiting.row_meta
-                )
-            )
+            await self._world.change(lambda tx: waiting.append_notice(tx, text))
         except WorldError as error:  # the room was deleted, or nothing can be stored
             log.warning("a withdrawn question was not told", reason=str(error))
 
@@ -286,11 +284,7 @@ class Approvals:
             if waiting.answer.done():
                 return waiting.answer.result()
             text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
-            await self._world.change(
-                lambda tx: rows.append_row(
-                    tx, waiting.room_id, "notice", text, author_id=None, meta=waiting.row_meta
-                )
-            )
+            await self._world.change(lambda tx: waiting.append_notice(tx, text))
             answer = Answer(None, is_allowed=False)
             waiting.answer.set_result(answer)
             return answer

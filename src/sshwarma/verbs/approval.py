@@ -19,7 +19,7 @@ from sshwarma.tools.approvals import (
     write_arguments,
 )
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
-from sshwarma.verbs.log_rows import WRAPPED_COLUMNS, cut_long_text
+from sshwarma.verbs.log_rows import cut_long_text, draw_arguments
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
@@ -70,10 +70,7 @@ def draw_approval_list(result: ApprovalList) -> Block:
         lines.append(
             line(("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}")
         )
-        lines += [
-            line("   ", ("text", argument), hang=WRAPPED_COLUMNS)
-            for argument in item.arguments.split("\n")
-        ]
+        lines += draw_arguments(item.arguments.split("\n"), 3)
     return block(*lines)
 
 

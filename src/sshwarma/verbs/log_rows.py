@@ -166,11 +166,19 @@ def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Bl
         hint = line(("dim", f"  /allow {number} (F8), or /deny {number} (F9) and why"))
         text = cut_long_text(row.content)
         first, *arguments = text.split("\n")
-        # Wrapped rows stand deeper than any argument: they would look like one.
-        lines = [line("  ", ("text", argument), hang=WRAPPED_COLUMNS) for argument in arguments]
         rest = _draw_remainder(row, text, reader)
-        return block(line(*head, ("text", first), hang=4), *lines, *rest, hint)
+        return block(
+            line(*head, ("text", first), hang=4), *draw_arguments(arguments, 2), *rest, hint
+        )
     return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
+
+
+def draw_arguments(lines: list[str], indent: int) -> list[Line]:
+    """Draw arguments that are asked about, each indented by `indent` columns.
+
+    Wrapped rows stand deeper than any argument: they would look like one.
+    """
+    return [line(" " * indent, ("text", part), hang=WRAPPED_COLUMNS) for part in lines]
 
 
 def _draw_said(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
