@@ -122,9 +122,9 @@ def test_argument_that_looks_like_an_expression_is_data() -> None:
 
 @given(st.dictionaries(st.text(max_size=6), st.text("$args.return\\g<0>1", max_size=20)))
 def test_values_are_never_searched(args: dict[str, str]) -> None:
-    config = {"file": "$args", "language": "x"}
+    config = {"content": "$args", "language": "x"}
     plan = make_render_plan("code", config, args, "$args", CONTEXT)
-    assert plan["config"]["file"] == args and "problems" not in plan
+    assert plan["config"]["content"] == args and "problems" not in plan
     text = args.get("a", "$args.a")
     plan = make_render_plan("code", {"content": "<$args.a>"}, {"a": text}, None, CONTEXT)
     assert plan["config"]["content"] == f"<{text}>"
@@ -155,3 +155,65 @@ def test_plan_is_not_longer_than_its_limit() -> None:
     assert plan["config"]["data"][-2:] == [None, "and $return"]
     assert len(plan["problems"]) == MAX_PROBLEMS
     assert "makes the plan longer than" in plan["problems"][0]
+
+
+FILES = {"a.py": object(), "docs/b.md": object()}
+
+
+@pytest.mark.parametrize(
+    ("renderer", "key", "result", "shown"),
+    [
+        ("code", "file", "a.py", "a.py"),
+        ("code", "file", "./a.py", "a.py"),
+        ("code", "file", "/ws/docs/b.md", "docs/b.md"),
+        ("frame", "port", 8080, 8080),
+        ("frame", "port", "8080", 8080),
+        ("frame", "url", "http://localhost:8080/x?y=1#z", "http://localhost:8080/x?y=1#z"),
+        ("frame", "url", "https://[::1]/", "https://[::1]/"),
+    ],
+)
+def test_target_of_a_page_has_its_normal_form(
+    renderer: Any, key: str, result: Any, shown: Any
+) -> None:
+    plan = make_render_plan(renderer, {key: "$return"}, {}, result, CONTEXT, FILES)
+    assert plan["config"][key] == shown and "problems" not in plan
+
+
+@pytest.mark.parametrize(
+    ("renderer", "key", "result", "problem"),
+    [
+        ("code", "file", "gone.py", "file: gone.py is not a file of the room"),
+        ("document", "file", "../a.py", "file: ../a.py must not leave the workspace (..)"),
+        ("code", "file", "/etc/passwd", "file: /etc/passwd must be relative: it begins with /"),
+        ("code", "file", ["a.py"], "file: ['a.py'] must be the path of a file"),
+        ("code", "file", "", "must be the path of a file"),
+        ("frame", "url", "javascript:alert(1)", "url: javascript:alert(1) must be the address of"),
+        ("frame", "url", "data:text/html,x", "which begins with http:// or https://"),
+        ("frame", "url", "file:///etc/passwd", "must be the address"),
+        ("frame", "url", "//host/x", "must be the address"),
+        ("frame", "url", "http:///x", "must be the address"),
+        ("frame", "url", "http://[::1/", "must be the address"),
+        ("frame", "url", "http://h:99999/", "must be the address"),
+        ("frame", "url", "http://me:secret@h/", "must have no name and password"),
+        ("frame", "url", "http://h/a b", "must have no blanks"),
+        ("frame", "url", "http://h\\@evil/", "must have no blanks, control characters or backsl"),
+        ("frame", "url", "http://h/" + "x" * 2_048, "is longer than 2048 characters"),
+        ("frame", "url", 8080, "url: 8080 must be the address"),
+        ("frame", "port", 0, "port: 0 must be a port from 1 to 65535"),
+        ("frame", "port", "99999", "must be a port"),
+        ("frame", "port", "x", "port: x must be a port"),
+        ("frame", "port", True, "must be a port"),
+        ("frame", "port", 80.5, "must be a port"),
+    ],
+)
+def test_target_that_no_page_can_open_is_reported(
+    renderer: Any, key: str, result: Any, problem: str
+) -> None:
+    plan = make_render_plan(renderer, {key: "$return"}, {}, result, CONTEXT, FILES)
+    assert plan["config"][key] is None
+    assert len(plan["problems"]) == 1 and problem in plan["problems"][0]
+
+
+def test_password_in_an_address_is_not_repeated_in_the_report() -> None:
+    plan = make_render_plan("frame", {"url": "$return"}, {}, "http://me:hunter2@h/", CONTEXT)
+    assert "hunter2" not in json.dumps(plan)

@@ -14,6 +14,7 @@ import pytest
 from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import pack
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
 
@@ -141,3 +142,32 @@ def test_export_names_the_command_that_saves_it(house: Server) -> None:
     screen = house.owner.sit()
     screen.enter("/toolset export charts")
     screen.wait_for("ssh HOST toolset export charts > FILE  saves it")
+
+
+PAGES = """
+id: pages
+name: Pages
+version: "1"
+manifest_version: "1"
+tools:
+  - {id: listed, entrypoint: "m:give", renderer: {type: code, content: $return}}
+  - {id: gone, entrypoint: "m:give", renderer: {type: code, file: $args.value}}
+  - {id: page, entrypoint: "m:give", renderer: {type: frame, url: $args.value}}
+"""
+
+
+def test_renderer_says_what_it_cannot_show(house: Server, ann: Person) -> None:
+    code = "def give(value: str):\n    return {'rows': [1, 2]}\n"
+    done = house.owner.run("toolset import", pack({"toolset.yaml": PAGES, "m.py": code}), "-T")
+    assert done.status == 0, done
+    ann.does("equip room pages:*")
+    listed = ann.does("run pages:listed value=x")
+    assert listed.count('"rows"') == 1
+    gone = ann.does("run pages:gone value=no.py")
+    assert "renderer: file: no.py is not a file of the room" in gone
+    assert "open in workspace" not in gone
+    page = ann.json("run pages:page value=javascript:alert(1)")["render_plan"]
+    assert (
+        page["config"] == {"url": None} and "must be the address of a page" in page["problems"][0]
+    )
+    assert "page: http://localhost:80/" in ann.does("run pages:page value=http://localhost:80/")

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from sshwarma.common.limits import MAX_RENDER_PLAN_CHARACTERS
 from sshwarma.common.shorten import shorten_name
+from sshwarma.toolsets.render_targets import check_target, name_value
 from sshwarma.toolsets.renderers import RendererName
 
 _ALONE: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.[\w-]+)*)", re.ASCII)
@@ -60,11 +61,13 @@ def make_render_plan(
     args: Mapping[str, Any],
     result: Any,
     context: RenderContext,
+    files: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """Return `{renderer, config}`, and `problems` if there are any.
 
-    In place of such an expression alone stands None; within a text it stays as it is. The plan
-    shares values with the arguments and the result.
+    In place of such an expression alone stands None; within a text it stays as it is. None stands
+    for a file, an address or a port that no page could open, too. The plan shares values with the
+    arguments and the result.
 
     Args:
         renderer: name of the renderer.
@@ -72,6 +75,7 @@ def make_render_plan(
         args: arguments of the call, of values that JSON has.
         result: what the tool returned, a value that JSON has.
         context: values of the other expressions.
+        files: of the room, by path; None if they are not known.
     """
     values: dict[str, Any] = {"args": args, "return": result}
     for name in ("chat_id", "workspace", "toolset"):
@@ -79,12 +83,13 @@ def make_render_plan(
         if value is not None:
             values[name] = value
     resolver = _Resolver(values)
+    resolved = {
+        key: resolver.resolve(value, key)
+        for key, value in {**_DEFAULTS[renderer], **config}.items()
+    }
     plan: dict[str, Any] = {
         "renderer": renderer,
-        "config": {
-            key: resolver.resolve(value, key)
-            for key, value in {**_DEFAULTS[renderer], **config}.items()
-        },
+        "config": {key: resolver.check(key, value, files) for key, value in resolved.items()},
     }
     if resolver.problems:
         plan["problems"] = resolver.problems
@@ -117,6 +122,15 @@ class _Resolver:
                 return self._resolve_text(value, place)
         return value
 
+    def check(self, key: str, value: Any, files: Mapping[str, object] | None) -> Any:
+        """Return what a key names; None, which is reported, if no page could open it."""
+        if value is None:  # reported already, or the default
+            return None
+        target, problem = check_target(key, value, files)
+        if problem:
+            self._report(key, name_value(value), problem)
+        return target
+
     def _resolve_text(self, text: str, place: str) -> Any:
         alone = _ALONE.fullmatch(text)
         if alone is not None:
@@ -126,7 +140,7 @@ class _Resolver:
                     raise _Unresolved(f"has no part {shorten_name(rest[0])}")
                 self._spend(text, value)
             except _Unresolved as problem:
-                self._report(place, text, problem)
+                self._report(place, text, str(problem))
                 return None
             return value
         return _WITHIN.sub(lambda found: self._resolve_within(found, place), text)
@@ -139,7 +153,7 @@ class _Resolver:
             expression = found[0].removesuffix("".join(f".{part}" for part in rest))
             text = self._spend(expression, value)
         except _Unresolved as problem:
-            self._report(place, found[0], problem)
+            self._report(place, found[0], str(problem))
             return found[0]
         text = value if isinstance(value, str) else text
         return ".".join([text, *rest])
@@ -172,6 +186,6 @@ class _Resolver:
         self._characters_left -= len(text)
         return text
 
-    def _report(self, place: str, expression: str, problem: _Unresolved) -> None:
+    def _report(self, place: str, expression: str, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{shorten_name(place)}: {shorten_name(expression)} {problem}")

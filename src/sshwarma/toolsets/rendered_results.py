@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from sqlalchemy import Connection
 from typing_extensions import override
 
 from sshwarma.sandbox.profile import WORKSPACE
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.toolsets.worker_process import TOOLSET_PATH
+from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller
-from sshwarma.world.overrides import read_tool_override
+from sshwarma.world.overrides import Override, read_tool_override
 from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
+_FILE_RENDERERS: Final = ("code", "document")
+"""Renderers that may show a file of the room."""
+
 
 async def add_render_plan(
+    workspaces: Workspaces,
     world: World,
     caller: Caller,
     tool: Thing,
@@ -31,7 +38,15 @@ async def add_render_plan(
 
     `returned` is the value of `$return`.
     """
-    decided = await world.store.read(lambda conn: read_tool_override(conn, tool))
+
+    def read(conn: Connection) -> tuple[Override, Mapping[str, object] | None]:
+        found = read_tool_override(conn, tool)
+        if found.renderer not in _FILE_RENDERERS:
+            return found, None
+        _, tree = workspaces.get_active(conn, caller.room_id)
+        return found, tree
+
+    decided, files = await world.store.read(read)
     if decided.renderer is None or result.is_error:
         return result
     renderer: Any = decided.renderer
@@ -42,6 +57,7 @@ async def add_render_plan(
         arguments,
         returned,
         RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH),
+        files,
     )
     return replace(result, render_plan=plan)
 
@@ -49,8 +65,9 @@ async def add_render_plan(
 class RenderedResults(ToolProvider):
     """A provider of MCP servers, with render plans for tools that have renderers."""
 
-    def __init__(self, world: World, provider: ToolProvider) -> None:
+    def __init__(self, workspaces: Workspaces, world: World, provider: ToolProvider) -> None:
         """Let a provider carry out the tools."""
+        self._workspaces = workspaces
         self._world = world
         self._provider = provider
 
@@ -71,4 +88,6 @@ class RenderedResults(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         result = await self._provider.run(caller, tool, arguments)
         returned = result.text if result.structured is None else result.structured
-        return await add_render_plan(self._world, caller, tool, arguments, result, returned)
+        return await add_render_plan(
+            self._workspaces, self._world, caller, tool, arguments, result, returned
+        )

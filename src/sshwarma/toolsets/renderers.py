@@ -12,10 +12,9 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from sshwarma.toolsets.paths import find_bundle_path_problem
+from sshwarma.toolsets.render_targets import MAX_PORT, find_url_problem
 
 RendererName: TypeAlias = Literal["code", "document", "html", "frame"]
-
-MAX_PORT: Final = 65_535
 
 
 def _check_artifact(path: str) -> str:
@@ -32,6 +31,12 @@ def _check_port(port: Any) -> Any:
     if is_number or (isinstance(port, str) and port.startswith("$")):
         return port
     raise ValueError(f"must be 1 to {MAX_PORT}, or an expression such as $return.port")
+
+
+def _check_url(url: str) -> str:
+    if "$" not in url and (problem := find_url_problem(url)):
+        raise ValueError(problem)
+    return url
 
 
 class _RendererConfig(BaseModel):
@@ -72,7 +77,7 @@ class HtmlConfig(_RendererConfig):
 class FrameConfig(_RendererConfig):
     """Keys of the renderer `frame`: the address of a page, or a port of this machine."""
 
-    url: Annotated[str, Field(min_length=1)] | None = None
+    url: Annotated[str, Field(min_length=1), AfterValidator(_check_url)] | None = None
     port: Annotated[Any, AfterValidator(_check_port)] = None
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Line, Table, line, text_lines
+from sshwarma.verbs.rendered_file import read_content
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
 
@@ -25,7 +26,7 @@ def draw_rendered_text(
     `value` is the result itself.
     """
     rendered = draw_render_plan(plan, reader, value) if plan else []
-    has_content = bool(plan and isinstance(plan.get("config", {}).get("content"), str))
+    has_content = read_content(plan) is not None
     if rendered and (has_content or not text):
         return rendered
     return [*text_lines(text, indent=2), *rendered]
@@ -40,17 +41,21 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) ->
     if not reader.is_person or not isinstance(config, dict):
         return []
     lines: list[Line | Table] = []
-    file, content = config.get("file"), config.get("content")
+    file, content = config.get("file"), read_content(plan)
     match plan.get("renderer"):
-        case "code" if isinstance(content, str):
+        case "code" if content is not None:
             language = config.get("language")
-            known = guess_language(str(file or "")) if language in (None, "auto") else str(language)
+            if language in (None, "auto"):
+                is_text = isinstance(config.get("content"), str)
+                known = guess_language(str(file or "")) if is_text else "json"
+            else:
+                known = str(language)
             shown = content[:MAX_ROW_PART_CHARACTERS].rstrip("\n")
             if known:
                 lines += [line("  ", *spans) for spans in draw_code_lines(shown, known)]
             else:
                 lines += text_lines(shown, indent=2)
-        case "document" if isinstance(content, str):
+        case "document" if content is not None:
             lines += render_markdown(text=content[:MAX_ROW_PART_CHARACTERS])
         case "html":
             data, page = config.get("data"), f"  page {config.get('artifact')}"
@@ -61,8 +66,9 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) ->
                 lines.append(line(("dim", f"{page}, with the data:")))
                 lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
         case "frame":
-            target = config.get("url") or f"port {config.get('port')}"
-            lines.append(line(("dim", "  page: "), str(target)))
+            if target := config.get("url") or config.get("port"):
+                shown = target if isinstance(target, str) else f"port {target}"
+                lines.append(line(("dim", "  page: "), shown))
     if isinstance(file, str) and file:
         call = reader.name_call("file show", path=file)
         lines.append(line(("dim", "  open in workspace: "), ("verb", call)))

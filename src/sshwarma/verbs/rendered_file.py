@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,12 +23,17 @@ _MAX_SHOWN_BYTES: Final = MIB
 
 
 def read_content(plan: Mapping[str, Any] | None) -> str | None:
-    """Return the text that a plan shows; None if it shows something else."""
+    """Return the text that a plan shows; None if it shows something else.
+
+    A content that is no text, such as a list that the tool returned, is shown as JSON.
+    """
     if plan is None or plan.get("renderer") not in _SHOWING:
         return None
     config = plan.get("config")
     content = config.get("content") if isinstance(config, Mapping) else None
-    return content if isinstance(content, str) else None
+    if content is None or isinstance(content, str):
+        return content
+    return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 async def load_content(

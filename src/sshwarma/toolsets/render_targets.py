@@ -1,0 +1,100 @@
+"""What a resolved renderer shows: a file of the room, or the address of a page.
+
+The manifest is checked at the import, but an expression gets its value from a call: from arguments
+of a model, or from what a tool returned. A page follows what stands here, so only what it may open
+is left in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sshwarma.common.shorten import shorten_name
+from sshwarma.sandbox.profile import WORKSPACE
+from sshwarma.workspaces.paths import find_path_problem
+
+MAX_PORT: Final = 65_535
+
+_MAX_URL_CHARACTERS: Final = 2_048
+"""Maximum of an address: what browsers and proxies take."""
+
+
+def check_target(
+    key: str, value: Any, files: Mapping[str, object] | None = None
+) -> tuple[Any, str]:
+    """Return what a key of a configuration names, and what is wrong with it.
+
+    Args:
+        key: `file`, `url` or `port`; others are not targets, and valid.
+        value: its value, resolved.
+        files: of the room, by path; None if they are not known, and every path may be one.
+
+    Returns:
+        The value, in its normal form, and ""; or None and the rest of a sentence, after the value.
+    """
+    match key:
+        case "file":
+            return _check_file(value, files)
+        case "url":
+            problem = find_url_problem(value)
+        case "port":
+            return _check_port(value)
+        case _:
+            problem = ""
+    return (None, problem) if problem else (value, "")
+
+
+def find_url_problem(url: Any) -> str:
+    """Return why a page cannot be opened, as the rest of a sentence; "" if it can."""
+    must_be = "must be the address of a page, which begins with http:// or https://"
+    if not isinstance(url, str):
+        return must_be
+    if len(url) > _MAX_URL_CHARACTERS:
+        return f"is longer than {_MAX_URL_CHARACTERS} characters"
+    if any(char <= " " or char == "\\" or not char.isprintable() for char in url):
+        return "must have no blanks, control characters or backslashes"
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return must_be
+    if parts.scheme not in ("http", "https") or not has_host:
+        return must_be
+    if parts.username is not None or parts.password is not None:
+        return "must have no name and password"
+    return ""
+
+
+def _check_file(value: Any, files: Mapping[str, object] | None) -> tuple[str | None, str]:
+    if not isinstance(value, str) or not value:
+        return None, "must be the path of a file"
+    path = value.removeprefix(f"{WORKSPACE}/").removeprefix("./")
+    if problem := find_path_problem(path):
+        return None, problem
+    if files is not None and path not in files:
+        return None, "is not a file of the room"
+    return path, ""
+
+
+def _check_port(value: Any) -> tuple[int | None, str]:
+    if (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdecimal()
+        and len(value) <= len("65535")
+    ):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT:
+        return value, ""
+    return None, f"must be a port from 1 to {MAX_PORT}"
+
+
+def name_value(value: Any) -> str:
+    """Return a value as a report names it: short, and without a name and password."""
+    if isinstance(value, str) and "//" in value:
+        before, slashes, after = value.partition("//")
+        host, slash, rest = after.partition("/")
+        value = f"{before}{slashes}{host.rpartition('@')[2]}{slash}{rest}"
+    return shorten_name(value) if isinstance(value, str) else shorten_name(repr(value))
