@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from sshwarma.common.limits import MAX_SANDBOX_MEMORY_BYTES
 from sshwarma.sandbox import pause as pause_module
 from sshwarma.sandbox import run as run_module
 from sshwarma.sandbox import watch
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.pause import pause
-from sshwarma.sandbox.processes import measure_processes
+from sshwarma.sandbox.processes import Usage, measure_processes
 from sshwarma.sandbox.profile import Profile
 from support.sandboxes import USER, needs_bubblewrap, python, run
 from support.waiting import wait_until
@@ -68,6 +69,16 @@ def _read_state(process: Path) -> str:
 
 async def test_memory_counts_where_the_first_thread_has_ended(host: SandboxHost, ws: Path) -> None:
     assert await python(host, ws, FIRST_THREAD_ENDS) == TOO_MUCH
+
+
+def test_memory_counts_if_every_look_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a process counts twice for a moment, after a `vfork`."""
+    much, little = Usage(memory=MAX_SANDBOX_MEMORY_BYTES + 1), Usage(memory=1)
+    for looks, said in (((much, little), ""), ((much, much, little), ""), ((much,) * 3, TOO_MUCH)):
+        left = iter(looks)
+        monkeypatch.setattr(watch, "measure_processes", lambda *_, left=left: next(left))
+        found = watch._find_process_excess(0, None)
+        assert found == said.strip("[]") and next(left, None) is None
 
 
 async def test_many_short_processes_are_no_fault(host: SandboxHost, ws: Path) -> None:

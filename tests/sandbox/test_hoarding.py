@@ -25,10 +25,14 @@ call("semget", 64, 0, 1, 0o1600)
 call("msgget", 68, 0, 0o1600)
 call("mq_open", 240, b"q", 0o102, 0o600, 0)
 call("vmsplice", 278, 1, 0, 0, 0)
+call("io_setup", 206, 1, 0)
 call("prctl", 157, 4, 0)
 call("mmap", 9, None, 4096, 3, 0x21, -1, 0)
 call("mmap, checked", 9, None, 4096, 3, 0x23, -1, 0)
 call("clone", 56, 0x10900, 0, 0, 0, 0)
+call("clone", 56, 0x411, 0, 0, 0, 0)
+call("fcntl", 72, 0, 37, 0)
+call("fcntl", 72, 0, 38, 0)
 call("close_range", 436, 900, 900, 2)
 call("close_range", 436, 900, 900, 0)
 import mmap
@@ -67,6 +71,15 @@ for _ in range({depth}):
 for number in range(3):
     file = os.open(f"f{{number}}", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=folder)
     os.ftruncate(file, 150 << 20)
+time.sleep(60)
+"""
+
+LOCKS = """
+import fcntl, time
+files = [open(f"f{number}", "wb") for number in range(100)]
+for place in range(200):
+    for file in files:
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * place)
 time.sleep(60)
 """
 
@@ -133,8 +146,9 @@ print(count, errno.errorcode[ctypes.get_errno()])
 async def test_calls_for_memory_of_nobody_are_refused(host: SandboxHost, ws: Path) -> None:
     assert (await python(host, ws, CALLS)).splitlines() == [
         "memfd_create ENOSYS", "shmget ENOSYS", "semget ENOSYS", "msgget ENOSYS", "mq_open ENOSYS",
-        "vmsplice ENOSYS", "prctl EPERM", "mmap EPERM", "mmap, checked EPERM", "clone EPERM",
-        "close_range EPERM", "close_range done", "4096", "True", "No such device",
+        "vmsplice ENOSYS", "io_setup ENOSYS", "prctl EPERM", "mmap EPERM", "mmap, checked EPERM",
+        "clone EPERM", "clone EPERM", "fcntl EINVAL", "fcntl EINVAL", "close_range EPERM",
+        "close_range done", "4096", "True", "No such device",
     ]  # fmt: skip
 
 
@@ -152,8 +166,9 @@ async def test_buffers_of_sockets_and_pipes_stay_small(host: SandboxHost, ws: Pa
         (EMPTY_FILES.format(folder="/tmp"), TOO_MANY_FILES),
         (EMPTY_FILES.format(folder="/dev/shm"), TOO_MANY_FILES),
         (TERMINALS, "it opened too many terminals (limit 64)"),
+        (LOCKS, "it locked too many parts of files (limit 10,000)"),
     ],
-    ids=["long paths", "deep", "nameless", "descriptors", "tmp", "shm", "terminals"],
+    ids=["long paths", "deep", "nameless", "descriptors", "tmp", "shm", "terminals", "locks"],
 )
 async def test_program_that_hides_what_it_takes_is_ended(
     host: SandboxHost, ws: Path, script: str, said: str

@@ -1497,6 +1497,10 @@ MAX_SANDBOX_TERMINALS: Final = 64
 """Terminals that programs in a sandbox may open: a machine has some 3,000 for all its
 sandboxes and containers."""
 
+MAX_SANDBOX_FILE_LOCKS: Final = 10_000
+"""Locks on files that programs in a sandbox hold: the kernel keeps memory for each, which is
+nobody's, and becomes slow with many."""
+
 MAX_SANDBOX_SIGNALS: Final = 256
 """Timers and waiting signals in one sandbox: the kernel keeps memory for each, and counts them for
 the user of the server."""

@@ -49,6 +49,10 @@ would have to look at those of each."""
 _OWN_THREAD: Final = 0x10000
 """CLONE_THREAD alone."""
 
+_SHARED_FILES: Final = 0x400
+"""CLONE_FILES alone: locks of a file outlive the process that took them, if another has its files,
+and the kernel shows them as nobody's."""
+
 _OWN_FILES: Final = 2
 """CLOSE_RANGE_UNSHARE of `close_range`, which would give a thread files of its own as well."""
 
@@ -60,6 +64,9 @@ _SET_DUMPABLE: Final = 4
 
 _SET_PIPE_SIZE: Final = 1031
 """F_SETPIPE_SZ of `fcntl`."""
+
+_OPEN_FILE_LOCKS: Final = (37, 38)
+"""F_OFD_SETLK and F_OFD_SETLKW of `fcntl`: the kernel shows no owner of these locks."""
 
 _SHARED_NAMELESS: Final = 0x21
 """MAP_SHARED and MAP_ANONYMOUS of `mmap`: memory that stays full while any part of it is mapped, of
@@ -92,7 +99,7 @@ _MACHINES: Final = {
         {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
          "prctl": 157, "mmap": 9, "close_range": 436},
         {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
-         "mq_open": 240, "vmsplice": 278},
+         "mq_open": 240, "vmsplice": 278, "io_setup": 206},
         (253, 294),
     ),
     "aarch64": (
@@ -100,12 +107,12 @@ _MACHINES: Final = {
         {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
          "prctl": 167, "mmap": 222, "close_range": 436},
         {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
-         "msgget": 186, "mq_open": 180, "vmsplice": 75},
+         "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0},
         (26,),
     ),
 }  # fmt: skip
 """Of each machine its number, the calls that are refused, those whose arguments decide, those that
-keep memory which is no process's, and `inotify_init` in its forms."""
+keep what is no process's, such as memory, and `inotify_init` in its forms."""
 
 
 class UnknownMachineError(Exception):
@@ -148,11 +155,12 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
 def _check_arguments(checked: dict[str, int]) -> list[bytes]:
     """Return the part for calls whose arguments decide; each ends with an answer."""
     return [
-        _step(_EQUAL, checked["clone"], 0, 6),
+        _step(_EQUAL, checked["clone"], 0, 7),
         _step(_LOAD, _ARGUMENT_OFFSET),
-        _step(_ANY_BIT, _NEW_NAMESPACES, 2, 0),
+        _step(_ANY_BIT, _NEW_NAMESPACES, 3, 0),
         _step(_KEEP_BITS, _THREAD_FLAGS),
-        _step(_EQUAL, _OWN_THREAD, 0, 1),
+        _step(_EQUAL, _OWN_THREAD, 1, 0),
+        _step(_EQUAL, _SHARED_FILES, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
         _step(_EQUAL, checked["close_range"], 0, 4),
@@ -160,11 +168,16 @@ def _check_arguments(checked: dict[str, int]) -> list[bytes]:
         _step(_ANY_BIT, _OWN_FILES, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, checked["fcntl"], 0, 4),
+        _step(_EQUAL, checked["fcntl"], 0, len(_OPEN_FILE_LOCKS) + 5),
         _step(_LOAD, _ARGUMENT_OFFSET + 8),
+        *(
+            _step(_EQUAL, command, len(_OPEN_FILE_LOCKS) + 2 - n, 0)
+            for n, command in enumerate(_OPEN_FILE_LOCKS)
+        ),
         _step(_EQUAL, _SET_PIPE_SIZE, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
+        _refuse(errno.EINVAL),  # as a kernel that does not know them
         _step(_EQUAL, checked["mmap"], 0, 5),
         _step(_LOAD, _ARGUMENT_OFFSET + 24),
         _step(_KEEP_BITS, _SHARED_NAMELESS),

@@ -10,11 +10,13 @@ import shutil
 import stat
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from sshwarma.common.limits import (
     MAX_SANDBOX_ALL_OPEN_FILES,
+    MAX_SANDBOX_FILE_LOCKS,
     MAX_SANDBOX_MEMORY_BYTES,
     MAX_SANDBOX_PROCESSES,
     MAX_SANDBOX_TEMPORARY_FILES,
@@ -33,6 +35,10 @@ _LOOKS: Final = 3
 all."""
 
 _TEMPORARY_FOLDERS: Final = ("tmp", "dev/shm")
+
+_SPAWN_SECONDS: Final = 0.02
+"""Until a process that begins as a copy, such as of `vfork`, has memory of its own: until then its
+parent's counts twice."""
 
 _PAUSED_LOOKS: Final = 20
 """Looks at processes that are being stopped."""
@@ -69,7 +75,7 @@ def find_excess(init: int, folder: Path | None = None) -> str:
 
 
 def _find_kernel_excess(root: Path, folders: Sequence[str]) -> str:
-    """Look at files in folders in memory, and at terminals: memory of the kernel.
+    """Look at files in folders in memory, terminals, and locks: memory of the kernel.
 
     Raises:
         FileNotFoundError: if the sandbox has ended.
@@ -81,14 +87,25 @@ def _find_kernel_excess(root: Path, folders: Sequence[str]) -> str:
     with os.scandir(root / "dev/pts") as terminals:
         if sum(1 for _ in terminals) > MAX_SANDBOX_TERMINALS + 1:  # one makes the others
             return with_limit("it opened too many terminals", MAX_SANDBOX_TERMINALS)
+    with (root / "proc/locks").open("rb") as locks:  # those of other sandboxes are not in it
+        if next(islice(locks, MAX_SANDBOX_FILE_LOCKS, None), b""):
+            limit = f"{MAX_SANDBOX_FILE_LOCKS:,}"
+            return with_limit("it locked too many parts of files", limit)
     return ""
 
 
 def _find_process_excess(init: int, device: int | None) -> str:
-    """Look until no process has begun or ended meanwhile; else stop them first."""
-    for _ in range(_LOOKS):
+    """Look until no process has begun or ended meanwhile; else stop them first.
+
+    Too much memory has to be seen at each look: a look may count some twice, and never too
+    little.
+    """
+    for look in range(_LOOKS):
         usage = measure_processes(init, device)
-        if (excess := _judge(usage)) or usage.is_whole:
+        excess = _judge(usage)
+        if usage.memory > MAX_SANDBOX_MEMORY_BYTES and look < _LOOKS - 1:
+            time.sleep(_SPAWN_SECONDS)
+        elif excess or usage.is_whole:
             return excess
     with pause(init) as is_paused:
         for _ in range(_PAUSED_LOOKS if is_paused else 0):
