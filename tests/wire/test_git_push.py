@@ -111,12 +111,13 @@ def test_files_that_no_clone_has_stay_in_the_room(
 ) -> None:
     alice.does(f"file mkdir hollow --room {room}")
     put(alice, room, "kept/.git/config", "[core]\n")
-    git.does("pull", "-q", cwd=clone)
+    put(alice, room, ".gitmodules", '[submodule "x"]\n\tpath = x\n\turl = -uevil\n')
+    git.does("-c", "transfer.fsckObjects=true", "pull", "-q", cwd=clone)
     (clone / "new").write_text("new\n")
     git.commit(clone, "new")
     assert git.push(clone).status == 0
     paths = [item["path"] for item in alice.json(f"files --room {room}")["files"]]
-    assert paths == ["hollow", "kept/.git/config", "new", "plan.md"]
+    assert paths == [".gitmodules", "hollow", "kept/.git/config", "new", "plan.md"]
 
 
 def test_commits_without_a_change_are_kept(

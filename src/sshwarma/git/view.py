@@ -20,7 +20,7 @@ from dulwich.pack import full_unpacked_object
 
 from sshwarma.common.units import MIB
 from sshwarma.git.known_versions import read_known_versions, write_known_versions
-from sshwarma.git.names import has_git_name
+from sshwarma.git.names import MODULES, has_git_name, is_special_name
 from sshwarma.git.packs import (
     MALFORMED,
     DamagedContentError,
@@ -48,8 +48,13 @@ class DamagedViewError(Exception):
 
 
 def is_shown(path: str, mode: int) -> bool:
-    """Return whether a repository has what is at a path; it has no empty folders."""
-    return not stat.S_ISDIR(mode) and not has_git_name(path)
+    """Return whether a repository has what is at a path.
+
+    It has no empty folders, and no list of submodules: a client that checks objects refuses some,
+    and another follows their addresses.
+    """
+    is_list = any(is_special_name(part, MODULES) for part in path.split("/"))
+    return not stat.S_ISDIR(mode) and not is_list and not has_git_name(path)
 
 
 class View:
