@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
 from support.people import Someone, do, refused
@@ -30,3 +32,10 @@ async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: So
     assert "ssh HOST file get b > FILE  saves it" in shown
     shown = draw_result(await do(bob, f"/file show b --at {version}")).plain()
     assert f"ssh HOST file get b --at {version} > FILE  saves it" in shown
+    for path in ("my data", "it's", "$HOME"):
+        await invoke(bob.caller, "file put", {"path": path, "content": "AAEC", "encoded": True})
+        shown = draw_result(await invoke(bob.caller, "file show", {"path": path})).plain()
+        said = next(one for one in shown.splitlines() if "saves it" in one)
+        typed = shlex.split(said.partition("ssh HOST ")[2].partition(" > FILE")[0])
+        found = await do(bob, " ".join(["/file show", *typed[0].split(" ")[2:]]))
+        assert (len(typed), found.path) == (1, path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.shell_command import quote_ssh_command
 from sshwarma.verbs.views import view
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -40,7 +41,7 @@ def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDra
         raise Invalid(
             f"{name} has {_LOST_NAMES.get(lost[0], 'control characters')}, which the line editor"
             " cannot keep.",
-            hint=f"From a shell: ssh HOST {command} < FILE",
+            hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
     line_text = f"{start}{text}"
     size, limit = len(line_text.encode()), caller.limits.line_bytes
@@ -48,7 +49,7 @@ def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDra
         raise Invalid(
             f"{name} is too long for the line editor: its line has {size} bytes, at most {limit}"
             " can be sent.",
-            hint=f"From a shell: ssh HOST {command} < FILE",
+            hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
     return EditDraft(name, text, line_text)
 

@@ -26,6 +26,7 @@ from sshwarma.verbs.file_views import (
     FileText,
 )
 from sshwarma.verbs.registry import group, verb
+from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import DamagedBlob
@@ -131,7 +132,7 @@ async def show_file(
         else:
             await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
     if text is None:
-        saved_by = f"file get {name}" + (f" --at {at}" if at is not None else "")
+        saved_by = write_ssh_command("file get", path=name, at=at)
         return FileText(
             name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0, saved_by
         )

@@ -13,6 +13,7 @@ from sshwarma.common.shorten import count_rest
 from sshwarma.common.units import KIB, MIB
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
+from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.views import draw_columns, format_count, view_for_reader
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.workspaces.text_edit import number_lines
@@ -221,7 +222,7 @@ def draw_file_data(result: FileData, reader: Reader) -> Block:
     """Draw the size of a file, and the command that saves it."""
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, result.saved_by or f"file get {result.path}"),
+        *_draw_get_hint(reader, result.saved_by or write_ssh_command("file get", path=result.path)),
     )
 
 
@@ -240,14 +241,14 @@ def draw_file_download(result: FileDownload, reader: Reader) -> Block:
     """Draw the size of a file, where its bytes cannot be written."""
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, f"file get {result.path}"),
+        *_draw_get_hint(reader, write_ssh_command("file get", path=result.path)),
     )
 
 
 def _draw_get_hint(reader: Reader, command: str) -> list[Line]:
     if not reader.is_person:
         return []
-    return [line("  ", ("dim", f"ssh HOST {command} > FILE  saves it"), hang=2)]
+    return [line("  ", ("dim", f"{command} > FILE  saves it"), hang=2)]
 
 
 @dataclass(frozen=True, slots=True)

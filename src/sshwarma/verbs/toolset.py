@@ -21,6 +21,7 @@ from sshwarma.toolsets.servers import Allowed
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
 from sshwarma.verbs.file_views import FileData, FileDownload
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.toolset_views import (
     ToolsetDetails,
     ToolsetFile,
@@ -212,7 +213,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
         path = await asyncio.to_thread(blobs.check, entry.sha256)
         return FileDownload(file_name, entry.size, entry.sha256, path)
     encoded = base64.b64encode(export.data).decode()
-    saved_by = f"toolset export {space.label}"
+    saved_by = write_ssh_command("toolset export", name=space.label)
     return FileData(file_name, entry.size, entry.sha256, encoded, saved_by)
 
 

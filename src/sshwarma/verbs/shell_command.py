@@ -1,0 +1,26 @@
+"""Commands of a shell that run a verb over ssh, for results and refusals."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Final
+
+from sshwarma.world.reader import PERSON
+
+_PLAIN: Final = re.compile(r"[\w@%+=:,./ -]*", re.ASCII)
+"""Lines whose words a shell passes on as they are."""
+
+
+def write_ssh_command(verb: str, /, **arguments: object) -> str:
+    """Return `ssh HOST VERB …`, with the quotes that a shell takes away.
+
+    The verb's own quotes, around a path with a blank, are for the server: they stand within those
+    for the shell.
+    """
+    return quote_ssh_command(PERSON.name_call(verb, **arguments).removeprefix("/"))
+
+
+def quote_ssh_command(typed: str) -> str:
+    """Return `ssh HOST` and a line, in the quotes of a shell if it needs any."""
+    return f"ssh HOST {typed if _PLAIN.fullmatch(typed) else shlex.quote(typed)}"
