@@ -54,3 +54,9 @@ def test_json_escapes_control_characters_and_loses_nothing(alice: Person, room: 
     ascii_only = alice.run("history 1 --json", b"", env={"LC_ALL": "C"})
     assert ascii_only.raw.isascii()
     assert ascii_only.json["entries"][0]["text"] == text
+
+
+def test_hint_of_a_refusal_can_be_run(alice: Person, room: str) -> None:
+    refused = alice.run("toolset show zzz --json").json
+    named, _, rest = refused["hint"].partition(" lists them.")
+    assert (rest, alice.run(named).status) == ("", 0)

@@ -58,7 +58,7 @@ from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError, empty_error
-from sshwarma.world.reader import API_CLIENT
+from sshwarma.world.reader import PERSON
 
 log = structlog.get_logger(__name__)
 
@@ -344,7 +344,7 @@ class ExecHandler(TaskHandler):
                 {
                     "error": refused.code,
                     "message": refused.message,
-                    "hint": refused.hint_for(API_CLIENT),
+                    "hint": refused.hint_for(PERSON),  # who runs lines, too
                 }
             )
             return
