@@ -24,7 +24,7 @@ from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import copy_database, hash_file, no_check
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.common.files import give_name
+from sshwarma.common.files import give_name, is_on_read_only_disk
 from sshwarma.settings import DATABASE_NAME
 from sshwarma.workspaces.manifests import read_sizes_in_file
 from sshwarma.world.interrupted_change import undo_interrupted_change
@@ -81,7 +81,8 @@ def write_backup(
         raise FileNotFoundError(f"The directory {to.absolute().parent} does not exist.")
     if to.exists() or to.is_symlink():  # which may lead nowhere
         raise FileExistsError(f"{to} already exists. Choose another.")
-    undo_interrupted_change(database)
+    if not is_on_read_only_disk(database.parent):  # there, its copy is put right
+        undo_interrupted_change(database)
     with make_work_directory(to.absolute().parent) as work:
         copy = work / DATABASE_NAME
         copy_database(database, copy, check)

@@ -11,10 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES
+from sshwarma.admin.data_dir_modes import (
+    DATABASE_SUFFIXES,
+    LOG_SUFFIXES,
+    SHARED_MEMORY_SUFFIX,
+)
 from sshwarma.admin.work_directory import make_work_directory
+from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.limits import MIN_WRITABLE_BYTES
 from sshwarma.common.units import MIB
+from sshwarma.world.interrupted_change import undo_interrupted_change
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 
 PAGES_PER_STEP: Final = 2_000
@@ -136,7 +142,7 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = no_check
         part = work / to.name
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         try:
-            _copy_pages(database, part, check)
+            _copy_pages(_find_readable(database, work), part, check)
         except sqlite3.OperationalError as error:
             reason = str(error)
             if is_disk_full(error, to.parent):
@@ -186,6 +192,23 @@ def check_pages(database: Path, check: Callable[[], None] = no_check) -> str:
         if refusals:
             raise refusals[0] from None
         raise
+
+
+def _find_readable(database: Path, work: Path) -> Path:
+    """Return a database; on a read-only disk a plain copy of its files.
+
+    SQLite cannot make there the files that it needs beside one, unless a process that may write
+    has it open. Then these files are there, and the database itself is read.
+    """
+    shared_memory = database.with_name(f"{database.name}{SHARED_MEMORY_SUFFIX}")
+    if shared_memory.exists() or not is_on_read_only_disk(database.parent):
+        return database
+    copy = work / f"files-of-{database.name}"
+    for suffix in ("", *LOG_SUFFIXES):
+        with contextlib.suppress(FileNotFoundError):  # there is at most one log
+            shutil.copyfile(f"{database}{suffix}", f"{copy}{suffix}")
+    undo_interrupted_change(copy)
+    return copy
 
 
 def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:

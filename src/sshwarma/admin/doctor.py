@@ -30,6 +30,7 @@ from sshwarma.admin.lost_world import (
 )
 from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
+from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.interrupted_change import is_to_be_undone
@@ -96,6 +97,10 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
         return
     user = data_dir_owner.name_user(os.geteuid())
     yield CheckResult("user", True, f"{user} owns the data directory")
+    if settings.data_dir.is_dir() and is_on_read_only_disk(settings.data_dir):
+        yield _report_read_only_disk(settings.data_dir)
+        yield from check_network(settings, has_file=has_file)
+        return
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
@@ -103,6 +108,17 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from check_network(settings, has_file=has_file)
     yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)
+
+
+def _report_read_only_disk(data_dir: Path) -> CheckResult:
+    """Say that nothing was checked: SQLite cannot always read a database there."""
+    return CheckResult(
+        "data directory",
+        False,
+        f"the file system of {data_dir} is read-only, and the world was not checked",
+        "mount it writable: the kernel's log (dmesg) says if a fault of the disk made it read-only;"
+        " in a service, name it in ReadWritePaths= of the unit",
+    )
 
 
 def _check_config(path: Path | None, environ: Mapping[str, str]) -> CheckResult:

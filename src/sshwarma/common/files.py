@@ -33,6 +33,17 @@ def measure_tree(path: Path) -> int:
         return 0
 
 
+def is_on_read_only_disk(path: Path) -> bool:
+    """Return whether the file system of a path is mounted read-only.
+
+    The mode of a file does not say it, nor does it stop root.
+
+    Raises:
+        OSError: if the path does not exist, or cannot be reached.
+    """
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def identify_file(file: Path | int) -> tuple[int, int] | None:
     """Return what tells a file from all others; None if it does not exist.
 

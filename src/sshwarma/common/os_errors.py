@@ -10,6 +10,12 @@ def describe_os_error(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         where = f": {error.filename}" if error.filename else ""
         return f"The disk is full{where}. Make room, or choose another place."
+    if error.errno == errno.EROFS:
+        where = f" of {error.filename}" if error.filename else ""
+        return (
+            f"The file system{where} is read-only. Mount it writable, or choose another place;"
+            " for a service, name it in ReadWritePaths= of its unit."
+        )
     if error.filename is None:
         return str(error)
     match error:

@@ -18,6 +18,8 @@ DAMAGE_HINT: Final = (
     " replaces the world with a backup."
 )
 
+DISK_HINT: Final = "On the server's machine, sshwarma doctor checks its disk."
+
 
 def find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
     """Return SQLite's own error, which SQLAlchemy's and ours wrap; None for others."""
@@ -49,10 +51,10 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
             hint="Try again when that program has ended.",
         )
     if code.startswith("SQLITE_READONLY"):
-        return Unavailable("The database is read-only. Nothing was stored.")
+        return Unavailable("The database is read-only. Nothing was stored.", hint=DISK_HINT)
     if code.startswith(DAMAGE_CODES):
         return Unavailable("The database is damaged. Nothing was stored.", hint=DAMAGE_HINT)
-    return Unavailable("The database could not be written. Nothing was stored.")
+    return Unavailable("The database could not be written. Nothing was stored.", hint=DISK_HINT)
 
 
 def describe_read_error(error: DBAPIError) -> Exception:

@@ -115,7 +115,11 @@ def _create_host_key(path: Path) -> None:
 
 def _write_draft(path: Path, content: bytes) -> Path:
     """Write what shall be in a file to another one beside it; return that."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # made with mode 0600
+    except OSError as error:  # people know this name, and not that of the draft
+        error.filename = str(path)
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
