@@ -127,7 +127,7 @@ def test_start_on_a_full_disk_ends_with_a_sentence(home: Path) -> None:
         assert failed.returncode == 1
         assert failed.stderr.splitlines()[-1].endswith(
             "cannot be used: the disk is full, and SQLite makes files beside the database. Make"
-            " room on it."
+            " room on it; nothing was changed."
         ), failed.stderr
         server.start()
         assert server.stop() == 0

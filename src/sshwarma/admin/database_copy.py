@@ -11,11 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from sshwarma.admin.data_dir_modes import (
-    DATABASE_SUFFIXES,
-    LOG_SUFFIXES,
-    SHARED_MEMORY_SUFFIX,
-)
+from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES, LOG_SUFFIXES
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.limits import MIN_WRITABLE_BYTES
@@ -195,13 +191,23 @@ def check_pages(database: Path, check: Callable[[], None] = no_check) -> str:
 
 
 def _find_readable(database: Path, work: Path) -> Path:
-    """Return a database; on a read-only disk a plain copy of its files.
+    """Return a database, or a plain copy of its files if SQLite cannot open it.
 
-    SQLite cannot make there the files that it needs beside one, unless a process that may write
-    has it open. Then these files are there, and the database itself is read.
+    SQLite makes files beside one, which a read-only or full disk does not take. While another
+    process has the database open, these files are there, and the database itself is read.
+
+    Raises:
+        sqlite3.DatabaseError: if the disk is not the reason.
+        OSError: if the files cannot be copied.
     """
-    shared_memory = database.with_name(f"{database.name}{SHARED_MEMORY_SUFFIX}")
-    if shared_memory.exists() or not is_on_read_only_disk(database.parent):
+    try:
+        with contextlib.closing(_open_to_read(database)) as opened:
+            opened.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.OperationalError:
+        has_room = shutil.disk_usage(database.parent).free >= MIN_WRITABLE_BYTES
+        if has_room and not is_on_read_only_disk(database.parent):
+            raise
+    else:
         return database
     copy = work / f"files-of-{database.name}"
     for suffix in ("", *LOG_SUFFIXES):
@@ -211,11 +217,13 @@ def _find_readable(database: Path, work: Path) -> Path:
     return copy
 
 
+def _open_to_read(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+
+
 def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:
     with (
-        contextlib.closing(
-            sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-        ) as source,
+        contextlib.closing(_open_to_read(database)) as source,
         contextlib.closing(sqlite3.connect(part)) as target,
     ):
         # Without this transaction, a copy in steps starts again after each change of others.

@@ -15,6 +15,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.audit import Origin, operator, record_change
 from sshwarma.world.errors import Invalid, NotFound, unknown_name_error
 from sshwarma.world.store import Change
+from sshwarma.world.store_errors import FullDiskError
 from sshwarma.world.world import World
 
 T = TypeVar("T")
@@ -91,7 +92,11 @@ async def audited_change(
             record_change(tx, door="cli", verb=verb, request=rest, origin=origin)
         return result
 
-    return await world.change(run_with_audit)
+    try:
+        return await world.change(run_with_audit)
+    except FullDiskError as error:  # operators may know which disk, and can do something
+        hint = f"Make room on the disk of {world.store.path.parent}."
+        raise FullDiskError(error.message, hint=hint) from error
 
 
 def find_agent(world: World, name: str) -> Agent | None:

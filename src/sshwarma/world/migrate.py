@@ -183,7 +183,10 @@ def _explain_disk(path: Path, reason: str) -> str:
     """Return what is wrong with a disk: SQLite says "disk I/O error" of a full one."""
     with contextlib.suppress(OSError):
         if shutil.disk_usage(path.parent).free < _START_BYTES:
-            return "the disk is full, and SQLite makes files beside the database. Make room on it"
+            return (
+                "the disk is full, and SQLite makes files beside the database. Make room on it;"
+                " nothing was changed"
+            )
     return f"{reason}. Make room on its disk; if there is room, check the disk"
 
 

@@ -21,6 +21,10 @@ DAMAGE_HINT: Final = (
 DISK_HINT: Final = "On the server's machine, sshwarma doctor checks its disk."
 
 
+class FullDiskError(Unavailable):
+    """A change was not stored, because the disk is full."""
+
+
 def find_sqlite_error(error: BaseException | None) -> sqlite3.Error | None:
     """Return SQLite's own error, which SQLAlchemy's and ours wrap; None for others."""
     while error is not None and not isinstance(error, sqlite3.Error):
@@ -41,7 +45,7 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
     """
     code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
     if code == "SQLITE_FULL":
-        return Unavailable(
+        return FullDiskError(
             "The disk is full. Nothing was stored.",
             hint="Reading still works. Writing works again when there is room.",
         )

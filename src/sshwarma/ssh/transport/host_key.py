@@ -125,7 +125,8 @@ def _write_draft(path: Path, content: bytes) -> Path:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError:  # such as a full disk
+    except OSError as error:  # such as a full disk
         Path(name).unlink()
+        error.filename = str(path)
         raise
     return Path(name)
