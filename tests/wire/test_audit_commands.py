@@ -54,7 +54,7 @@ def test_commands_beside_a_server_leave_a_row(tmp_path: Path) -> None:
         before = count_rows(server)
         run(server, "backup", str(tmp_path / "b.tar.gz"))
         run(server, "host-key", "next")
-        run(server, "host-key", "switch")
+        run(server, "host-key", "switch", "--now")
         run(server, "reload")
         rows = read_commands(server, before)
     finally:
@@ -68,7 +68,7 @@ def test_commands_beside_a_server_leave_a_row(tmp_path: Path) -> None:
 def test_commands_without_a_server_leave_a_row(stopped: Server, tmp_path: Path) -> None:
     before = count_rows(stopped)
     run(stopped, "host-key", "next")
-    run(stopped, "host-key", "switch")
+    run(stopped, "host-key", "switch", "--now")
     run(stopped, "vacuum")
     run(stopped, "backup", str(tmp_path / "b.tar.gz"))
     rows = read_commands(stopped, before)

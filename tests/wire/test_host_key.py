@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sshwarma.common.units import DAY_SECONDS
 from support.driver import Server
 from support.driver.fixtures import homes
 
@@ -38,6 +40,13 @@ def connect(server: Server, known_hosts: Path, checking: str) -> subprocess.Comp
     )
 
 
+def let_a_day_pass(server: Server) -> None:
+    """Make the next key one of the day before yesterday."""
+    path = server.data_dir / "ssh_host_ed25519_key.next"
+    made_at = path.stat().st_mtime - 2 * DAY_SECONDS
+    os.utime(path, (made_at, made_at))
+
+
 def keys_in(known_hosts: Path) -> set[str]:
     return {line.split()[2] for line in known_hosts.read_text().splitlines()}
 
@@ -63,6 +72,7 @@ def test_clients_that_connect_before_the_switch_are_not_warned(
         text = known_hosts.read_text()
         old_port = text.split("]:")[1].split()[0]
         known_hosts.write_text(text.replace(f":{old_port} ", f":{server.port} "))
+    let_a_day_pass(server)
     switched = server.cli("host-key", "switch")
     assert switched.stdout.startswith(f"In use: {made['next']['fingerprint']}\n"), switched.stderr
     assert connect(server, ann, "yes").returncode == 0
@@ -78,7 +88,11 @@ def test_host_key_is_changed_without_a_server(server: Server) -> None:
     before = server.cli("host-key", "show").stdout
     server.stop()
     assert server.cli("host-key", "next").stdout.startswith(before)
-    assert server.cli("host-key", "switch").returncode == 0
+    refused = server.cli("host-key", "switch")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "was made less than a day ago, at " in refused.stderr
+    assert server.cli("host-key", "show").stdout.startswith(before)
+    assert server.cli("host-key", "switch", "--now").returncode == 0
     after = server.cli("host-key", "show").stdout
     assert after.startswith("In use: SHA256:") and after != before
     (server.data_dir / "ssh_host_ed25519_key.next").write_text("junk")
@@ -88,3 +102,47 @@ def test_host_key_is_changed_without_a_server(server: Server) -> None:
     (server.data_dir / "ssh_host_ed25519_key.next").unlink()
     server.start()
     assert after.split()[-1] in server.log().rpartition("Host key")[2]
+
+
+def test_switch_is_refused_until_clients_can_have_learned_the_next_key(server: Server) -> None:
+    made = json.loads(server.cli("host-key", "next", "--json").stdout)["next"]
+    refused = server.cli("host-key", "switch", "--json")
+    assert refused.returncode == 1
+    answer = json.loads(refused.stdout)
+    assert answer["message"] == (
+        f"The next host key was made less than a day ago, at {made['made_at']}: clients that have"
+        " not logged in since would warn of a changed key."
+    )
+    assert answer["hint"].endswith("or at once: sshwarma host-key switch --now")
+    assert json.loads(server.cli("host-key", "show", "--json").stdout)["next"] == made
+    switched = json.loads(server.cli("host-key", "switch", "--now", "--json").stdout)
+    assert switched["current"]["fingerprint"] == made["fingerprint"]
+
+
+def test_switch_to_a_key_that_the_server_does_not_announce_is_refused(server: Server) -> None:
+    """As one that was put there by hand: all clients would warn of it."""
+    path = server.data_dir / "ssh_host_ed25519_key.next"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    let_a_day_pass(server)
+    refused = server.cli("host-key", "switch")
+    assert refused.returncode == 1
+    assert "The running server has not announced the next host key, SHA256:" in refused.stderr
+    server.stop()
+    server.start()
+    assert server.cli("host-key", "switch").returncode == 0
+
+
+def test_old_key_is_put_back_without_a_warning(server: Server, tmp_path: Path) -> None:
+    """By the commands of docs/operating.md."""
+    ann = tmp_path / "ann"
+    assert connect(server, ann, "accept-new").returncode == 0
+    before = server.cli("host-key", "show").stdout
+    server.cli("host-key", "next")
+    assert connect(server, ann, "yes").returncode == 0  # learns the next key
+    assert server.cli("host-key", "switch", "--now").returncode == 0
+    assert connect(server, ann, "yes").returncode == 0
+    old = server.data_dir / "ssh_host_ed25519_key.old"
+    old.rename(server.data_dir / "ssh_host_ed25519_key.next")
+    assert server.cli("host-key", "switch", "--now").returncode == 0
+    assert server.cli("host-key", "show").stdout == before
+    assert connect(server, ann, "yes").returncode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,12 @@ import asyncssh
 import structlog
 
 from sshwarma.admin.owners_in_file import was_logged_in_to
+from sshwarma.common.limits import MIN_HOST_KEY_OVERLAP_SECONDS
+from sshwarma.common.times import format_iso
 from sshwarma.settings import Settings
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
+    NEXT_KEY_FILENAME,
     compute_fingerprint,
     create_next_host_key,
     load_host_keys,
@@ -26,6 +31,8 @@ log = structlog.get_logger(__name__)
 def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     """Return the key in use and the next one, each with fingerprint and public key.
 
+    The next one has the time at which it was made, too.
+
     Raises:
         NotFound: if the server has made no key yet.
         Invalid: if a key cannot be used, with the reason.
@@ -37,7 +44,10 @@ def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     except UnusableKey as error:
         raise Invalid(str(error)) from error
     described = [_describe_key(key) for key in keys]
-    return {"current": described[0], "next": described[1] if len(described) > 1 else None}
+    if len(described) == 1:
+        return {"current": described[0], "next": None}
+    made_at = format_iso(int(_read_making_time(data_dir) * 1000))
+    return {"current": described[0], "next": described[1] | {"made_at": made_at}}
 
 
 def describe_new_next_key(keys: dict[str, Any]) -> str:
@@ -72,14 +82,23 @@ def make_next_key(data_dir: Path) -> dict[str, Any]:
     return describe_host_keys(data_dir)
 
 
-def use_next_key(data_dir: Path) -> dict[str, Any]:
+def use_next_key(
+    data_dir: Path, *, at_once: bool = False, announced: Collection[str] | None = None
+) -> dict[str, Any]:
     """Make the next host key the one in use.
 
+    Args:
+        data_dir: has the keys.
+        at_once: also if clients have had no time to learn it.
+        announced: fingerprints that the running server announces; None if none is running.
+
     Raises:
-        Conflict: if there is no next key.
+        Conflict: if there is no next key, or clients cannot have learned it.
         Invalid: if it cannot be used; then nothing has changed.
     """
     try:
+        if not at_once:
+            _check_overlap(data_dir, announced)
         switch_host_key(data_dir)
     except FileNotFoundError:
         raise Conflict(
@@ -89,6 +108,34 @@ def use_next_key(data_dir: Path) -> dict[str, Any]:
     except UnusableKey as error:
         raise Invalid(str(error)) from error
     return describe_host_keys(data_dir)
+
+
+def _check_overlap(data_dir: Path, announced: Collection[str] | None) -> None:
+    """Check that clients have had time to learn the next key.
+
+    Raises:
+        Conflict: if not.
+        FileNotFoundError: if it does not exist.
+    """
+    made_at = _read_making_time(data_dir)
+    fingerprint = describe_host_keys(data_dir)["next"]["fingerprint"]
+    if announced is not None and fingerprint not in announced:
+        raise Conflict(
+            f"The running server has not announced the next host key, {fingerprint}: all clients"
+            " would warn of a changed key.",
+            hint="Restart the server, and switch some days later; or switch at once: --now",
+        )
+    if time.time() - made_at < MIN_HOST_KEY_OVERLAP_SECONDS:
+        raise Conflict(
+            f"The next host key was made less than a day ago, at {format_iso(int(made_at * 1000))}:"
+            " clients that have not logged in since would warn of a changed key.",
+            hint="Switch some days later, or at once: sshwarma host-key switch --now",
+        )
+
+
+def _read_making_time(data_dir: Path) -> float:
+    """Return when the file of the next key was written, in seconds since 1970."""
+    return (data_dir / NEXT_KEY_FILENAME).stat().st_mtime
 
 
 def _describe_key(key: asyncssh.SSHKey) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
+import asyncssh
 import structlog
 
 from sshwarma.admin.host_keys import (
@@ -26,6 +28,7 @@ from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.upkeep import Upkeep
 from sshwarma.settings import LimitSettings, Settings, SettingsSource
+from sshwarma.ssh.transport.host_key import compute_fingerprint
 from sshwarma.world.announcements import make_announcement
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
 from sshwarma.world.free_pages import read_free_pages
@@ -56,6 +59,10 @@ class RunningServer(Protocol):
 
     async def reload(self) -> ReloadReport:
         """Read the settings again."""
+
+    @property
+    def host_keys(self) -> Sequence[asyncssh.SSHKey]:
+        """The key in use, then those that clients learn after a login."""
 
     async def load_host_keys(self) -> None:
         """Use the host keys in the data directory for new connections."""
@@ -168,10 +175,19 @@ async def host_key_next(
 
 @register_operation
 async def host_key_switch(
-    world: World, settings: Settings | None, server: RunningServer | None, /
+    world: World,
+    settings: Settings | None,
+    server: RunningServer | None,
+    /,
+    at_once: bool = False,
 ) -> Json:
-    """Make the next host key the one in use."""
-    return await _change_host_keys(world, settings, server, use_next_key, describe_switched_key)
+    """Make the next host key the one in use.
+
+    With `at_once`, also if clients cannot have learned it.
+    """
+    announced = [compute_fingerprint(key) for key in require_server(server).host_keys[1:]]
+    use_key = partial(use_next_key, at_once=at_once, announced=announced)
+    return await _change_host_keys(world, settings, server, use_key, describe_switched_key)
 
 
 async def _change_host_keys(

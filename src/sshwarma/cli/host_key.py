@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.times import draw_time
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
@@ -52,21 +54,27 @@ def create_next(invocation: Invocation) -> int:
     return invocation.show(
         keys,
         *_list_keys(keys),
-        "Clients learn the next key when they log in. Then use it: sshwarma host-key switch",
+        "Clients learn the next key when they log in. Some days later, use it: sshwarma host-key"
+        " switch",
     )
 
 
 @host_key.command()
+@click.option("--now", is_flag=True, help="Also if clients have had no time to learn the key.")
 @with_invocation
-def switch(invocation: Invocation) -> int:
-    """Use the next key for new connections; the old one is kept in a file."""
+def switch(invocation: Invocation, now: bool) -> int:
+    """Use the next key for new connections; the old one is kept in a file.
+
+    Refused within a day of `next`, and while the running server does not announce the next key.
+    """
     from sshwarma.admin.host_keys import describe_switched_key, use_next_key
     from sshwarma.ssh.transport.host_key import OLD_KEY_FILENAME
 
     keys = invocation.change_with_or_without_server(
         "host_key_switch",
-        lambda settings: _with_lock(settings, use_next_key),
+        lambda settings: _with_lock(settings, partial(use_next_key, at_once=now)),
         describe_switched_key,
+        **({"at_once": True} if now else {}),  # which an older server does not know
     )
     return invocation.show(
         keys,
@@ -86,5 +94,6 @@ def _with_lock(settings: Settings, change: Callable[[Path], Any]) -> Any:
 def _list_keys(keys: dict[str, Any]) -> list[str]:
     lines = [f"In use: {keys['current']['fingerprint']}"]
     if keys["next"] is not None:
-        lines.append(f"Next:   {keys['next']['fingerprint']}")
+        made = draw_time(keys["next"]["made_at"])
+        lines.append(f"Next:   {keys['next']['fingerprint']}  made {made}")
     return lines

@@ -185,11 +185,12 @@ class Invocation:
         operation: str,
         offline: Callable[[Settings], Any],
         describe: Callable[[Any], str],
+        **args: Any,
     ) -> Any:
         """Run an operation in the server; without one, a function of the settings.
 
         Prints on stderr which world it was. `describe` returns the command for the audit from the
-        result of the function; the server records its own.
+        result of the function; the server records its own, and takes `args`.
 
         Raises:
             WorldError: if it is refused; then nothing is printed.
@@ -201,7 +202,7 @@ class Invocation:
             self.record(settings, describe(done))
             return done
 
-        result = _run_operation(settings, operation, {}, run_and_record)
+        result = _run_operation(settings, operation, args, run_and_record)
         self._print_world(settings)
         return result
 

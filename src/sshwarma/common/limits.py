@@ -1439,6 +1439,10 @@ MAX_SHOWN_CHANGE_CHARACTERS: Final = 60
 """Characters of a setting's old and new value that a reload shows, so that its report is one line a
 setting: longer values are left out."""
 
+MIN_HOST_KEY_OVERLAP_SECONDS: Final = DAY_SECONDS
+"""Seconds after which the next host key may be used without a confirmation: clients that log in
+every day have learned it."""
+
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
 is reported."""
