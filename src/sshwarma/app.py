@@ -22,6 +22,7 @@ from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.server_operations import run_operation
 from sshwarma.admin.service_notify import ServiceNotifier
+from sshwarma.admin.start_addresses import check_addresses
 from sshwarma.admin.start_errors import listening_at, starting_workers
 from sshwarma.admin.upgrade import upgrade_at_start
 from sshwarma.admin.upkeep import Upkeep
@@ -207,6 +208,7 @@ class App:
         self.data_dir = stack.enter_context(ServedDataDir(settings.data_dir))
         recover_database(settings.database)
         check_no_world_was_lost(settings.database)
+        check_addresses(settings)
         if not settings.database.exists():
             log.warning("new world", data_dir=str(settings.data_dir))
         delete_leftovers(settings.data_dir)

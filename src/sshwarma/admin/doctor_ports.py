@@ -85,7 +85,7 @@ def check_ports(settings: Settings, running: Mapping[str, str]) -> Iterator[Chec
         name = f"{label} port"
         other = f"choose another: {label}.listen in the settings, or serve {flag} HOST:PORT"
         try:
-            addresses = _resolve(label, text)
+            addresses = resolve_addresses(label, text)
         except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
             reason = getattr(error, "strerror", None) or str(error)
             yield CheckResult(name, False, f"{text}: {reason}", other)
@@ -97,7 +97,7 @@ def check_ports(settings: Settings, running: Mapping[str, str]) -> Iterator[Chec
         of_ssh = addresses
         if text in used.values():
             continue
-        if (obstacle := _find_obstacle(addresses, own)) is not None:
+        if (obstacle := find_obstacle(addresses, own)) is not None:
             detail = f"{text}: {obstacle.strerror}"
             yield CheckResult(name, False, detail, _advise(obstacle, other))
             continue
@@ -118,7 +118,7 @@ def _advise(error: OSError, other: str) -> str:
     return other
 
 
-def _resolve(label: str, text: str) -> Sequence[_Address]:
+def resolve_addresses(label: str, text: str) -> Sequence[_Address]:
     """Return the addresses that `serve` binds.
 
     ssh has every address of a name, each with a socket of one family. http has one, and its `::`
@@ -144,7 +144,7 @@ def _resolve_own(label: str, text: str) -> Sequence[_Address]:
     if text == "off":
         return ()
     with contextlib.suppress(OSError):
-        return [address for address in _resolve(label, text) if address.port != 0]
+        return [address for address in resolve_addresses(label, text) if address.port != 0]
     return ()
 
 
@@ -155,7 +155,7 @@ def _is_dual_stack() -> bool:
     return False
 
 
-def _find_obstacle(addresses: Sequence[_Address], own: Sequence[_Address]) -> OSError | None:
+def find_obstacle(addresses: Sequence[_Address], own: Sequence[_Address]) -> OSError | None:
     """Return why a restart cannot listen on all of the addresses, or None."""
     for address in addresses:
         is_own = any(address.port == one.port for one in own)
