@@ -40,6 +40,10 @@ from sshwarma.ssh.transport.session import ChannelSession
 MAX_USERNAME_CHARACTERS = 128
 MAX_CLIENT_VERSION_CHARACTERS = 64
 
+NO_TRY = "the connection failed before a key was refused"
+REFUSED_KEY = "the key is unknown or may not log in"
+WRONG_SIGNATURE = "the signature by the key is not valid"
+
 
 class ConnectionServer(Protocol):
     """The interface of `SshServer` that its connections use."""
@@ -57,9 +61,12 @@ class ConnectionServer(Protocol):
         """Count and log a refused connection."""
 
     def auth_failed(
-        self, client: ClientConnection, tries: int, last_key: str, error: Exception | None
+        self, client: ClientConnection, reason: str, tries: int, error: Exception | None
     ) -> None:
-        """Count and log a connection that tried to authenticate and failed."""
+        """Count and log a connection that tried to authenticate and failed.
+
+        `error` is a fault of the connection, if there was one.
+        """
 
     def on_crash(self, error: BaseException | None, peer: Peer | None) -> None:
         """Count and log a failure of our own code on one connection."""
@@ -87,6 +94,8 @@ class ClientConnection(ConnectionOwner):
         self._failures = 0
         self._proof: tuple[str, bytes] | None = None
         self._last_key = ""
+        self._is_acceptable = True  # the last key: of one that was not asked about, its signature
+        self._failure = NO_TRY
         self.username = ""  # as the client sent it last, which proves nothing
         self._offered: dict[str, None] = {}  # at most `max_auth_requests`
 
@@ -108,6 +117,11 @@ class ClientConnection(ConnectionOwner):
     def channels(self) -> Collection[LeanChannel]:
         """The channels that run a handler."""
         return tuple(self._running)
+
+    @property
+    def last_key(self) -> str:
+        """Fingerprint of the key that the client has offered last; "" without one."""
+        return self._last_key
 
     @property
     def offered_keys(self) -> tuple[str, ...]:
@@ -157,9 +171,10 @@ class ClientConnection(ConnectionOwner):
         self._last_key = key.get_fingerprint()
         self._offered[self._last_key] = None
         self.username = username[:MAX_USERNAME_CHARACTERS]
-        return is_acceptable_key(key) and self.server.authenticator.is_acceptable(
+        self._is_acceptable = is_acceptable_key(key) and self.server.authenticator.is_acceptable(
             self.username, self._last_key
         )
+        return self._is_acceptable
 
     def on_key_rejected(self) -> None:
         """Count a refused key or invalid signature.
@@ -168,6 +183,7 @@ class ClientConnection(ConnectionOwner):
             asyncssh.DisconnectError: if there were too many.
         """
         self._failures += 1
+        self._failure = WRONG_SIGNATURE if self._is_acceptable else REFUSED_KEY
         if self._failures >= self.server.limits.max_refused_keys:
             raise asyncssh.DisconnectError(DISC_BY_APPLICATION, "too many keys tried")
 
@@ -232,7 +248,8 @@ class ClientConnection(ConnectionOwner):
             self._entering.cancel()
         garbage = exc is not None and not isinstance(exc, asyncssh.ConnectionLost)
         if self._peer is None and (self._failures or garbage):
-            self.server.auth_failed(self, self._failures, self._last_key, exc)
+            fault = exc if garbage else None  # after a refusal, clients just go
+            self.server.auth_failed(self, self._failure, self._failures, fault)
         if self._peer is not None and self._entered_at is not None:
             seconds = time.monotonic() - self._entered_at
             self.server.authenticator.left(self._peer, self._identity, seconds)

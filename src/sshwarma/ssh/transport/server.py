@@ -182,16 +182,19 @@ class SshServer:
         transport.abort()
 
     def auth_failed(
-        self, client: ClientConnection, tries: int, last_key: str, error: Exception | None
+        self, client: ClientConnection, reason: str, tries: int, error: Exception | None
     ) -> None:
-        """Count and log a connection that tried to authenticate and failed."""
+        """Count and log a connection that tried to authenticate and failed.
+
+        `error` is a fault of the connection, if there was one.
+        """
         self.counters.auth_failed += 1
         self.admission.count_failure(client.ticket)
         if tries:
             self.authenticator.failed(
                 FailedLogin(
                     client.address,
-                    last_key,
+                    client.last_key,
                     tries,
                     "no key was accepted",
                     client.offered_keys,
@@ -200,11 +203,12 @@ class SshServer:
             )
         self._log.note(
             "ssh.auth_failed",
+            reason,
             address=client.address,
             name=client.username,
             tries=tries,
-            last_key=last_key,
-            error=str(error or ""),
+            fingerprint=client.last_key,
+            **({"error": str(error)} if error is not None else {}),
         )
 
     def on_crash(self, error: BaseException | None, peer: Peer | None) -> None:
