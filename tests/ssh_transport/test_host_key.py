@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
+    NEXT_KEY_FILENAME,
     OLD_KEY_FILENAME,
+    UnusableHostKey,
     compute_fingerprint,
     create_next_host_key,
     load_host_key,
@@ -50,6 +54,40 @@ def test_invalid_host_key_is_refused_and_kept(content: bytes, tmp_path: Path) ->
     with pytest.raises(UnusableKey, match="not a usable private key"):
         load_host_key(tmp_path)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        (HOST_KEY_FILENAME, "Put the right file there, or delete it: the next start"),
+        (NEXT_KEY_FILENAME, "Put the right file there, or delete it: sshwarma host-key next"),
+    ],
+)
+@pytest.mark.parametrize("is_file", [True, False])
+def test_refusal_of_a_host_key_names_the_remedy(
+    name: str, remedy: str, is_file: bool, tmp_path: Path
+) -> None:
+    load_host_key(tmp_path)
+    path = tmp_path / name
+    path.unlink(missing_ok=True)
+    if is_file:
+        path.write_bytes(b"junk")
+        path.chmod(0o600)
+    else:
+        path.mkdir(mode=0o700)
+    finding = f"{path} is not a usable private key: "
+    with pytest.raises(UnusableHostKey, match=f"{finding}.*[^.]. {remedy}") as said:
+        load_host_keys(tmp_path)
+    assert "Errno" not in str(said.value)
+
+
+@pytest.mark.process
+def test_host_key_with_a_passphrase_is_refused_with_the_command(tmp_path: Path) -> None:
+    path = tmp_path / HOST_KEY_FILENAME
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", path], check=True)
+    said = f"Remove its passphrase: ssh-keygen -p -N '' -f {path}"
+    with pytest.raises(UnusableHostKey, match=re.escape(said)):
+        load_host_keys(tmp_path)
 
 
 def test_host_key_is_made_and_changed_on_a_disk_without_hard_links(

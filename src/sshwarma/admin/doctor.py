@@ -264,8 +264,11 @@ def _check_new_world(settings: Settings) -> CheckResult:
 
 
 def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
-    from sshwarma.ssh.transport.host_key import HOST_KEY_FILENAME, load_host_keys
-    from sshwarma.ssh.transport.public_key import UnusableKey
+    from sshwarma.ssh.transport.host_key import (
+        HOST_KEY_FILENAME,
+        UnusableHostKey,
+        load_host_keys,
+    )
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
@@ -284,11 +287,9 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
         return
     try:
         load_host_keys(settings.data_dir)  # also the next one, without which no server starts
-    except UnusableKey as error:
-        remedy = "put the right file there, or delete it: then clients warn of a new host key"
-        if "passphrase" in str(error).lower():
-            remedy = f"remove its passphrase: ssh-keygen -p -N '' -f {shlex.quote(str(path))}"
-        yield CheckResult("host key", False, str(error), remedy)
+    except UnusableHostKey as error:
+        remedy = f"{error.remedy[0].lower()}{error.remedy[1:]}".removesuffix(".")
+        yield CheckResult("host key", False, error.finding, remedy)
         return
     yield CheckResult("host key", True, f"{path}, mode {mode:04o}")
 

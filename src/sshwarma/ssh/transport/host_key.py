@@ -7,6 +7,7 @@ a change of the key warns nobody who has connected meanwhile.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import tempfile
 from pathlib import Path
@@ -21,11 +22,25 @@ NEXT_KEY_FILENAME = f"{HOST_KEY_FILENAME}.next"
 OLD_KEY_FILENAME = f"{HOST_KEY_FILENAME}.old"
 
 
+class UnusableHostKey(UnusableKey):
+    """The file of a host key cannot be used.
+
+    Attributes:
+        finding: what is wrong.
+        remedy: what makes it right, as a sentence.
+    """
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(f"{finding.removesuffix('.')}. {remedy}")
+        self.finding = finding
+        self.remedy = remedy
+
+
 def load_host_keys(directory: Path) -> list[asyncssh.SSHKey]:
     """Return the server's host key and, if there is one, the next; create the first.
 
     Raises:
-        UnusableKey: if one cannot be read, or others can read it.
+        UnusableHostKey: if one cannot be read, or others can read it.
     """
     next_path = directory / NEXT_KEY_FILENAME
     keys = [load_host_key(directory)]
@@ -36,7 +51,7 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     """Return the server's host key; create it on the first run.
 
     Raises:
-        UnusableKey: if it cannot be read, or others can read it.
+        UnusableHostKey: if it cannot be read, or others can read it.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / HOST_KEY_FILENAME
@@ -62,7 +77,7 @@ def switch_host_key(directory: Path) -> None:
 
     Raises:
         FileNotFoundError: if there is no next key.
-        UnusableKey: if it cannot be used; then nothing has changed.
+        UnusableHostKey: if it cannot be used; then nothing has changed.
     """
     path, next_path, old = (
         directory / name for name in (HOST_KEY_FILENAME, NEXT_KEY_FILENAME, OLD_KEY_FILENAME)
@@ -79,20 +94,36 @@ def _read_host_key(path: Path) -> asyncssh.SSHKey:
     """Return the key of a file.
 
     Raises:
-        UnusableKey: if it cannot be read, or others can read it.
+        UnusableHostKey: if it cannot be read, or others can read it.
     """
     file_stat = path.stat()
     other_bits = stat.S_IMODE(file_stat.st_mode) & 0o077
     if other_bits:
-        raise UnusableKey(
-            f"{path} can be read by others (mode {stat.S_IMODE(file_stat.st_mode):04o}). "
-            f"If nobody has read it, run: chmod 600 {path}. Otherwise delete it: the next start "
-            "makes a new key, and clients warn that the host key has changed."
+        raise UnusableHostKey(
+            f"{path} can be read by others (mode {stat.S_IMODE(file_stat.st_mode):04o})",
+            f"If nobody has read it, run: chmod 600 {shlex.quote(str(path))}."
+            f" Otherwise {_describe_deletion(path)}",
         )
     try:
         return asyncssh.read_private_key(path)
-    except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-        raise UnusableKey(f"{path} is not a usable private key: {error}") from error
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        reason, remedy = str(error), _describe_right_file(path)
+        if "passphrase" in reason.lower():
+            remedy = f"Remove its passphrase: ssh-keygen -p -N '' -f {shlex.quote(str(path))}"
+    except OSError as error:
+        reason, remedy = error.strerror or str(error), _describe_right_file(path)
+    raise UnusableHostKey(f"{path} is not a usable private key: {reason}", remedy)
+
+
+def _describe_right_file(path: Path) -> str:
+    return f"Put the right file there, or {_describe_deletion(path)}"
+
+
+def _describe_deletion(path: Path) -> str:
+    """Return what it means to delete the file of a key."""
+    if path.name == NEXT_KEY_FILENAME:
+        return "delete it: sshwarma host-key next makes another."
+    return "delete it: the next start makes a new key, and clients warn of a changed host key."
 
 
 def compute_fingerprint(key: asyncssh.SSHKey) -> str:
