@@ -54,3 +54,8 @@ async def test_start_on_a_taken_port_makes_no_world(tmp_path: Path, door: str) -
         with pytest.raises(OSError, match=said):
             await App.start(settings(data, **listen))
     assert {path.name for path in data.iterdir()} <= {"sshwarma.lock"}
+
+
+def test_address_that_is_no_name_of_a_host_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"Cannot listen on a\.\.b:1: it is no name of a host"):
+        check_addresses(settings(tmp_path, "a..b:1", "off"))

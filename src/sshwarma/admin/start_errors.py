@@ -39,6 +39,11 @@ def listening_at(address: str, flag: str) -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeError as error:  # such as a name with two dots in a row
+        raise OSError(
+            f"Cannot listen on {address}: it is no name of a host. Choose another with {flag}"
+            " HOST:PORT."
+        ) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             reason = "another process uses the address"
