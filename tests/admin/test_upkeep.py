@@ -124,7 +124,7 @@ async def test_many_things_are_purged_in_steps_with_rows_of_the_audit(
     assert sorted(thing_id for [thing_id] in left) == [f"bag{number}" for number in range(6)]
     assert max(steps) <= 7 and sum(steps) == 24
     found = await world.store.read(
-        lambda conn: audit.read_audit(conn, audit.AuditFilter(verb="retention"), 100)
+        lambda conn: audit.read_audit(conn, audit.AuditFilter(verbs=("retention",)), 100)
     )
     assert {row.door for row in found} == {"server"} and len(found) == sum(map(bool, steps))
 

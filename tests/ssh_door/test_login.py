@@ -34,7 +34,7 @@ async def read_audit(world: World) -> list[tuple[Any, ...]]:
 async def read_failures(world: World) -> list[AuditEntry]:
     await world.failed_logins.close()
     return await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=FAILED_LOGIN), 100)
+        lambda conn: read_entries(conn, AuditFilter(verbs=(FAILED_LOGIN,)), 100)
     )
 
 
@@ -116,7 +116,7 @@ async def test_login_is_recorded_with_the_client(world: World, alice: Someone) -
     await gate.enter(PEER)
     await gate.audit.close()
     [login] = await world.store.read(
-        lambda conn: read_entries(conn, AuditFilter(verb=LOGIN, agent_ids=(alice.id,)), 10)
+        lambda conn: read_entries(conn, AuditFilter(verbs=(LOGIN,), agent_ids=(alice.id,)), 10)
     )
     assert login.request == PEER.client
 

@@ -49,6 +49,7 @@ REFUSALS = """
 /attachment
 /attachment 9
 /audit --agent zzz
+/audit --verb logn
 /audit --since yesterday
 /broadcast
 /wrap @nobody

@@ -28,7 +28,7 @@ OF_STRANGERS = "more failed logins with unknown keys and tokens are not recorded
 
 async def read_failures(world: World) -> list[AuditEntry]:
     await world.failed_logins.close()
-    wanted = AuditFilter(verb=FAILED_LOGIN)
+    wanted = AuditFilter(verbs=(FAILED_LOGIN,))
     return await world.store.read(lambda conn: read_audit(conn, wanted, 10_000))
 
 

@@ -22,6 +22,7 @@ from sshwarma.admin.operation_registry import (
     run_operation,
 )
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
+from sshwarma.verbs.audit_actions import choose_actions
 from sshwarma.world import things, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit_list import list_audit
@@ -126,7 +127,7 @@ async def audit_list(
     rows = await list_audit(
         world,
         name=name or None,
-        verb=verb,
+        verbs=await choose_actions(world, verb) if verb is not None else None,
         since=since,
         after=after,
         about=about or None,

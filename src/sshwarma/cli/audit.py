@@ -42,7 +42,9 @@ class Since(click.ParamType[int, str | int]):
     help="Only rows whose request has this word: what was done to the agent, or room, of a name,"
     " also while the agent had another name.",
 )
-@click.option("--verb", metavar="VERB", help='Only rows of this verb, such as login or "keys".')
+@click.option(
+    "--verb", metavar="VERB", help='Only rows of this verb, such as keys or "login failed".'
+)
 @click.option(
     "--since", type=Since(), metavar="TIME", help="Only rows since 2h, 7d or a date (UTC)."
 )

@@ -11,6 +11,7 @@ from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
 from sshwarma.common.times import parse_since
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName, Arg, Word
+from sshwarma.verbs.audit_actions import choose_actions
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, view
 from sshwarma.world.access import Right
@@ -75,7 +76,7 @@ async def audit(
     Args:
         agent: only what this agent did, by its whole name; also removed agents who had it.
         about: only rows whose request has this word: what was done to the agent or room of a name.
-        verb: only rows of this verb, such as `login`, `login failed` or `room`.
+        verb: only rows of this verb, or group of verbs: `login`, `login failed`, `room`.
         since: only rows since a time: 30m, 2h, 7d, or a date or time in UTC.
         count: maximum number of rows, the newest (default {DEFAULT_AUDIT_ROWS}).
     """
@@ -86,7 +87,7 @@ async def audit(
     rows = await list_audit(
         caller.world,
         name=agent.removeprefix("@") if agent is not None else None,
-        verb=verb,
+        verbs=await choose_actions(caller.world, verb) if verb is not None else None,
         about=about,
         since=since_ms,
         limit=count,

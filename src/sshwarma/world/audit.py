@@ -89,7 +89,7 @@ class AuditFilter:
 
     Attributes:
         agent_ids: of one of these agents.
-        verb: with this verb.
+        verbs: with one of these verbs.
         since: at or after this time, in milliseconds since 1970.
         after: with a greater number.
         about: with this word in the request, such as the name of an agent; until an agent got
@@ -97,7 +97,7 @@ class AuditFilter:
     """
 
     agent_ids: tuple[str, ...] | None = None
-    verb: str | None = None
+    verbs: tuple[str, ...] | None = None
     since: int | None = None
     after: int | None = None
     about: str | None = None
@@ -236,8 +236,8 @@ def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditE
     query = select(audit).order_by(audit.c.n.desc()).limit(limit)
     if wanted.agent_ids is not None:
         query = query.where(audit.c.agent_id.in_(wanted.agent_ids))
-    if wanted.verb is not None:
-        query = query.where(audit.c.verb == wanted.verb)
+    if wanted.verbs is not None:
+        query = query.where(audit.c.verb.in_(wanted.verbs))
     if wanted.since is not None:
         query = query.where(audit.c.at >= wanted.since)
     if wanted.after is not None:

@@ -17,7 +17,7 @@ async def list_audit(
     world: World,
     *,
     name: str | None,
-    verb: str | None,
+    verbs: tuple[str, ...] | None,
     since: int | None,
     limit: int,
     after: int | None = None,
@@ -29,7 +29,7 @@ async def list_audit(
     Args:
         world: the world.
         name: whole name of an agent; those that were removed and had it are meant, too.
-        verb: only rows with this verb.
+        verbs: only rows with one of these verbs.
         since: only rows from this time on, in milliseconds since 1970.
         limit: maximum number of rows.
         after: only rows with a greater number.
@@ -46,7 +46,7 @@ async def list_audit(
         if not ids:
             known = [agent.name for agent in world.agents]
             raise unknown_name_error("agent", name, known=known, hint=hint)
-    wanted = AuditFilter(ids, verb, since, after, about.removeprefix("@") if about else None)
+    wanted = AuditFilter(ids, verbs, since, after, about.removeprefix("@") if about else None)
 
     def read(conn: Connection) -> tuple[list[AuditEntry], dict[str, str]]:
         entries = read_audit(conn, wanted, limit)
