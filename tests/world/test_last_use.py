@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from sshwarma.admin.operations import run_operation
 from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
+from sshwarma.common.times import format_iso
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world import last_use, tokens
 from sshwarma.world.agents import Agent
@@ -69,6 +71,25 @@ async def test_many_requests_make_one_write_an_hour(
     await world.last_use.close()
     assert len(writes) == 2
     assert await used_at(bob) == first + LAST_USE_MINUTES * MINUTE_MS
+
+
+async def test_last_seen_is_exact_between_two_records(
+    bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list shows a use of ten minutes later, which is not recorded."""
+    world, header = bob.world, await new_token(bob)
+    await authenticate(world, header)
+    await world.last_use.close()
+    first = await used_at(bob)
+    assert first is not None
+    later = first + 10 * MINUTE_MS
+    monkeypatch.setattr(last_use, "now_ms", lambda: later)
+    await authenticate(world, header)
+    await world.last_use.close()
+    assert await used_at(bob) == first
+    world.presence.leave(bob.connection)
+    listed = {one["name"]: one for one in await run_operation(world, "agents_list", {})}
+    assert listed["bob"]["last_seen_at"] == format_iso(later)
 
 
 async def test_request_is_answered_before_its_use_is_stored(

@@ -21,9 +21,12 @@ async def agents_list(world: World, /) -> Json:
     """Agents with role, keys and connections, except those of removed models.
 
     Keys that have expired are not counted. `last_seen_at` is now for those who are connected, else
-    the last recorded use of a key or token.
+    the last use of a key or token: exactly since the start of the server, before that as recorded.
     """
-    last_seen = await world.store.read(read_last_seen)
+    recorded = await world.store.read(read_last_seen)
+    last_seen = {
+        agent.id: world.last_use.seen_at(agent.id, recorded.get(agent.id)) for agent in world.agents
+    }
     for agent in world.agents:
         if world.presence.connections_of(agent.id) and agent.kind == "person":
             last_seen[agent.id] = now_ms()

@@ -20,7 +20,7 @@ def agents() -> None:
 def list_agents(invocation: Invocation) -> int:
     """List agents with role, kind, keys, connections and when they were last seen.
 
-    Times are in UTC; those of agents who are not connected are those of an hour ago at most.
+    Times are in UTC. Those from before the start of the server are recorded once an hour.
     """
     records = invocation.operate("agents_list")
     rows = (

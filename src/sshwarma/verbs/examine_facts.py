@@ -88,7 +88,9 @@ async def read_agent_facts(caller: Caller, agent: Agent) -> dict[str, str]:
 
 
 async def _describe_absence(caller: Caller, agent: Agent, now: int) -> str:
-    seen_at = await caller.world.store.read(lambda conn: read_agent_last_seen(conn, agent.id))
+    world = caller.world
+    recorded = await world.store.read(lambda conn: read_agent_last_seen(conn, agent.id))
+    seen_at = world.last_use.seen_at(agent.id, recorded)
     if seen_at is None:
         return "not connected"
     return f"not connected, seen {format_duration((now - seen_at) / 1000)} ago"

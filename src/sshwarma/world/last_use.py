@@ -46,23 +46,34 @@ class LastUse:
     """Records when keys and tokens are used, at most once in LAST_USE_MINUTES.
 
     Nobody waits for that: a login and a request are answered as if nothing was written. After a
-    failure, such as on a full disk, nothing is tried for LAST_USE_RETRY_MINUTES.
+    failure, such as on a full disk, nothing is tried for LAST_USE_RETRY_MINUTES. The exact time is
+    kept in memory for each agent, because when somebody was last here is a question of minutes.
     """
 
     def __init__(self, store: Store, agents: AgentDirectory) -> None:
         self._store = store
         self._agents = agents
         self._pending: set[str] = set()
+        self._seen_at: dict[str, int] = {}
         self._retry_at = 0
         self._tasks = BackgroundTasks()
 
     def note_key(self, key: AgentKey) -> None:
         """Take note that an agent uses a key."""
+        self._seen_at[key.agent_id] = now_ms()
         self._note(agent_keys.c.fingerprint, key.fingerprint, key.last_used_at)
 
     def note_token(self, token: Token) -> None:
         """Take note that a program uses a token."""
+        self._seen_at[token.agent_id] = now_ms()
         self._note(tokens.c.id, token.id, token.last_used_at)
+
+    def seen_at(self, agent_id: str, recorded: int | None) -> int | None:
+        """Return when an agent was last seen, exactly if that was since the start.
+
+        `recorded` is the last use that the database has, if any.
+        """
+        return max(filter(None, (recorded, self._seen_at.get(agent_id))), default=None)
 
     async def close(self) -> None:
         """Wait until everything is stored."""
