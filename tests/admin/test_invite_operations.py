@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from sshwarma.admin.operations import run_operation
+from sshwarma.cli.invocation import Invocation
+from sshwarma.cli.main import main
 from sshwarma.settings import RegistrationMode, Settings, load_settings
 from sshwarma.world import invites
-from sshwarma.world.audit import AuditFilter, read_audit
+from sshwarma.world.audit import AuditFilter, operator, read_audit
 from sshwarma.world.errors import Conflict
 from sshwarma.world.reader import PERSON
+from sshwarma.world.schema import audit
 from sshwarma.world.world import World
 from support.people import Someone, everything
 
@@ -27,6 +31,27 @@ async def test_invite_audit_row_omits_the_code(world: World) -> None:
     [entry] = await world.store.read(lambda conn: read_audit(conn, AuditFilter(), 10))
     assert (entry.verb, entry.request) == ("invite", f"--role guest --hours 1 {made['id']}")
     assert made["code"] not in repr(await everything(world))
+
+
+async def test_invite_of_the_command_line_names_its_user(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = operator.set("sshwarma (alice)")
+    try:
+        await run_operation(world, "invite", {"hours": 1})
+    finally:
+        operator.reset(token)
+    [listed] = await run_operation(world, "invite_list", {})
+    assert (listed["by"], listed["os_user"]) == (None, "sshwarma (alice)")
+    monkeypatch.setattr(Invocation, "operate", lambda *_, **__: [listed])
+    assert main(["invite", "list"]) == 0
+    assert "  by (sshwarma (alice))  made 20" in capsys.readouterr().out
+    await world.change(lambda tx: tx.conn.execute(delete(audit)))
+    [listed] = await run_operation(world, "invite_list", {})
+    assert listed["os_user"] is None
+    monkeypatch.setattr(Invocation, "operate", lambda *_, **__: [listed])
+    assert main(["invite", "list"]) == 0
+    assert "  by (command line)  made 20" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("settings", "start"), [

@@ -73,6 +73,7 @@ async def invite_list(world: World, /) -> Json:
             "id": found.id,
             "role": found.role,
             "by": name_of(found.created_by) if found.created_by is not None else None,
+            "os_user": found.os_user or None,
             "created_at": format_time(found.created_at),
             "expires_at": format_time(found.expires_at),
             "state": found.state,

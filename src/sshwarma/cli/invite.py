@@ -80,13 +80,18 @@ def list_invites(invocation: Invocation) -> int:
         (
             record["id"],
             record["role"],
-            f"by {record['by'] or '(command line)'}",
+            f"by {_draw_maker(record)}",
             f"made {draw_time(record['created_at'])}",
             _draw_state(record),
         )
         for record in records
     )
     return invocation.show(records, *align_columns(rows))
+
+
+def _draw_maker(record: dict[str, Any]) -> str:
+    """Return who made an invite: an agent, or in parentheses a user of the machine."""
+    return record["by"] or f"({record.get('os_user') or 'command line'})"
 
 
 def _draw_state(record: dict[str, Any]) -> str:

@@ -32,6 +32,8 @@ InviteHours: TypeAlias = Annotated[
 
 ADMIN_ROLE_RIGHT: Final = ArgumentRight("role", Right.OWN, "for an admin", values=("admin",))
 OTHERS_INVITE_RIGHT: Final = DataRight(Right.OWN, "for an invite that somebody else made")
+COMMAND_LINE: Final = "command line"
+"""The maker of an invite whose command the audit has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class InviteListItem:
 
     Attributes:
         by: who made it; "" for the command line.
+        os_user: the user of the machine who ran the command that made it, if that is known.
         state: open, used or expired.
         used_by: who has registered with it; "" if nobody has.
     """
@@ -79,6 +82,7 @@ class InviteListItem:
     expires_at: int
     state: str
     used_by: str
+    os_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def draw_invite_list(result: InviteList) -> Block:
                 ("mark", item.id[:SHOWN_ID_CHARACTERS]),
                 item.role,
                 ("time", format_clock(item.created_at)),
-                f"by {item.by or 'the command line'}",
+                f"by {item.by or f'({item.os_user or COMMAND_LINE})'}",
                 _draw_state(item),
             )
             for item in result.invites
@@ -191,6 +195,7 @@ async def list_invites(caller: Caller) -> InviteList:
                 expires_at=found.expires_at,
                 state=found.state,
                 used_by=name_of(found.used_by) if found.used_by is not None else "",
+                os_user=found.os_user,
             )
             for found in await _read_visible_invites(caller)
         )

@@ -18,7 +18,7 @@ from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.reader import Hint
-from sshwarma.world.schema import invites
+from sshwarma.world.schema import audit, invites
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
@@ -55,8 +55,9 @@ InviteState = Literal["open", "used", "expired", "void"]
 class Invite:
     """An invite without its code, which is not stored. Times are Unix milliseconds.
 
-    `created_by` is None for one that the command line made. One is void whose maker may not invite
-    to its role any more.
+    `created_by` is None for one that the command line made; `os_user` is then the user of the
+    machine who ran it, as long as the audit has its row. One is void whose maker may not invite to
+    its role any more.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Invite:
     used_by: str | None
     used_at: int | None
     maker_may_invite: bool
+    os_user: str = ""
 
     @property
     def state(self) -> InviteState:
@@ -166,7 +168,22 @@ def _invite_from_row(conn: Connection, row: Any) -> Invite:
         row.used_by,
         row.used_at,
         _may_invite(conn, row.created_by, row.role),
+        _read_os_user(conn, row) if row.created_by is None else "",
     )
+
+
+def _read_os_user(conn: Connection, row: Any) -> str:
+    """Return who ran the command that made an invite; "" if the audit has it no more.
+
+    The row of the audit is of the same change, and so of the same time.
+    """
+    query = select(audit.c.os_user).where(
+        audit.c.at == row.created_at,
+        audit.c.door == "cli",
+        audit.c.verb == "invite",
+        audit.c.what.endswith(row.id, autoescape=True),
+    )
+    return conn.execute(query).scalar() or ""
 
 
 def _count_open_invites(tx: Change, created_by: str) -> int:
