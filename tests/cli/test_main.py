@@ -13,7 +13,6 @@ import click
 import pytest
 
 from sshwarma.cli.main import cli, main
-from sshwarma.common.exit_status import EXIT_USAGE
 from sshwarma.settings import logs
 
 
@@ -239,14 +238,3 @@ def test_commands_find_their_world_without_the_parts_of_a_server(tmp_path: Path)
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "True\n[]\n"
-
-
-def test_doctor_prints_invalid_settings_in_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "bad.toml"
-    file.write_text("[ssh]\nmax_pending = 0\n")
-    assert main(["doctor", "--json", "--config", str(file)]) == EXIT_USAGE
-    (result,) = json.loads(capsys.readouterr().out)
-    assert result["detail"] == f"{file}: ssh.max_pending: must be more than 0 (got 0)"
-    assert (result["name"], result["ok"]) == ("settings", False)

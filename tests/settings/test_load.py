@@ -206,7 +206,7 @@ def test_environment_variable_without_a_setting_is_refused(
 ) -> None:  # fmt: skip
     monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as caught:
-        main(["doctor"])
+        main(["config", "show"])
     assert caught.value.code == 2
     assert f"  {said}\n" in capsys.readouterr().err
 

@@ -41,7 +41,7 @@ def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["serve", *LISTENING], *map(rarely, (["keys", "list"], ["doctor"]))]
+    "words", [["serve", *LISTENING], *map(rarely, (["keys", "list"], ["info"]))]
 )
 def test_without_a_home_one_sentence_says_what_to_set(words: list[str]) -> None:
     done = run(*words)

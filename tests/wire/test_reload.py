@@ -298,7 +298,7 @@ def test_directory_binary_file_and_pipe_are_no_settings_file(server: Server) -> 
     ):
         refused = server.cli("doctor", "--config", str(path))
         assert refused.returncode == 2
-        assert refused.stderr == f"sshwarma: invalid settings:\n  {path} {reason}\n"
+        assert refused.stdout.startswith(f"FAIL  settings: {path} {reason}\n")
 
 
 def test_sighup_reloads_and_warns_of_what_needs_a_restart(server: Server) -> None:

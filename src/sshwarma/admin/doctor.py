@@ -8,8 +8,9 @@ import shlex
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -42,22 +43,48 @@ from sshwarma.world.schema_check import (
 )
 from sshwarma.world.things import describe_kind
 
+NETWORK_SECTIONS: Final = frozenset({"ssh", "http", "registration"})
+
+SECTIONS: Final = dict.fromkeys(NETWORK_SECTIONS, "ports and addresses") | {
+    "backup": "backups", "models": "models", "mcp": "MCP servers",
+}  # fmt: skip
+"""Sections of the settings that checks need, and what these check."""
+
 MIN_FREE_BYTES = 200 * MIB
 """Bytes of free disk below which the check fails."""
 
 
-def run_checks(settings: Settings, config: Path | None = None) -> list[CheckResult]:
+def run_checks(
+    settings: Settings,
+    config: Path | None = None,
+    *,
+    problems: Sequence[str] = (),
+    left_out: Collection[str] = (),
+) -> list[CheckResult]:
     """Run every check without changing anything.
 
-    `config` is the settings file, if it is not the default one.
+    Args:
+        settings: the settings, with defaults in place of sections that are left out.
+        config: the settings file, if it is not the default one.
+        problems: what is wrong with the settings.
+        left_out: sections that are not valid; what needs them is not checked.
     """
     file = config or find_settings_file()
-    return [
-        _check_config(file, os.environ),
-        *_check_installation(settings, has_file=file is not None),
-        *_check_models(settings),
-        *check_mcp_servers(settings, os.environ),
-    ]
+    checks = report_problems(problems) or [_check_config(file, os.environ)]
+    if skipped := sorted({SECTIONS[name] for name in left_out if name in SECTIONS}):
+        detail = f"not checked, because their settings are not valid: {', '.join(skipped)}"
+        checks.append(warn("settings", detail, "correct the settings, then check again"))
+    checks += _check_installation(settings, has_file=file is not None, left_out=left_out)
+    if "models" not in left_out:
+        checks += _check_models(settings)
+    if "mcp" not in left_out:
+        checks += check_mcp_servers(settings, os.environ)
+    return checks
+
+
+def report_problems(problems: Sequence[str]) -> list[CheckResult]:
+    """Return a result for each setting that is not valid."""
+    return [CheckResult("settings", False, text) for text in problems]
 
 
 def _check_models(settings: Settings) -> Iterator[CheckResult]:
@@ -85,7 +112,9 @@ def _read_names(database: Path) -> list[tuple[str, str]]:
     return [(agent.name, agent.kind) for agent in agents if agent.kind != "model"]
 
 
-def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[CheckResult]:
+def _check_installation(
+    settings: Settings, *, has_file: bool, left_out: Collection[str]
+) -> Iterator[CheckResult]:
     """Check the data directory and the server, unless they are another user's."""
     try:
         data_dir_owner.check_data_dir_owner(settings.data_dir)
@@ -104,8 +133,10 @@ def _check_installation(settings: Settings, *, has_file: bool) -> Iterator[Check
     yield from _check_data_dir(settings)
     yield from _check_database(settings)
     yield from _check_host_key(settings)
-    yield from check_made_backups(settings)
-    yield from check_network(settings, has_file=has_file)
+    if "backup" not in left_out:
+        yield from check_made_backups(settings)
+    if not NETWORK_SECTIONS & set(left_out):
+        yield from check_network(settings, has_file=has_file)
     yield check_sandbox(settings.data_dir)
     yield from _check_owners(settings)
 
@@ -122,7 +153,7 @@ def _report_read_only_disk(data_dir: Path) -> CheckResult:
 
 
 def _check_config(path: Path | None, environ: Mapping[str, str]) -> CheckResult:
-    """Say where the settings come from; `load_settings` has refused invalid ones."""
+    """Say where the settings come from, which are valid."""
     source = str(path.absolute()) if path is not None else "defaults, no file"
     variables = sorted(name for name in environ if name.upper().startswith(ENVIRONMENT_PREFIX))
     if variables:

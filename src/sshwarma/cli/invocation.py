@@ -22,7 +22,7 @@ from sshwarma.cli.streams import reporting_lost_output
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
-    from sshwarma.settings import Settings
+    from sshwarma.settings import Settings, ValidPart
 
 P = ParamSpec("P")
 
@@ -68,15 +68,30 @@ class Invocation:
 
         return SettingsSource(self.config, self.with_data_dir(flags)).load()
 
+    def valid_settings(self) -> ValidPart:
+        """Load the valid part of the settings, with all problems; else as `settings`.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        from sshwarma.settings import LogSettings, SettingsSource, load_valid_part
+        from sshwarma.settings.logs import configure_logging
+
+        part = load_valid_part(SettingsSource(self.config, self.with_data_dir({})))
+        loaded = part.settings.log if part.settings is not None else LogSettings()
+        configure_logging(loaded.model_copy(update={"level": "warning"}))
+        return part
+
     def with_data_dir(self, flags: dict[str, Any]) -> dict[str, Any]:
         """Return values of settings with that of --data-dir, if it was given."""
         return flags if self.data_dir is None else flags | {"data_dir": self.data_dir.absolute()}
 
-    def world_settings(self) -> Settings:
+    def world_settings(self, settings: Settings | None = None) -> Settings:
         """Load the settings of the world that this command acts on.
 
         That is the data directory of the settings. If they name none and the default one has no
-        world, it is the one whose server is running, if that is this user's.
+        world, it is the one whose server is running, if that is this user's. Those that a command
+        has loaded are not loaded again.
 
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
@@ -88,7 +103,7 @@ class Invocation:
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
 
-        settings = self.settings()
+        settings = settings or self.settings()
         try:
             if settings.database.exists():
                 return settings
@@ -116,8 +131,8 @@ class Invocation:
             )
         raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
 
-    def nearest_settings(self) -> tuple[Settings, str]:
-        """Load the settings of the world there is, else those that a new one would have.
+    def nearest_settings(self, settings: Settings) -> tuple[Settings, str]:
+        """Return settings for the world there is, else as a new one would have them.
 
         The text says which servers run, if it cannot be clear which of their worlds is meant.
         """
@@ -126,11 +141,11 @@ class Invocation:
         from sshwarma.world.errors import NotFound
 
         try:
-            return self.world_settings(), ""
+            return self.world_settings(settings), ""
         except LostWorldError:
-            return self.settings(), ""
+            return settings, ""
         except NotFound as error:
-            return self.settings(), str(error) if find_running_worlds() else ""
+            return settings, str(error) if find_running_worlds() else ""
 
     def operate(self, operation: str, **args: Any) -> Any:
         """Run an operation that changes nothing.

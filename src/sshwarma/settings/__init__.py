@@ -36,6 +36,7 @@ from sshwarma.settings.server import (
     SshSettings,
 )
 from sshwarma.settings.source import SettingsSource
+from sshwarma.settings.valid_part import ValidPart, load_valid_part
 
 __all__ = [
     "BLOBS_DIRECTORY",
@@ -61,6 +62,7 @@ __all__ = [
     "Settings",
     "SettingsSource",
     "SshSettings",
+    "ValidPart",
     "asks_for_json_log",
     "describe_invalid_settings",
     "describe_settings_errors",
@@ -70,6 +72,7 @@ __all__ = [
     "format_address",
     "is_loopback",
     "load_settings",
+    "load_valid_part",
     "split_address",
     "xdg_dir",
 ]

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,10 +172,18 @@ class InvalidSettingsError(Exception):
         self.problems = problems
 
 
+class UnknownVariableError(InvalidSettingsError):
+    """An SSHWARMA_* variable that sets nothing."""
+
+
 class _TomlFile(TomlConfigSettingsSource):
-    """The file named by `Settings.load`, read once per load."""
+    """The file named by `Settings.load`, read once per load.
+
+    `left_out` are the outermost names that are not taken from it.
+    """
 
     path: Path | None = None
+    left_out: Collection[str] = ()
 
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls, toml_file=type(self).path)
@@ -184,7 +192,8 @@ class _TomlFile(TomlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         """Return the values of the file, whose relative paths begin at its directory."""
         path = type(self).path
-        values = super().__call__()
+        read = super().__call__()
+        values = {name: value for name, value in read.items() if name not in type(self).left_out}
         return values if path is None else place_paths(values, path.parent.resolve())
 
 
@@ -209,6 +218,34 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
             f"{config} is a pipe, socket or device. Name a file: it is read again at a reload."
         )
     _check_variables(os.environ)
+    return _load(config, flags)
+
+
+def load_without(
+    left_out: Collection[str], config: Path | None, flags: Mapping[str, Any]
+) -> Settings:
+    """Load settings that are not valid, with defaults for what is wrong in them.
+
+    Args:
+        left_out: names of sections, and those that are no settings.
+        config: the settings file, if it was named.
+        flags: as tables in the file.
+
+    Raises:
+        InvalidSettingsError, pydantic.ValidationError: as `load_settings`, if there is more.
+    """
+    fields = Settings.model_fields
+    values = {name: value for name, value in flags.items() if name not in left_out}
+    defaults = {name: fields[name].get_default() for name in left_out if name in fields}
+    _TomlFile.left_out = left_out
+    try:
+        return _load(config, values | defaults)
+    finally:
+        _TomlFile.left_out = ()
+
+
+def _load(config: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Load settings from a file that can be read; see `load_settings`."""
     _TomlFile.path = config or find_settings_file()
     if config is None and _TomlFile.path is not None:
         _check_trusted(_TomlFile.path)
@@ -309,7 +346,7 @@ def _check_variables(environ: Mapping[str, str]) -> None:
         names = [f"{renamed}{separator}{rest}"] if renamed else []
         names = names or find_near_names(setting, _list_variables())
         hint = f" (did you mean {ENVIRONMENT_PREFIX}{names[0]}?)" if names else ""
-        raise InvalidSettingsError(f"{variable}: unknown setting{hint}")
+        raise UnknownVariableError(f"{variable}: unknown setting{hint}")
 
 
 def _list_variables() -> list[str]:
