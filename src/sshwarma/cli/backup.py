@@ -46,7 +46,8 @@ def backup(invocation: Invocation, file: Path, without_damaged: bool) -> int:
         manifest = _write(database, file, without_damaged)
     invocation.record(settings, f"backup {file.absolute()}")
     _warn_of_left_out(manifest)
-    return invocation.show(manifest, _describe(str(file), settings, manifest))
+    record = manifest | {"file": str(file.absolute()), "world": str(settings.data_dir)}
+    return invocation.show(record, _describe(str(file), settings, manifest))
 
 
 def _write(database: Path, file: Path, without_damaged: bool) -> dict[str, Any]:
@@ -111,7 +112,8 @@ def _write_to_stdout(
     invocation.record(settings, f"backup {STANDARD_STREAM}")
     _warn_of_left_out(manifest)
     text = _describe("standard output", settings, manifest)
-    print_lines([json.dumps(manifest, indent=2) if invocation.as_json else text], to_stderr=True)
+    record = manifest | {"file": None, "world": str(settings.data_dir)}
+    print_lines([json.dumps(record, indent=2) if invocation.as_json else text], to_stderr=True)
     return EXIT_OK
 
 

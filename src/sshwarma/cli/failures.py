@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,21 @@ STANDARD_STREAM: Final = "-"
 
 OTHER_PATHS: Final = ("--config", "--data-dir")
 """Options with a path that no - can stand for."""
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Return whether the words of a command line ask for JSON."""
+    return "--json" in takewhile(lambda word: word != "--", words)
+
+
+def print_json_failure(words: Sequence[str], code: str, message: str, hint: str = "") -> None:
+    """Print why a command failed as JSON, on standard output.
+
+    A backup that goes there is not followed by something else: then it is standard error.
+    """
+    is_backup = "backup" in words and STANDARD_STREAM in words
+    described = {"error": code, "message": message, "hint": hint}
+    print(json.dumps(described, indent=2), file=sys.stderr if is_backup else sys.stdout, flush=True)
 
 
 def is_reported(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
 
-from sshwarma.cli.failures import describe_failure, is_reported
+from sshwarma.cli.failures import describe_failure, is_reported, print_json_failure
 from sshwarma.cli.second_world import is_default_directory
 from sshwarma.cli.streams import reporting_lost_output
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
@@ -43,7 +43,7 @@ class Invocation:
         Warnings of the command go to stderr from here on, as the settings say.
 
         Raises:
-            SystemExit: with status 2 and the reasons on stderr if the settings are invalid.
+            SystemExit: with status 2, if the settings are invalid; the reasons are printed.
         """
         from sshwarma.settings import InvalidSettingsError
         from sshwarma.settings.logs import configure_logging
@@ -51,8 +51,11 @@ class Invocation:
         try:
             loaded = self.read_settings(**flags)
         except InvalidSettingsError as error:
-            lines = [f"  {problem}" for problem in error.problems]
-            print_lines(["sshwarma: invalid settings:", *lines], to_stderr=True)
+            if self.as_json:
+                print_json_failure(sys.argv[1:], "invalid", f"Invalid settings: {error}.")
+            else:
+                lines = "\n  ".join(["sshwarma: invalid settings:", *error.problems])
+                print_lines([lines], to_stderr=True)
             raise SystemExit(EXIT_USAGE) from None
         configure_logging(loaded.log.model_copy(update={"level": "warning"}))
         return loaded
@@ -78,8 +81,8 @@ class Invocation:
         from sshwarma.settings.logs import configure_logging
 
         part = load_valid_part(SettingsSource(self.config, self.with_data_dir({})))
-        loaded = part.settings.log if part.settings is not None else LogSettings()
-        configure_logging(loaded.model_copy(update={"level": "warning"}))
+        log = part.settings.log if part.settings is not None else LogSettings()
+        configure_logging(log.model_copy(update={"level": "warning"}))
         return part
 
     def with_data_dir(self, flags: dict[str, Any]) -> dict[str, Any]:
@@ -89,9 +92,8 @@ class Invocation:
     def world_settings(self, settings: Settings | None = None) -> Settings:
         """Load the settings of the world that this command acts on.
 
-        That is the data directory of the settings. If they name none and the default one has no
-        world, it is the one whose server is running, if that is this user's. Those that a command
-        has loaded are not loaded again.
+        Its directory is that of the settings. If they name none and the default one has no world,
+        it is the one whose server is running, if that is this user's.
 
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
@@ -126,9 +128,8 @@ class Invocation:
         else:
             hint = "Create one with sshwarma serve or sshwarma init, or give --data-dir."
         if settings.data_dir.is_file():
-            raise NotFound(
-                f"{settings.data_dir} is a file.", hint="--data-dir is the directory of a world."
-            )
+            is_file = f"{settings.data_dir} is a file."
+            raise NotFound(is_file, hint="--data-dir is the directory of a world.")
         raise NotFound(f"The directory {settings.data_dir} does not contain a world.", hint=hint)
 
     def nearest_settings(self, settings: Settings) -> tuple[Settings, str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import sys
-from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -31,7 +29,12 @@ from sshwarma.cli import (
     toolset,
     vacuum,
 )
-from sshwarma.cli.failures import STANDARD_STREAM, describe_failure, is_reported
+from sshwarma.cli.failures import (
+    asks_for_json,
+    describe_failure,
+    is_reported,
+    print_json_failure,
+)
 from sshwarma.cli.invocation import print_lines
 from sshwarma.cli.streams import LostOutputError, open_closed_streams, write_output
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
@@ -88,11 +91,13 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 refused or failed, 2 wrong usage or invalid settings.
     """
+    words = sys.argv[1:] if argv is None else argv
     try:
         result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
         write_output()
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):  # then the status alone says it
+            _print_wrong_usage(error, words)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -100,31 +105,36 @@ def main(argv: list[str] | None = None) -> int:
         if not is_reported(error):
             raise
         with contextlib.suppress(OSError):  # then the status alone says it
-            _print_failure(error, sys.argv[1:] if argv is None else argv)
+            _print_failure(error, words)
         return EXIT_FAILED
     return EXIT_OK if result is None else result
 
 
 def _print_failure(error: Exception, words: list[str]) -> None:
-    """Print why a command failed, as JSON on standard output if that was asked for.
+    """Print why a command failed, as JSON if that was asked for.
 
-    A backup that goes there is not followed by something else, and a full disk takes nothing.
+    Lost output is not: its disk or its pipe takes nothing.
     """
-    if "--json" not in takewhile(lambda word: word != "--", words) or isinstance(
-        error, LostOutputError
-    ):
+    if not asks_for_json(words) or isinstance(error, LostOutputError):
         print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
         return
     from sshwarma.world.errors import WorldError
     from sshwarma.world.reader import PERSON
 
-    described = {"error": "failed", "message": describe_failure(error), "hint": ""}
     if isinstance(error, WorldError):
-        hint = error.hint_for(PERSON)
-        described = {"error": error.code, "message": error.message, "hint": hint}
-    is_backup = "backup" in words and STANDARD_STREAM in words
-    output = sys.stderr if is_backup else sys.stdout
-    print(json.dumps(described, indent=2), file=output, flush=True)
+        print_json_failure(words, error.code, error.message, error.hint_for(PERSON))
+    else:
+        print_json_failure(words, "failed", describe_failure(error))
+
+
+def _print_wrong_usage(error: click.ClickException, words: list[str]) -> None:
+    """Print what is wrong with the words of a command, as JSON if that was asked for."""
+    if not asks_for_json(words):
+        error.show()
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"Try {context.command_path} --help." if context is not None else ""
+    print_json_failure(words, "invalid", error.format_message(), hint)
 
 
 def _keep_open_files() -> None:
