@@ -20,6 +20,7 @@ from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import BLOBS_DIRECTORY
 from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.damaged_files import name_file
 from sshwarma.workspaces.manifests import SHORT_ID_CHARACTERS
 from sshwarma.world.migrate import DamagedDatabaseError
 
@@ -72,7 +73,7 @@ class ContentUse:
     def __str__(self) -> str:
         if self.toolset:
             return f"{self.path} of the toolset {self.toolset}"
-        return f"{self.path or 'pushed commits'} in {self.room}, version {self.version}"
+        return name_file(self.path or "pushed commits", self.room, self.version)
 
 
 class DamagedContentsError(DamagedDatabaseError):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from sshwarma.common.limits import (
@@ -29,7 +27,7 @@ from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.blobs import DamagedBlob
+from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.tree import (
@@ -126,7 +124,7 @@ async def show_file(
     name = parse_path(path)
     entry = find_entry(tree, name)
     text, workspaces = None, workspaces_of(caller)
-    with naming_damaged_file(name):
+    with naming_damaged_file(name, (await caller.room()).name, version):
         if entry.size <= MAX_READ_FILE_BYTES:
             text = await asyncio.to_thread(decode_file, await workspaces.read(entry))
         else:
@@ -159,35 +157,20 @@ async def get_file(
         path: the file.
         at: the version to read (default: the present one).
     """
-    _, tree = await read_files(caller, at)
+    version, tree = await read_files(caller, at)
     name = parse_path(path)
     entry = find_entry(tree, name)
     workspaces = workspaces_of(caller)
+    naming_damage = naming_damaged_file(name, (await caller.room()).name, version)
     if caller.wants_bytes:
-        with naming_damaged_file(name):
+        with naming_damage:
             blob = await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
         return FileDownload(name, entry.size, entry.sha256, blob)
     if entry.size > MAX_JSON_FILE_BYTES:
         raise too_long_error("the file", entry.size, MAX_JSON_FILE_BYTES, "bytes as JSON")
-    with naming_damaged_file(name):
+    with naming_damage:
         data = await workspaces.read(entry)
     return FileData(name, entry.size, entry.sha256, base64.b64encode(data).decode())
-
-
-@contextlib.contextmanager
-def naming_damaged_file(path: str) -> Iterator[None]:
-    """Name a file in the refusal of its content, which has a hash alone.
-
-    Raises:
-        DamagedBlob: if the content is missing or damaged.
-    """
-    try:
-        yield
-    except DamagedBlob as error:
-        raise DamagedBlob(
-            f"The content of {path} is missing or damaged in the data directory.",
-            hint="Put the same file again, or let the operator bring its content from a backup.",
-        ) from error
 
 
 def workspaces_of(caller: Caller) -> Workspaces:

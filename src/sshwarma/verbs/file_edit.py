@@ -10,7 +10,6 @@ from sshwarma.verbs.arguments import Flag, Word
 from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
 from sshwarma.verbs.file import (
     file,
-    naming_damaged_file,
     read_files,
     require_unchanged,
     store_content,
@@ -20,6 +19,7 @@ from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.file_views import FileEdit
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.verb import quote_word
+from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.paths import parse_file_path, parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.text_edit import NEAR_LINES, Replacement, replace_part
@@ -123,7 +123,7 @@ async def read_text(caller: Caller, path: str, entry: Entry) -> str:
     """
     if entry.size > MAX_EDITED_BYTES:
         raise too_long_error("the file", entry.size, MAX_EDITED_BYTES, "bytes to be edited")
-    with naming_damaged_file(path):
+    with naming_damaged_file(path, (await caller.room()).name):
         text = decode_file(await workspaces_of(caller).read(entry))
     if text is None:
         raise Invalid(f"{shorten_name(path)} is a binary file.")

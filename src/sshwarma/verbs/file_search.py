@@ -21,10 +21,11 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.patterns import compile_search
 from sshwarma.verbs.arguments import Arg, Word
-from sshwarma.verbs.file import file, match_paths, naming_damaged_file, read_files, workspaces_of
+from sshwarma.verbs.file import file, match_paths, read_files, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.access import Right
@@ -118,12 +119,13 @@ async def search_files(
         limit: number of lines to find (default {DEFAULT_FILE_MATCHES}).
     """
     matches = compile_search(pattern)
-    _, tree = await read_files(caller, None)
+    version, tree = await read_files(caller, None)
     names = sorted(tree) if path is None else match_paths(tree, path)
     entries = {name: tree[name] for name in names if tree[name].is_file}
     search = _Search(workspaces_of(caller).blobs, matches, context, limit)
+    room = (await caller.room()).name
     try:
-        found = await asyncio.to_thread(search.run, entries)
+        found = await asyncio.to_thread(search.run, entries, room, version)
     finally:
         search.ended.set()
     return FileMatches(pattern, tuple(found), search.files, search.skipped, search.stopped)
@@ -145,8 +147,8 @@ class _Search:
         self.skipped = 0
         self.stopped = ""
 
-    def run(self, entries: dict[str, Entry]) -> list[FileMatch]:
-        """Search files in order, until enough is found."""
+    def run(self, entries: dict[str, Entry], room: str, version: str | None) -> list[FileMatch]:
+        """Search files of a room in order, until enough is found."""
         found: list[FileMatch] = []
         left = MAX_SEARCHED_BYTES
         for path, entry in entries.items():
@@ -154,7 +156,7 @@ class _Search:
             if left < 0:
                 self.stopped = "The other files were not searched: they are too large together."
                 break
-            with naming_damaged_file(path):
+            with naming_damaged_file(path, room, version):
                 data = self._blobs.read(entry.sha256)
             text = decode_file(data)
             if text is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection
 
@@ -28,7 +30,9 @@ from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.change_kinds import read_change_kinds
+from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.row_versions import find_version_of_row
@@ -163,8 +167,15 @@ async def compare_files(
     }
     if name and not changes:
         find_entry({**old_tree, **new_tree}, name)
+    room = (await caller.room()).name
     items = [
-        await _compare_at(workspaces, changed, old_tree.get(changed), entry)
+        await _compare_at(
+            workspaces,
+            changed,
+            old_tree.get(changed),
+            entry,
+            [naming_damaged_file(changed, room, version) for version in (old_id, new_id)],
+        )
         for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]
     ]
     return FileDiff(old_id, new_id, len(changes), tuple(items))
@@ -247,15 +258,26 @@ def _version_item(
 
 
 async def _compare_at(
-    workspaces: Workspaces, path: str, old: Entry | None, new: Entry | None
+    workspaces: Workspaces,
+    path: str,
+    old: Entry | None,
+    new: Entry | None,
+    naming_damage: Sequence[AbstractContextManager[None]],
 ) -> FileDiffItem:
+    """Compare a file of two versions; a damaged content is a note.
+
+    `naming_damage` names the file of each version in the refusal of its content.
+    """
     change = "added" if old is None else "removed" if new is None else "changed"
     if max(old.size if old else 0, new.size if new else 0) > MAX_COMPARED_BYTES:
         return FileDiffItem(path, change, "", f"More than {MAX_COMPARED_BYTES:,} bytes.")
-    contents = [
-        await workspaces.read(entry) if entry is not None and entry.sha256 else b""
-        for entry in (old, new)
-    ]
+    contents = []
+    try:
+        for entry, naming in zip((old, new), naming_damage, strict=True):
+            with naming:
+                contents.append(await workspaces.read(entry) if entry and entry.sha256 else b"")
+    except DamagedBlob as error:
+        return FileDiffItem(path, change, "", error.message)
     found = await asyncio.to_thread(compare_contents, *contents)
     note = found.note
     if old is not None and new is not None and old.mode != new.mode and not found.text:

@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 
 from sshwarma.common.units import MIB
 from sshwarma.services import services_of
+from sshwarma.workspaces.blobs import DamagedBlob
+from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.row_versions import find_version_of_row
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.caller import Caller
@@ -56,20 +58,24 @@ async def load_content(
         return plan
     workspaces = services_of(caller).workspaces
 
-    def read(conn: Connection) -> Entry | None:
+    def read(conn: Connection) -> tuple[str | None, Entry | None]:
         if row is None:
-            return workspaces.get_active(conn, caller.room_id)[1].get(path)
+            active, tree = workspaces.get_active(conn, caller.room_id)
+            return active, tree.get(path)
         try:
             version = find_version_of_row(conn, row)
         except NotFound:  # the room had no files then
-            return None
-        return workspaces.get_tree(conn, version.id).get(path)
+            return None, None
+        return version.id, workspaces.get_tree(conn, version.id).get(path)
 
-    entry = await caller.world.store.read(read)
+    version_id, entry = await caller.world.store.read(read)
     if entry is None or not entry.is_file or entry.size > _MAX_SHOWN_BYTES:
         return plan
     try:
-        text = (await workspaces.read(entry)).decode()
-    except (WorldError, UnicodeDecodeError):  # no text, or a content that is damaged
+        with naming_damaged_file(path, (await caller.room()).name, version_id):
+            text = (await workspaces.read(entry)).decode()
+    except DamagedBlob as error:
+        text = error.message
+    except (WorldError, UnicodeDecodeError):  # no text
         return plan
     return {**plan, "config": {**config, "content": text}}

@@ -1,0 +1,51 @@
+"""Files whose content is lost: what names them with room and version."""
+
+from __future__ import annotations
+
+from sshwarma.services import services_of
+from sshwarma.verbs.rendered_file import load_content
+from support.people import Someone, do, refused
+
+
+async def lose_first(bob: Someone) -> tuple[str, str]:
+    """Return two versions of plan.md; the first has lost its content."""
+    await do(bob, "/file put plan.md = first")
+    (entry,) = (await do(bob, "/files")).files
+    await do(bob, "/file put plan.md = second")
+    services_of(bob.caller).workspaces.blobs.path_of(entry.sha256).unlink()
+    new, old = (await do(bob, "/file history")).versions
+    return old.id[-6:], new.id[-6:]
+
+
+def name(version: str) -> str:
+    """What is said of the file in a version."""
+    file = f"plan.md in lobby, version {version}"
+    return f"A content is missing or damaged in the data directory: {file}."
+
+
+async def test_old_version_of_a_file_is_named(bob: Someone) -> None:
+    old, _ = await lose_first(bob)
+    for action in ("show", "get"):
+        refusal = await refused(bob, f"/file {action} plan.md --at {old}")
+        assert refusal.message == name(old)
+
+
+async def test_diff_names_what_is_lost_and_compares_the_rest(bob: Someone) -> None:
+    old, new = await lose_first(bob)
+    await do(bob, "/file put other.md = here")
+    newest = (await do(bob, "/file history")).versions[0].id[-6:]
+    found = await do(bob, f"/file diff --old {old} --new {newest}")
+    notes = {item.path: (item.note, item.diff) for item in found.files}
+    assert notes["plan.md"] == (name(old), "")
+    assert "+here" in notes["other.md"][1]
+    assert new != newest
+
+
+async def test_rendered_result_says_that_its_file_is_lost(bob: Someone) -> None:
+    await do(bob, "/file put plan.md = first")
+    (entry,) = (await do(bob, "/files")).files
+    services_of(bob.caller).workspaces.blobs.path_of(entry.sha256).unlink()
+    version = (await do(bob, "/file history")).versions[0].id[-6:]
+    plan = {"renderer": "document", "config": {"file": "plan.md"}}
+    loaded = await load_content(bob.caller, plan)
+    assert loaded is not None and loaded["config"]["content"] == name(version)
