@@ -6,16 +6,15 @@ good, so one that is lost stays lost; a backup can leave it out.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import BLOBS_DIRECTORY
@@ -132,8 +131,7 @@ def read_uses(database: Path, hashes: Iterable[str]) -> list[ContentUse]:
     Raises:
         sqlite3.DatabaseError: if it is damaged.
     """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
+    with opened_read_only(database) as opened:
         tables = "SELECT name FROM sqlite_schema WHERE name = 'git_pushes'"
         has_pushes = opened.execute(tables).fetchone() is not None
         query = _USES.format(pushes=_PUSHES if has_pushes else "")

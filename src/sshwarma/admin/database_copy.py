@@ -15,6 +15,7 @@ from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES, LOG_SUFFIXES
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.limits import MIN_WRITABLE_BYTES
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.units import MIB
 from sshwarma.world.interrupted_change import undo_interrupted_change
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
@@ -201,7 +202,7 @@ def _find_readable(database: Path, work: Path) -> Path:
         OSError: if the files cannot be copied.
     """
     try:
-        with contextlib.closing(_open_to_read(database)) as opened:
+        with opened_read_only(database) as opened:
             opened.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError:
         has_room = shutil.disk_usage(database.parent).free >= MIN_WRITABLE_BYTES
@@ -217,13 +218,9 @@ def _find_readable(database: Path, work: Path) -> Path:
     return copy
 
 
-def _open_to_read(database: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-
-
 def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:
     with (
-        contextlib.closing(_open_to_read(database)) as source,
+        opened_read_only(database) as source,
         contextlib.closing(sqlite3.connect(part)) as target,
     ):
         # Without this transaction, a copy in steps starts again after each change of others.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -32,6 +31,7 @@ from sshwarma.admin.lost_world import (
 from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.files import is_on_read_only_disk
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.units import MIB
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.interrupted_change import is_to_be_undone
@@ -230,9 +230,7 @@ def _check_database(settings: Settings) -> Iterator[CheckResult]:
         yield found
         return
     try:
-        with contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        ) as database:
+        with opened_read_only(path) as database:
             verdict = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
             schema = read_checked_revision(database)
             if schema == newest_revision() and verdict == "ok":

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.scheduled_backups import BackupDirectory, measure_needed_room
 from sshwarma.common.durations import parse_duration
+from sshwarma.common.read_only_database import connect_read_only
 from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.settings import Settings
 from sshwarma.world.errors import WorldError
@@ -134,8 +134,7 @@ def _read_world_id(database: Path) -> str | None:
     """Return the id of a world; None if it cannot be read."""
     if not database.is_file():
         return None
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, uri=True))
+    engine = create_engine("sqlite://", creator=lambda: connect_read_only(database))
     try:
         with engine.connect() as conn:
             return read_world_id(conn)

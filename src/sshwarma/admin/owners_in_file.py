@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from sshwarma.common.read_only_database import connect_read_only
 from sshwarma.world.agents import Agent, read_agents
 from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.owners import count_usable_owners
@@ -39,8 +39,7 @@ def read_agents_of(database: Path) -> tuple[list[Agent], list[AgentKey]]:
     Raises:
         sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
     """
-    path = f"{database.absolute().as_uri()}?mode=ro"
-    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
+    engine = create_engine("sqlite://", creator=lambda: connect_read_only(database))
     try:
         with engine.connect() as conn:
             return read_agents(conn)

@@ -24,6 +24,7 @@ import structlog
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES, SHARED_MEMORY_SUFFIX
 from sshwarma.admin.database_copy import choose_free_name, store_on_disk
 from sshwarma.common.files import give_name
+from sshwarma.common.read_only_database import opened_read_only
 
 log = structlog.get_logger(__name__)
 
@@ -138,12 +139,8 @@ def _open_alone(database: Path) -> sqlite3.Connection | None:
 
 
 def _is_unreadable(database: Path) -> bool:
-    """Return whether SQLite cannot read a database at all; change nothing.
-
-    A connection that may write would write the log into it when it is closed.
-    """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=0)) as opened:
+    """Return whether SQLite cannot read a database at all; change nothing."""
+    with opened_read_only(database, timeout=0) as opened:
         try:
             opened.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.OperationalError:  # in use, or to be opened by who may write

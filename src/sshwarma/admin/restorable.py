@@ -11,6 +11,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import StaticPool
 
 from sshwarma.admin.database_copy import check_pages, no_check
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.mcp.client import server_records
 from sshwarma.world import things
 from sshwarma.world.data_check import find_invalid_data
@@ -60,8 +61,7 @@ def find_unreadable_data(database: Path, check: Callable[[], None] = no_check) -
         sqlite3.DatabaseError: if it is damaged.
         OSError: if the disk fails.
     """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as opened:
+    with opened_read_only(database, isolation_level=None) as opened:
         if (found := find_invalid_data(opened)) is not None:
             return found
         with _connect(opened) as conn:

@@ -6,7 +6,6 @@ reading a version never walks further back. The room's metadata names its presen
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from sqlalchemy import (
 )
 
 from sshwarma.common.limits import MAX_LISTED_VERSIONS
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.times import format_iso
 from sshwarma.workspaces.blobs import SHA256
 from sshwarma.workspaces.tree import Changes, Entry, Tree, apply_changes, compare_trees
@@ -311,8 +311,7 @@ def read_sizes_in_file(database: Path) -> dict[str, int]:
     Raises:
         sqlite3.DatabaseError: if it is damaged, or names something that is no hash.
     """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as opened:
+    with opened_read_only(database) as opened:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'table'"
         names = {name for (name,) in opened.execute(tables)}
         if "manifest_entries" not in names:

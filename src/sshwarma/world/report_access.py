@@ -1,7 +1,7 @@
 """SQL access of one asker: a connection restricted to their rooms and bags.
 
-Imports only constants and the standard library, because `report_worker` imports it. Two lines of
-defence:
+Imports only constants, a small helper and the standard library, because `report_worker` imports it.
+Two lines of defence:
 
 - **Gates.** For the asker, `rows` or `things` is a temporary view over the table of that name, for
   the rooms and bags they may look into. The reporting views are created again over those, from
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sshwarma.common.limits import MAX_REPORT_VALUE_BYTES
+from sshwarma.common.read_only_database import connect_read_only
 from sshwarma.common.units import MIB
 from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES, DEFAULTS_ID
 from sshwarma.world.stored_json import read_object_or_none
@@ -156,8 +157,7 @@ class RestrictedDatabase:
         self.admin = bool(question["admin"])
         self.denied: tuple[str, str] | None = None
         self._metadata_cache: dict[str, str] = {}
-        uri = f"{Path(question['path']).absolute().as_uri()}?mode=ro"
-        self.database = sqlite3.connect(uri, uri=True, isolation_level=None)
+        self.database = connect_read_only(Path(question["path"]), isolation_level=None)
         self.database.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self.database.execute("PRAGMA temp_store = MEMORY")
         self.database.execute("PRAGMA busy_timeout = 1000")

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.migrate import (
     DamagedDatabaseError,
@@ -89,8 +90,7 @@ def check_complete(path: Path) -> None:
     Raises:
         DamagedDatabaseError: with what is missing, and the remedy.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
+    with opened_read_only(path) as database:
         found = _list_objects(database).keys()
     if missing := sorted(_list_newest_objects() - found):
         names = ", ".join(f"{kind} {name!r}" for kind, name in missing)
