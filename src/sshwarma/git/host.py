@@ -46,6 +46,7 @@ from sshwarma.common.processes import (
 from sshwarma.common.units import MIB
 from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
+from sshwarma.git.service_names import PUSH
 from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
 from sshwarma.workspaces.delete_tree import delete_leftovers, delete_tree
 from sshwarma.workspaces.workspace import Workspaces
@@ -56,9 +57,6 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 _PROGRAM: Final = program_of("sshwarma.git.worker")
-
-RECEIVE_PACK: Final = "git-receive-pack"
-"""The service of a push."""
 
 CACHE_DIRECTORY: Final = "cache/git"
 """In the data directory: a repository for each room, by its id."""
@@ -108,7 +106,7 @@ class GitHost:
             ConnectionError: if the client has gone.
         """
         room_id = caller.room_id
-        if service == RECEIVE_PACK:
+        if service == PUSH:
             await asyncio.to_thread(self._check_free_space)
         async with self._take_place(caller.agent.id):
             self._users[room_id] += 1

@@ -35,6 +35,7 @@ from sshwarma.common.units import KIB
 from sshwarma.git.frames import DATA, HEAD, STATE
 from sshwarma.git.packs import DamagedContentError
 from sshwarma.git.receive import ReceiveRequest, receive_push
+from sshwarma.git.service_names import FETCH
 from sshwarma.git.upload import SideBandProtocol, serve_upload
 from sshwarma.git.view import DamagedViewError, View
 
@@ -143,7 +144,7 @@ def _serve(pipe: FramePipe, request: dict[str, Any]) -> None:
     head = view.update(request["base"], pipe.read_versions())
     pipe.report("ready", head=None if head is None else head.decode())
     protocol = SideBandProtocol(pipe.read, pipe.write)
-    if request["service"] == "git-upload-pack":
+    if request["service"] == FETCH:
         try:
             serve_upload(view.store, head, protocol)
         except (KeyError, FileNotFoundError, ChecksumMismatch, zlib.error) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -256,12 +256,12 @@ class DiskMetricsCollector(Collector):
 def _read_sizes(database: Path) -> tuple[int, int, int, int]:
     """Return the bytes of database and write-ahead log, free ones, and of the disk."""
     wal = database.with_name(f"{database.name}-wal")
-    disk = os.statvfs(database.parent)
+    disk = shutil.disk_usage(database.parent)
     return (
         database.stat().st_size,
         wal.stat().st_size if wal.exists() else 0,
-        disk.f_bavail * disk.f_frsize,
-        disk.f_blocks * disk.f_frsize,
+        disk.free,
+        disk.total,
     )
 
 

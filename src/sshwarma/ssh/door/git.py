@@ -20,9 +20,10 @@ from sshwarma.common.exit_status import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.git.pkt_line import encode_error
+from sshwarma.git.service_names import FETCH, PUSH
 from sshwarma.ssh.door.byte_channel import ByteChannel
 from sshwarma.ssh.door.context import SshContext
-from sshwarma.ssh.door.git_command import ARCHIVE, FETCH, PUSH, USAGE, GitCommand
+from sshwarma.ssh.door.git_command import ARCHIVE, USAGE, GitCommand
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink

@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-FETCH: Final = "git-upload-pack"
-PUSH: Final = "git-receive-pack"
+from sshwarma.git.service_names import FETCH, PUSH
+
 ARCHIVE: Final = "git-upload-archive"
 
 _PROGRAMS: Final = (FETCH, PUSH, ARCHIVE)

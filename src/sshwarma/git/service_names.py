@@ -1,0 +1,8 @@
+"""The services of git's protocol, which are the programs that its clients ask for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FETCH: Final = "git-upload-pack"
+PUSH: Final = "git-receive-pack"
