@@ -126,19 +126,20 @@ def _check_installation(
         return
     user = data_dir_owner.name_user(os.geteuid())
     yield CheckResult("user", True, f"{user} owns the data directory")
-    if settings.data_dir.is_dir() and is_on_read_only_disk(settings.data_dir):
+    is_read_only = settings.data_dir.is_dir() and is_on_read_only_disk(settings.data_dir)
+    if is_read_only:
         yield _report_read_only_disk(settings.data_dir)
-        yield from check_network(settings, has_file=has_file)
-        return
-    yield from _check_data_dir(settings)
-    yield from _check_database(settings)
-    yield from _check_host_key(settings)
-    if "backup" not in left_out:
-        yield from check_made_backups(settings)
+    else:
+        yield from _check_data_dir(settings)
+        yield from _check_database(settings)
+        yield from _check_host_key(settings)
+        if "backup" not in left_out:
+            yield from check_made_backups(settings)
     if not NETWORK_SECTIONS & set(left_out):
         yield from check_network(settings, has_file=has_file)
-    yield check_sandbox(settings.data_dir)
-    yield from _check_owners(settings)
+    if not is_read_only:
+        yield check_sandbox(settings.data_dir)
+        yield from _check_owners(settings)
 
 
 def _report_read_only_disk(data_dir: Path) -> CheckResult:
