@@ -1,4 +1,4 @@
-"""The services of git's protocol, which are the programs that its clients ask for."""
+"""The services of git's protocol, by the programs that clients ask for."""
 
 from __future__ import annotations
 
