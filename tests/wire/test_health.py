@@ -165,7 +165,9 @@ def test_database_that_was_moved_away_fails_until_it_is_back(home: Path) -> None
     database = server.data_dir / "world.db"
     database.rename(database.with_name("moved.db"))
     assert "was moved, deleted or replaced" in wait_for(server, 503)["reason"]
-    assert "the database was moved or replaced" in server.log()
+    wait_until(lambda: server.log().count("the database was moved or replaced") == 1)
+    wait_for(server, 503)
+    assert server.log().count("the database was moved or replaced") == 1
     database.with_name("moved.db").rename(database)
     assert wait_for(server, 200)["status"] == "ok"
     assert server.stop() == 0

@@ -18,7 +18,7 @@ import structlog
 from sshwarma.admin.backup_names import COPY_TIME
 from sshwarma.admin.database_copy import choose_free_name, is_disk_full, store_on_disk
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.common.files import give_name, identify_file
+from sshwarma.common.files import NamedFile, give_name
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class HeldDatabase:
             sqlite3.Error: if it cannot be read.
         """
         self._path = path
-        self._file = identify_file(path)
+        self._file = NamedFile(path)
         self._connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw",
             uri=True,
@@ -51,7 +51,7 @@ class HeldDatabase:
     @property
     def is_lost(self) -> bool:
         """Whether the file was moved, deleted or replaced, and is not back."""
-        return identify_file(self._path) != self._file
+        return self._file.is_lost
 
     def copy(self) -> Path:
         """Copy the database, with all that is stored, into a new file beside its place.

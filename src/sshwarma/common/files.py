@@ -54,3 +54,17 @@ def identify_file(file: Path | int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+class NamedFile:
+    """A file that is open, and the name by which others should find it."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the file that has the name now."""
+        self._path = path
+        self._identity = identify_file(path)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the file was moved, deleted or replaced, and is not back."""
+        return identify_file(self._path) != self._identity

@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-import structlog
 from sqlalchemy.exc import DBAPIError
 
 from sshwarma.common.background import ignore_outcome
-from sshwarma.common.files import identify_file
+from sshwarma.common.files import NamedFile
 from sshwarma.common.limits import (
     MIN_WRITABLE_BYTES,
     WRITE_CHECK_SECONDS,
@@ -28,8 +27,6 @@ from sshwarma.world.errors import Unavailable
 from sshwarma.world.store import Change, Store
 from sshwarma.world.store_errors import DAMAGE_HINT
 
-log = structlog.get_logger(__name__)
-
 _NEVER: Final = float("-inf")
 
 
@@ -38,7 +35,7 @@ class WriteCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._file = identify_file(store.path)
+        self._file = NamedFile(store.path)
         self._running: asyncio.Task[None] | None = None
         self._succeeded_at = _NEVER
 
@@ -67,8 +64,7 @@ class WriteCheck:
 
     async def _try_write(self) -> None:
         await asyncio.to_thread(check_free_space, self._store.path.parent)
-        if identify_file(self._store.path) != self._file:
-            log.error("the database was moved or replaced", path=str(self._store.path))
+        if self._file.is_lost:  # the server logs it once, when it looks at its data directory
             raise Unavailable(
                 "The file of the database was moved, deleted or replaced while the server runs:"
                 " changes go to a file without its name. Put it back, or save the world with"
